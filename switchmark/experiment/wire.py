@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from switchmark.campaign.rules.layout import WIRELESS, bare_cable_problem
+from switchmark.campaign.rules.between import bare_cable_problem
+from switchmark.campaign.rules.layout import WIRELESS
 from switchmark.engine.arguments import io_of
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE

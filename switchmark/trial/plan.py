@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.between import ports_between
 from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
 from switchmark.engine.arguments import io_of, needed_capabilities, vnf_capabilities
 from switchmark.environment.registry import ENVIRONMENTS
@@ -18,7 +19,7 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
 from switchmark.model.io import sends_datagrams
 from switchmark.model.node import NodeSpec
-from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
+from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
 from switchmark.model.topology import (
     NodePlace,
@@ -75,9 +76,8 @@ def plan_trial(
     as_device = nodes_have_devices(trial.nics, can) and PortKind.VETH in held
     wanted = PortKind.VETH if as_device else trial.port_kind
     kinds = usable_ports(can, held, trial.io, wanted, trial.generator)
-    if remote:  # the agent there makes a node before there is a switch that could make its port
-        kinds = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
-        kinds = [PortKind.VETH] if trial.switch == WIRE else kinds  # as the cable's end is
+    if remote:
+        kinds = ports_between(trial.switch, kinds)
     topology = expand_scenario(trial)
     placement = _place(trial, can, topology, cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options, trial.program)

@@ -10,10 +10,10 @@ from collections.abc import Iterator
 from itertools import product
 
 from switchmark.campaign.port_kinds import DEVICES
-from switchmark.method.registry import METHODS
+from switchmark.campaign.rules.between import between_refusals
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import PLAIN, WIRE, Dimension, rewrites
+from switchmark.model.choices import WIRE, Dimension, rewrites
 from switchmark.model.io import IO_ROWS, Io, sends_datagrams
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
@@ -118,7 +118,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
             "each way under traffic both ways with method: one-way"
         )
     if "remote" in sweep.location:
-        yield from _remote_refusals(sweep, switch, can)
+        yield from between_refusals(sweep, switch, can)
     yield from nics_refusals(sweep, switch, can)
     for name in sweep.scenario:
         found = resolve(name)
@@ -154,72 +154,6 @@ def _split_refusals(
         yield f"{told} has one source address for each chain; leave flows out"
     if split == "flow" and "1" in sweep.flows:
         yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
-
-
-def _remote_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """What cannot be between two hosts, each with a switch and one cable between them."""
-    if switch == WIRE:
-        yield from _bare_cable_refusals(sweep)
-    elif not can.cable_ends:
-        yield (
-            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
-            "another switch"
-        )
-    found = [resolve(name) for name in sweep.scenario]
-    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
-    modes = {one or can.connect_modes[0] for one in sweep.connect_mode}
-    for mode in modes if can.cable_ends or switch == WIRE else ():  # else no mode is a remedy
-        if mode is ConnectMode.CROSS_CONNECT and most > 1 and switch != WIRE:
-            yield (
-                "several pairs share the one cable between two hosts, so cross-connect can carry "
-                "one pair only; use connect_mode: learning, or one pair"
-            )
-        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
-            yield (
-                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
-                "there are many; use learning"
-            )
-    for method in sweep.method:
-        if method != PLAIN and METHODS[method].one_host:
-            yield f"method {method} works on one host only: {METHODS[method].one_host}"
-    if set(sweep.split) != {"none"}:
-        yield "split works at one switch only; leave location: remote out"
-    if any(place != "host" for place in sweep.switch_environment):
-        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
-    if "qemu" in sweep.environment:
-        yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
-    if "bare" in sweep.environment and "bridge" in sweep.vnf:
-        yield "vnf bridge in environment bare works on one host only; use environment: netns"
-    if any(vnf.startswith("/") for vnf in sweep.vnf):
-        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
-
-
-def _bare_cable_refusals(sweep: Sweep) -> Iterator[str]:
-    """What cannot be over the cable between two hosts with no switch at either end."""
-    found = [resolve(name) for name in sweep.scenario]
-    most = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
-    for io in sweep.io:
-        if (problem := bare_cable_problem(most, io)) is not None:
-            yield f"direct between hosts: {problem}"
-            return
-    for kind in sweep.port_kind:
-        if kind not in (None, PortKind.VETH):
-            yield f"direct between hosts has the cable for a port, and no {kind}; leave it out"
-    if "bare" in sweep.environment:
-        yield "direct between hosts lends the cable to a namespace; use environment: netns"
-
-
-def bare_cable_problem(pairs: int, io: Io) -> str | None:
-    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
-    can."""
-    if pairs > 1:
-        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
-    if sends_datagrams(io):
-        return (
-            f"io {io} reaches the interface's own address only, which is the host's and is left "
-            "as it is; use io: raw or auto"
-        )
-    return None
 
 
 def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:

@@ -1,0 +1,111 @@
+"""What cannot be between two hosts, each with a switch and one cable between them.
+
+Of one combination `between_problems` says it; a campaign and the table of docs/combinations.md
+both ask there. What has no column in that table (methods, VNFs, splits) only a campaign asks for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+
+from switchmark.method.registry import METHODS
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import PLAIN, WIRE
+from switchmark.model.io import Io, sends_datagrams
+from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
+from switchmark.model.scenario import resolve
+
+
+def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """What a campaign asks for that cannot be, each once."""
+    found = [resolve(name) for name in sweep.scenario]
+    pairs = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    modes = [one or can.connect_modes[0] for one in sweep.connect_mode]
+    told = [
+        problem
+        for mode, environment, kind, io in product(
+            modes, sweep.environment, sweep.port_kind, sweep.io
+        )
+        for problem in between_problems(switch, can, mode, environment, kind, io, pairs)
+    ]
+    yield from dict.fromkeys(told)
+    for method in sweep.method:
+        if method != PLAIN and METHODS[method].one_host:
+            yield f"method {method} works on one host only: {METHODS[method].one_host}"
+    if set(sweep.split) != {"none"}:
+        yield "split works at one switch only; leave location: remote out"
+    if any(place != "host" for place in sweep.switch_environment):
+        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+    if "bare" in sweep.environment and "bridge" in sweep.vnf:
+        yield "vnf bridge in environment bare works on one host only; use environment: netns"
+    if any(vnf.startswith("/") for vnf in sweep.vnf):
+        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+
+
+def between_problems(
+    switch: str,
+    can: Capabilities,
+    mode: ConnectMode,
+    environment: str,
+    kind: PortKind | None,
+    io: Io,
+    pairs: int,
+) -> Iterator[str]:
+    """Why one combination cannot be; nothing when it can. `kind` None: whichever is there."""
+    if environment == "qemu":
+        yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
+    if switch == WIRE:
+        if (problem := bare_cable_problem(pairs, io)) is not None:
+            yield f"direct between hosts: {problem}"
+        if kind not in (None, PortKind.VETH):
+            yield f"direct between hosts has the cable for a port; leave port_kind {kind} out"
+        if environment == "bare":
+            yield "direct between hosts lends the cable to a namespace; use environment: netns"
+    elif not can.cable_ends:
+        yield (
+            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
+            "another switch"
+        )
+    else:
+        if kind is not None and not ports_between(switch, [kind]):
+            yield made_before_nodes(kind)
+        if mode is ConnectMode.CROSS_CONNECT and pairs > 1:
+            yield (
+                "several pairs share the one cable between two hosts, so cross-connect can carry "
+                "one pair only; use connect_mode: learning, or one pair"
+            )
+        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+            yield (
+                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
+                "there are many; use learning"
+            )
+
+
+def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
+    """Those of the kinds of port that nodes can have between hosts. The agent there makes a node
+    before there is a switch that could make its port; without a switch it is the cable's end."""
+    left = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
+    return [PortKind.VETH] if switch == WIRE else left
+
+
+def made_before_nodes(kind: PortKind) -> str:
+    """Why there are no ports of this kind between hosts."""
+    return (
+        f"{kind} ports are made by the switch, before the nodes, which cannot be between hosts; "
+        "use another port_kind, or leave location: remote out"
+    )
+
+
+def bare_cable_problem(pairs: int, io: Io) -> str | None:
+    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
+    can."""
+    if pairs > 1:
+        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
+    if sends_datagrams(io):
+        return (
+            f"io {io} reaches the interface's own address only, which is the host's and is left "
+            "as it is; use io: raw or auto"
+        )
+    return None
