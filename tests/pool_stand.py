@@ -30,6 +30,7 @@ from tests.postgres import Cluster, cluster
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 PATIENCE_S = 300.0
+SHARED = "health: {busy_cores: 1000, wire_tolerance: 1000}\n"  # all of them are on this machine
 
 
 @dataclass
@@ -74,7 +75,7 @@ class PoolStand:
                    "--clock-ahead-s", str(self.clocks_s.get(testbed, 0.0))]  # fmt: skip
         if self.campaign:
             file = self.folder / f"{testbed}.yaml"
-            file.write_text(f"hosts: {{{testbed}: {{local: true}}}}\n")
+            file.write_text(f"hosts: {{{testbed}: {{local: true}}}}\n{SHARED}")
             command = ["switchmark.cli.main", "agent", "--testbed", str(file), *where]
         self._start(name or testbed, command, self.state_of(place or testbed))
 

@@ -47,12 +47,12 @@ def command(
 
     if contact.pool is None:
         raise UsageError("--pool HOST:PORT is missing (or SWITCHMARK_POOL): whose testbed is this?")
-    hosts = read_pool_testbed(testbed)
+    hosts, limits = read_pool_testbed(testbed)
     find_engine()  # raises where there is none, before a campaign waits for it
     where, security = contact.contact(contact.pool)
     store = contact.store or store_of(where, security)
     database = PoolDatabase(read_store_address(store))
-    executor = TestbedExecutor(installed(), hosts)
+    executor = TestbedExecutor(installed(), hosts, limits)
     archive = StoreArchive(database)
     try:
         with agent_of(testbed.stem, database, archive, executor, note) as agent:

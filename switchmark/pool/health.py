@@ -2,7 +2,8 @@
 
 Three things are asked before each block. Versions: processor, kernel, engine, governor and cores
 are those of the profile. Doctor: nothing that was good then is poor now, and no other program is
-busy. The bare wire: a short run carries what it carried then.
+busy. The bare wire: a short run carries what it carried then. What its owner says of a testbed
+(`HealthLimits`) stands in its file.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from switchmark import __version__
-from switchmark.testbed.diagnosis import Finding, Level
+from switchmark.testbed.diagnosis import BUSY_SHARE, Finding, Level
+from switchmark.testbed.testbed_file import HealthLimits
 
 CALIBRATION_RUNS = 5  # of the bare wire when a testbed is taken in
 TRIES = 3  # a moment of disturbance is no drift
-TOLERANCE = 1.5  # beyond the slowest and the fastest of those: states of a machine differ by less
-CHECKED_TOPICS = ("governor", "memory", "hugepages", "load")
+BUSY_TRY_S = 0.2
+CHECKED_TOPICS = ("governor", "memory", "hugepages")
 
 
 def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
@@ -50,18 +52,35 @@ def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> s
     poor = [
         f"{one.topic}: {one.seen} ({one.meaning}{'; ' + one.remedy if one.remedy else ''})"
         for one in findings
-        if one.level is Level.POOR and one.topic in profile.get("good", ())
+        if one.level is Level.POOR
+        and one.topic in profile.get("good", ())
+        and one.topic in CHECKED_TOPICS
     ]
     return "; ".join(poor) or None
 
 
-def wire_problem(calibrated_pps: Sequence[float], tried_pps: Sequence[float]) -> str | None:
+def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str | None:
+    """Why the machine is too busy to measure, or to be taken in: in each of these tries, other
+    programs used so many of its cores. What a bare wire carries beside them holds for nothing."""
+    limit = BUSY_SHARE * cpus if limits.busy_cores is None else limits.busy_cores
+    if not busy or min(busy) <= limit:
+        return None
+    return (
+        f"other programs use {min(busy):.1f} cores of {cpus}, and {limit:g} is the most; stop "
+        "them, or allow it in the testbed's file: `health: {busy_cores: ..., wire_tolerance: ...}`"
+    )
+
+
+def wire_problem(
+    calibrated_pps: Sequence[float], tried_pps: Sequence[float], limits: HealthLimits
+) -> str | None:
     """Why what the bare wire carries, in each of these tries, is not what it carried."""
-    low, high = min(calibrated_pps) / TOLERANCE, max(calibrated_pps) * TOLERANCE
+    low = min(calibrated_pps) / limits.wire_tolerance
+    high = max(calibrated_pps) * limits.wire_tolerance
     if not tried_pps or any(low <= one <= high for one in tried_pps):
         return None
     return (
         f"the bare wire carries {max(tried_pps) / 1e6:.3f} Mpps, and carried "
         f"{min(calibrated_pps) / 1e6:.3f} to {max(calibrated_pps) / 1e6:.3f} when the testbed was "
-        "taken in"
+        "taken in; if that is meant: switchmark pool accept TESTBED"
     )

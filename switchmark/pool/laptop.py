@@ -48,20 +48,14 @@ def hand_in(
     Raises `UsageError` for what a pool cannot run, `StoreAwayError`."""
     blocks = blocks_of(campaign, there, shortest_lease_s)
     asked = campaigns.submission_of(campaign, baseline=baseline)
-    with database.transaction() as db:
+    with database.transaction() as db:  # the run in the store, too: on the same connection
         campaigns.hold_submission(db, asked)
         known = campaigns.find_submission(db, asked, only_open=again)
         if known is not None:
             return HandedIn(known, is_new=False)
-    with database.transaction() as db:
         beds = deciding_testbeds(db) if campaign.proves else ()
-    first = first_blocks(campaign, blocks, beds)
-    made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3), beds)
-    with database.transaction() as db:
-        campaigns.hold_submission(db, asked)
-        known = campaigns.find_submission(db, asked, only_open=again)
-        if known is not None:  # another laptop was quicker
-            return HandedIn(known, is_new=False)
+        first = first_blocks(campaign, blocks, beds)
+        made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3), beds)
         campaigns.submit(
             db, made, campaign, blocks, baseline=baseline, submitted_by=_who(), asked=asked,
             first=first,

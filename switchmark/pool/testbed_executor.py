@@ -33,8 +33,9 @@ from switchmark.testbed import tuning
 from switchmark.testbed.diagnosis import diagnose
 from switchmark.testbed.facts import gather, read_cpus, tool_versions
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.busy import busy_cores
 from switchmark.testbed.session import open_session
-from switchmark.testbed.testbed_file import Testbed
+from switchmark.testbed.testbed_file import HealthLimits, Testbed
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
@@ -50,9 +51,15 @@ class TestbedExecutor:
 
     __test__ = False  # its name is no test's
 
-    def __init__(self, there: Installed, testbed: Testbed | None = None) -> None:
+    def __init__(
+        self,
+        there: Installed,
+        testbed: Testbed | None = None,
+        limits: HealthLimits = HealthLimits(),  # noqa: B008 (it is frozen)
+    ) -> None:
         self._there = there
         self._testbed = testbed
+        self._limits = limits
 
     def clean(self) -> list[str]:
         """See `BlockExecutor.clean`."""
@@ -71,6 +78,7 @@ class TestbedExecutor:
         problem = f"left behind, and not to be removed: {'; '.join(left)}" if left else None
         problem = problem or health.version_problem(known, machine, "TESTBED")
         problem = problem or health.doctor_problem(known, findings)
+        problem = problem or self._busy_problem(len(facts.cpus))
         if problem is not None:
             return Checked(problem, known, ())
         try:
@@ -81,11 +89,19 @@ class TestbedExecutor:
                 tried: list[float] = []
                 while len(tried) < health.TRIES:
                     tried.append(self._wire_pps(session))
-                    if health.wire_problem(wire_pps, tried) is None:
+                    if health.wire_problem(wire_pps, tried, self._limits) is None:
                         break
-                return Checked(health.wire_problem(wire_pps, tried), known, ())
+                return Checked(health.wire_problem(wire_pps, tried, self._limits), known, ())
         except (SwitchmarkError, OSError) as error:
             return Checked(f"the bare wire cannot be measured: {error}", known, ())
+
+    def _busy_problem(self, cpus: int) -> str | None:
+        busy: list[float] = []
+        while len(busy) < health.TRIES:
+            busy.append(busy_cores(health.BUSY_TRY_S))
+            if health.busy_problem(busy, cpus, self._limits) is None:
+                return None
+        return health.busy_problem(busy, cpus, self._limits)
 
     def measure(
         self,

@@ -10,6 +10,7 @@ from switchmark.testbed.hugepages import DEFAULT_SIZE_KB, free_mb
 
 # OVS-DPDK with its own memory, and an engine at each of two ports.
 COMFORTABLE_HUGEPAGES_MB = 1024
+BUSY_SHARE = 0.5  # of the cores, as load: other programs disturb
 COMFORTABLE_MEMORY_MB = 2048
 
 
@@ -228,7 +229,7 @@ def _hugepages(facts: Facts) -> Finding:
 def _load(facts: Facts) -> Finding:
     load = facts.load_average[0]
     seen = f"{load:.2f} over the last minute"
-    if load > 0.5 * len(facts.cpus):
+    if load > BUSY_SHARE * len(facts.cpus):
         return Finding(
             "load", seen, Level.POOR, "other programs are busy and will disturb", "stop them first"
         )

@@ -7,6 +7,7 @@ carries the trials with `location: remote`.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from switchmark.testbed.kernel.pci import pci_address
 
 VARIABLE = "SWITCHMARK_TESTBED"
 BECOME = ("none", "sudo")
+KEYS = ("hosts", "cables", "health")
 HOST_KEYS = (
     "local", "address", "port", "user", "key", "known_hosts", "become", "python", "settings",
 )  # fmt: skip
@@ -79,6 +81,15 @@ class Testbed:
     others: tuple[SshTarget, ...] = ()  # hosts that it names beside these two
 
 
+@dataclass(frozen=True, slots=True)
+class HealthLimits:
+    """What a testbed of a pool may be like, and still measure: its owner says so."""
+
+    busy_cores: float | None = None  # that other programs use; None: half of them
+    wire_tolerance: float = 1.5  # factor of what the bare wire carried; a machine's states differ
+    # by less than this
+
+
 def find_testbed(path: Path | None) -> Testbed | None:
     """The testbed of this file, or else of the one in SWITCHMARK_TESTBED; None without both."""
     if path is None and (named := os.environ.get(VARIABLE)):
@@ -101,24 +112,29 @@ def read_testbed(path: Path) -> Testbed:
     problems: list[Problem] = []
     table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
     reader = _TestbedReader(path, problems)
+    reader.health(table)
     found = reader.testbed(table)
     if problems or found is None:
         raise CampaignError(problems)
     return found
 
 
-def read_pool_testbed(path: Path) -> Testbed | None:
-    """Read a pool's testbed file, which may name the local host alone: None, then."""
+def read_pool_testbed(path: Path) -> tuple[Testbed | None, HealthLimits]:
+    """Read a pool's testbed file: its hosts (None where it names the local one alone), and the
+    limits of its health. Raises CampaignError with a line for each problem."""
     problems: list[Problem] = []
     table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
-    hosts = table.entries.get("hosts")
-    if problems or not isinstance(hosts, YamlMapping) or len(hosts.entries) != 1:
-        return read_testbed(path)
     reader = _TestbedReader(path, problems)
-    near, targets = reader.hosts(hosts)
-    if near is None or targets:
-        return read_testbed(path)
-    return None
+    limits = reader.health(table)
+    hosts = table.entries.get("hosts")
+    found = None
+    if isinstance(hosts, YamlMapping) and len(hosts.entries) == 1 and reader.is_alone(hosts):
+        reader.only_keys(table, ("hosts", "health"))
+    else:
+        found = reader.testbed(table)
+    if problems:
+        raise CampaignError(problems)
+    return found, limits
 
 
 class _TestbedReader:
@@ -129,7 +145,7 @@ class _TestbedReader:
         self.problems = problems
 
     def testbed(self, table: YamlMapping) -> Testbed | None:
-        self._unknown(table, ("hosts", "cables"), "")
+        self.only_keys(table, KEYS)
         hosts, cables = table.entries.get("hosts"), table.entries.get("cables")
         if not isinstance(hosts, YamlMapping) or not hosts.entries:
             place = table.place if hosts is None else hosts.place
@@ -146,6 +162,28 @@ class _TestbedReader:
             return None
         far = targets.pop(cable[0])
         return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
+
+    def is_alone(self, hosts: YamlMapping) -> bool:
+        """Whether the only host is the local one."""
+        return all(
+            isinstance(node, YamlMapping) and "local" in node.entries
+            for node in hosts.entries.values()
+        ) and bool(self.hosts(hosts)[0])
+
+    def health(self, table: YamlMapping) -> HealthLimits:
+        """What a pool asks of the testbed."""
+        node = table.entries.get("health")
+        if node is None:
+            return HealthLimits()
+        if not isinstance(node, YamlMapping):
+            self._note(
+                node.place, "health", "is a mapping, e.g. {busy_cores: 2, wire_tolerance: 3}"
+            )
+            return HealthLimits()
+        self._unknown(node, ("busy_cores", "wire_tolerance"), "health")
+        busy = self._number(node, "health", "busy_cores", 0)
+        tolerance = self._number(node, "health", "wire_tolerance", 1)
+        return HealthLimits(busy, HealthLimits().wire_tolerance if tolerance is None else tolerance)
 
     def hosts(self, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
         """The local one's name, and the others."""
@@ -298,6 +336,20 @@ class _TestbedReader:
             return None
         return node.text
 
+    def _number(self, table: YamlMapping, key: str, name: str, least: float) -> float | None:
+        """A number that is greater than `least`."""
+        if (text := self._text(table, key, name)) is None:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not (math.isfinite(number) and number > least):
+            place = table.key_places[name]
+            self._note(place, f"{key}.{name}", f"'{text}' is no number greater than {least:g}")
+            return None
+        return number
+
     def _file(self, table: YamlMapping, key: str, name: str, what: str) -> Path | None:
         """A path; a relative one is meant from the testbed file's folder."""
         text = self._text(table, key, name)
@@ -309,6 +361,10 @@ class _TestbedReader:
             self._note(place, f"{key}.{name}", f"{path} is no file; give that of {what}")
             return None
         return path
+
+    def only_keys(self, table: YamlMapping, known: tuple[str, ...]) -> None:
+        """No others than these may stand in the file."""
+        self._unknown(table, known, "")
 
     def _unknown(self, table: YamlMapping, known: tuple[str, ...], key: str) -> None:
         for name in table.entries:

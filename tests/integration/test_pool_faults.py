@@ -30,6 +30,7 @@ from tests.pool_stand import PoolStand, pool_stand, wait_for
 from tests.postgres import Cluster, programs
 
 pytestmark = pytest.mark.integration
+HELD_S = 50.0  # less than a statement or a transaction may take
 
 
 @pytest.fixture
@@ -98,6 +99,37 @@ def test_scheduler_and_database_may_be_restarted_and_laptops_may_leave(stand: Po
     assert stand.exit_code("second") == stand.exit_code("third") == 0
     assert sum("is handed in" in one for one in stand.events()) == 1
     assert any("its clock is +300 s off the store's" in one for one in stand.events())
+    check_campaign(stand)
+
+
+def test_two_laptops_that_hand_in_the_same_at_the_same_moment_get_one(stand: PoolStand) -> None:
+    """Both are held where a run is entered into the store, until both wait."""
+    database, watching = stand.database(), stand.database()
+
+    def waiting() -> bool | None:
+        with watching.transaction() as db:
+            row = db.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "
+                "AND application_name IN ('one', 'another')"
+            ).fetchone()
+        return True if row == (2,) else None
+
+    with database.transaction() as held:
+        held.execute("LOCK TABLE runs IN EXCLUSIVE MODE")
+        stand.laptop("one", 2)
+        stand.laptop("another", 2)
+        wait_for(waiting, "both laptops", stand, HELD_S)
+    watching.close()
+    stand.serve()
+    stand.agent("lab1")
+    assert stand.wait_finished().trials == {"finished": 4}
+    assert stand.exit_code("one") == stand.exit_code("another") == 0
+    assert printed_run(stand, "one") == printed_run(stand, "another")
+    assert sum("is handed in" in one for one in stand.events()) == 1
+    with database.transaction() as db:
+        for table in ("runs", "pool_campaigns"):
+            assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
+    database.close()
     check_campaign(stand)
 
 

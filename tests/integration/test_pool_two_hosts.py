@@ -98,7 +98,7 @@ def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path
         "from switchmark.campaign.installed import installed\n"
         "from switchmark.pool.testbed_executor import TestbedExecutor\n"
         "from switchmark.testbed.testbed_file import read_pool_testbed\n"
-        f"executor = TestbedExecutor(installed(), read_pool_testbed(Path('{away}')))\n"
+        f"executor = TestbedExecutor(installed(), *read_pool_testbed(Path('{away}')))\n"
         "print(executor.check(None, []).problem)\n"
     )
     asked = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))

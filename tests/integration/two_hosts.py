@@ -300,6 +300,7 @@ class TwoHosts:
             f"  right: {{address: {self.right.address}, user: root, key: key, "
             f"known_hosts: known_hosts, settings: {json.dumps(programs())}}}\n"
             "cables:\n  - {left: cable0, right: cable0}\n"
+            "health: {busy_cores: 1000, wire_tolerance: 1000}\n"  # (both are on this machine)
         )
 
     @property

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from switchmark.pool.health import doctor_problem, profile_now, version_problem, wire_problem
+from switchmark.pool.health import (
+    busy_problem,
+    doctor_problem,
+    profile_now,
+    version_problem,
+    wire_problem,
+)
 from switchmark.testbed.diagnosis import Finding, Level
+from switchmark.testbed.testbed_file import HealthLimits
 
+USUAL = HealthLimits()
 MACHINE = {"cpu_model": "Invented CPU", "kernel": "6.1.0", "governor": "performance"}
 
 
@@ -13,9 +21,9 @@ def finding(topic: str, level: Level) -> Finding:
 
 
 def test_a_testbed_that_did_not_change_is_fit() -> None:
-    profile = profile_now(MACHINE, [finding("load", Level.GOOD)])
+    profile = profile_now(MACHINE, [finding("governor", Level.GOOD)])
     assert version_problem(profile, MACHINE, "lab1") is None
-    assert doctor_problem(profile, [finding("load", Level.GOOD)]) is None
+    assert doctor_problem(profile, [finding("governor", Level.GOOD)]) is None
 
 
 def test_another_kernel_is_told_with_what_to_do() -> None:
@@ -25,18 +33,35 @@ def test_another_kernel_is_told_with_what_to_do() -> None:
 
 
 def test_only_what_was_good_and_matters_can_be_poor() -> None:
-    profile = profile_now(MACHINE, [finding("load", Level.GOOD), finding("memory", Level.POOR)])
-    poor = [finding(topic, Level.POOR) for topic in ("load", "memory", "SMT")]
-    assert doctor_problem(profile, poor) == "load: seen (what it means; what to do)"
+    profile = profile_now(MACHINE, [finding("governor", Level.GOOD), finding("memory", Level.POOR)])
+    poor = [finding(topic, Level.POOR) for topic in ("governor", "memory", "SMT")]
+    assert doctor_problem(profile, poor) == "governor: seen (what it means; what to do)"
 
 
 def test_a_wire_in_a_state_that_was_seen_is_fit_and_one_try_is_enough() -> None:
-    assert wire_problem([1.0e6, 2.0e6], [0.7e6]) is None
-    assert wire_problem([1.0e6, 2.0e6], [2.9e6]) is None
-    assert wire_problem([1.0e6, 2.0e6], [0.1e6, 1.0e6]) is None
+    assert wire_problem([1.0e6, 2.0e6], [0.7e6], USUAL) is None
+    assert wire_problem([1.0e6, 2.0e6], [2.9e6], USUAL) is None
+    assert wire_problem([1.0e6, 2.0e6], [0.1e6, 1.0e6], USUAL) is None
 
 
 def test_a_wire_that_carries_less_at_every_try_is_told_with_both_figures() -> None:
-    problem = wire_problem([1.0e6, 2.0e6], [0.5e6, 0.4e6, 0.45e6])
+    problem = wire_problem([1.0e6, 2.0e6], [0.5e6, 0.4e6, 0.45e6], USUAL)
     assert problem is not None
     assert "carries 0.500 Mpps, and carried 1.000 to 2.000" in problem
+
+
+def test_a_wire_is_faster_than_ever_unless_its_owner_allows_that() -> None:
+    problem = wire_problem([1.0e6, 2.0e6], [9.0e6], USUAL)
+    assert problem is not None
+    assert problem.endswith("if that is meant: switchmark pool accept TESTBED")
+    assert wire_problem([1.0e6, 2.0e6], [9.0e6], HealthLimits(wire_tolerance=5)) is None
+
+
+def test_other_programs_may_have_half_of_the_cores_or_what_the_owner_allows() -> None:
+    assert busy_problem([], 4, USUAL) is None
+    assert busy_problem([3.9, 2.0], 4, USUAL) is None
+    problem = busy_problem([3.9, 2.1, 2.5], 4, USUAL)
+    assert problem is not None
+    assert problem.startswith("other programs use 2.1 cores of 4, and 2 is the most")
+    assert busy_problem([3.9, 3.1, 3.5], 4, HealthLimits(busy_cores=3.2)) is None
+    assert busy_problem([1.0], 4, HealthLimits(busy_cores=0.5)) is not None

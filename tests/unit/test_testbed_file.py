@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.testbed.testbed_file import Cable, find_testbed, read_testbed, required
+from switchmark.testbed.testbed_file import (
+    Cable,
+    HealthLimits,
+    find_testbed,
+    read_pool_testbed,
+    read_testbed,
+    required,
+)
 
 GOOD = """
 hosts:
@@ -113,3 +121,39 @@ def test_where_the_file_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert required(find_testbed(None)).near == "left"
     with pytest.raises(UsageError, match=r"nowhere\.yaml: cannot be read: No such file"):
         find_testbed(tmp_path / "nowhere.yaml")
+
+
+ALONE = "hosts: {lab1: {local: true}}\n"
+
+
+def test_a_testbed_of_a_pool_may_be_one_host_and_says_what_its_health_may_be(
+    tmp_path: Path,
+) -> None:
+    assert read_pool_testbed(written(tmp_path, ALONE)) == (None, HealthLimits())
+    some = "health: {busy_cores: 3.5}"
+    assert read_pool_testbed(written(tmp_path, ALONE + some)) == (None, HealthLimits(3.5, 1.5))
+    both = "health: {busy_cores: 4, wire_tolerance: 3}"
+    testbed, limits = read_pool_testbed(written(tmp_path, GOOD + both))
+    assert testbed == read_testbed(tmp_path / "testbed.yaml") and limits == HealthLimits(4.0, 3.0)
+
+
+@pytest.mark.parametrize("hosts", [ALONE, GOOD])
+@pytest.mark.parametrize(
+    ("health", "message"),
+    [
+        ("health: 4", "health: is a mapping, e.g. {busy_cores: 2, wire_tolerance: 3}"),
+        ("health: {load: 4}", "health.load: is no key here; there are: busy_cores, wire_tolerance"),
+        ("health: {busy_cores: nan}", "health.busy_cores: 'nan' is no number greater than 0"),
+        ("health: {wire_tolerance: 0.5}", "health.wire_tolerance: '0.5' is no number greater th"),
+        ("helth: {}", "helth: is no key here; there are: hosts"),
+    ],
+)
+def test_limits_of_health_that_are_none(
+    hosts: str, health: str, message: str, tmp_path: Path
+) -> None:
+    file = written(tmp_path, f"{hosts}\n{health}\n")
+    with pytest.raises(UsageError, match=re.escape(message)):
+        read_pool_testbed(file)
+    if hosts == GOOD:
+        with pytest.raises(UsageError, match=re.escape(message)):
+            read_testbed(file)

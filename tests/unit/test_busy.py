@@ -1,0 +1,36 @@
+"""How busy cores are, of what /proc/stat says before and after."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from switchmark.testbed.kernel.busy import busy_cores
+
+
+def test_all_but_waiting_counts_and_guests_count_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stat = tmp_path / "stat"
+    # user nice system idle iowait irq softirq steal guest guest_nice
+    stat.write_text("cpu  100 10 50 900 40 5 5 20 60 6\ncpu0 1 1 1 1 1 1 1 1 1 1\n")
+    per_s = os.sysconf("SC_CLK_TCK")
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+        more = [0.3, 0.1, 0.2, 0.4, 0.2, 0.1, 0.1, 0.2, 0.3, 0.1]
+        old = [100, 10, 50, 900, 40, 5, 5, 20, 60, 6]
+        ticks = [was + round(share * per_s) for was, share in zip(old, more, strict=True)]
+        stat.write_text(f"cpu  {' '.join(map(str, ticks))}\n")
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    assert busy_cores(0.5, stat) == pytest.approx((0.3 + 0.1 + 0.2 + 0.1 + 0.1 + 0.2) / 0.5)
+
+
+def test_of_this_machine_it_is_between_none_and_all() -> None:
+    assert 0 <= busy_cores(0.02) <= 1.5 * (os.cpu_count() or 1)
