@@ -21,7 +21,7 @@ from switchmark.model.trial import Trial
 from switchmark.pool import leases, testbeds
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import note_event, note_of_lease
-from switchmark.pool.executor import BlockExecutor
+from switchmark.pool.executor import BlockExecutor, TestbedLost
 from switchmark.pool.patience import patiently
 from switchmark.pool.proving import NextBlock, TestbedCourses
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
@@ -99,14 +99,18 @@ class Agent:
             told = self._measured(lease)
         except LeaseLost as error:
             told = self._note_lost(lease, str(error))
+        except TestbedLost as error:
+            lost = str(error)
+            told = f"gives {lease} back: {lost}"
+            self._patiently(lambda: self._give_back(lease, lost))
         except (UnavailableError, UsageError) as error:
             told = str(error).splitlines()[0]
             self._patiently(lambda: self._refuse(lease, told))
         except BaseException as error:  # stopped, or a fault of the bench
             stopped = isinstance(error, SystemExit | KeyboardInterrupt)
             why = "the agent was stopped" if stopped else f"{type(error).__name__}: {error}"
-            with suppress(SwitchmarkError), self.database.transaction() as db:
-                leases.give_back(db, lease, why)
+            with suppress(SwitchmarkError):
+                self._give_back(lease, why)
             raise
         finally:
             with suppress(SwitchmarkError), self.database.transaction() as db:
@@ -196,6 +200,10 @@ class Agent:
     def _finish(self, lease: BlockLease, following: NextBlock | None) -> None:
         with self.database.transaction() as db:
             leases.finish(db, lease, following)
+
+    def _give_back(self, lease: BlockLease, why: str) -> None:
+        with self.database.transaction() as db:
+            leases.give_back(db, lease, why)
 
     def _refuse(self, lease: BlockLease, why: str) -> None:
         with self.database.transaction() as db:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import Trial
 from switchmark.pool.values import BlockLease
 from switchmark.results.record import Record
@@ -18,6 +19,12 @@ class Checked:
     problem: str | None
     profile: Mapping[str, Any]
     wire_pps: tuple[float, ...]  # of a testbed that is taken in; else empty
+
+
+class TestbedLost(SwitchmarkError):
+    """A part of the testbed went away in mid-block: that is no result of the campaign."""
+
+    __test__ = False  # its name is no test's
 
 
 class BlockExecutor(Protocol):
@@ -37,7 +44,7 @@ class BlockExecutor(Protocol):
 
         `before` is asked before each trial is deployed, `keep` takes its record; either may raise
         to end the block. Raises `UnavailableError` and `UsageError` for a block that this testbed
-        cannot measure."""
+        cannot measure, `TestbedLost` for one that it may measure once it is whole again."""
         ...
 
     def clean(self) -> list[str]:

@@ -14,7 +14,7 @@ from switchmark import __version__
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment.calibration import Calibrations, machine_facts
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
@@ -23,7 +23,7 @@ from switchmark.experiment.wire import baseline_of
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import health
-from switchmark.pool.executor import Checked
+from switchmark.pool.executor import Checked, TestbedLost
 from switchmark.pool.values import BlockLease
 from switchmark.remote.site import Site
 from switchmark.results.record import Record
@@ -127,7 +127,7 @@ class TestbedExecutor:
                 told = _Told(before)
                 for part, sink in ((wires, _dropped), (steps, keep)):
                     run_campaign(
-                        session, _RecordsOfBlock(lease, sink), lease.campaign, part,
+                        session, _RecordsOfBlock(lease, sink, site), lease.campaign, part,
                         lambda: asdict(gather()) | fixed, told, kept, campaign.repeat_disturbed,
                         None, Certificates.of_this_machine(),
                     )  # fmt: skip
@@ -148,7 +148,8 @@ class TestbedExecutor:
 
     @contextmanager
     def _site(self, lease: BlockLease) -> Iterator[Site | None]:
-        """The testbed's other host, where the block has trials between hosts."""
+        """The testbed's other host, where the block has trials between hosts. Raises `TestbedLost`
+        where it cannot be reached now: it could when the testbed was checked."""
         if all(trial.location == "local" for trial in lease.todo):
             yield None
             return
@@ -156,6 +157,10 @@ class TestbedExecutor:
             raise SwitchmarkError(f"testbed {lease.testbed} has no second host")
         site = Site(self._testbed)
         try:
+            try:
+                site.open()
+            except UnavailableError as error:
+                raise TestbedLost(str(error)) from None
             yield site
         finally:
             site.close()
@@ -213,9 +218,12 @@ class _Told:
 
 
 class _RecordsOfBlock(Run):
-    """Where the records of a block go: to the store; nothing is kept here."""
+    """Where the records of a block go: to the store; nothing is kept here. A trial that failed
+    because the other host was lost has no record."""
 
-    def __init__(self, lease: BlockLease, sink: Callable[[Record], None]) -> None:
+    def __init__(
+        self, lease: BlockLease, sink: Callable[[Record], None], site: Site | None
+    ) -> None:
         info = RunInfo(
             run_id=lease.run_id,
             campaign=lease.campaign,
@@ -228,6 +236,7 @@ class _RecordsOfBlock(Run):
         )
         super().__init__(Path(), info)
         self._sink = sink
+        self._site = site
 
     def has_finished(self, trial_id: str) -> bool:  # noqa: ARG002
         """What is finished is not among the lease's trials."""
@@ -235,6 +244,9 @@ class _RecordsOfBlock(Run):
 
     def write(self, record: Record) -> Path:
         """Hand the record on."""
+        lost = None if self._site is None else self._site.connection.lost
+        if record.status == "failed" and lost is not None:
+            raise TestbedLost(lost)
         self._sink(record)
         return Path(record.trial_id)
 

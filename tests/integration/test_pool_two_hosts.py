@@ -6,7 +6,9 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,35 +59,78 @@ def store(folder: Path) -> Iterator[str]:
         yield cluster.url()
     finally:
         cluster.stop("immediate")
+        for one in (database, folder / "objects", folder / "cache"):
+            shutil.rmtree(one, ignore_errors=True)
+
+
+@contextmanager
+def pool(hosts: TwoHosts, engine: Path, url: str) -> Iterator[None]:
+    """A scheduler and the testbed's agent; what they said is printed at the end."""
+    # The scheduler is no part of the testbed: its folder is elsewhere.
+    words = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
+    serve = hosts.start([*words, "--listen", POOL], TMPDIR=str(hosts.folder))
+    agent = hosts.bench(
+        "agent", "--testbed", str(hosts.testbed), "--store", url, "--pool", POOL, engine=engine
+    )
+    try:
+        yield
+    finally:
+        for process in (agent, serve):
+            process.send_signal(signal.SIGTERM)
+        for process in (agent, serve):
+            print(run(process)[2])
+
+
+def begin(hosts: TwoHosts, engine: Path, text: str) -> subprocess.Popen[str]:
+    """A laptop that hands in the campaign."""
+    campaign = hosts.folder / "far-blocks.yaml"
+    campaign.write_text(text)
+    return hosts.bench("run", str(campaign), "--pool", POOL, "--quiet", engine=engine)
+
+
+def check_records(url: str, hosts: TwoHosts, patch: pytest.MonkeyPatch) -> None:
+    """Four, all finished, of both hosts."""
+    patch.setenv("SWITCHMARK_CACHE_DIR", str(hosts.folder / "cache"))
+    found = StoreSource(read_store_address(url)).find("far-blocks")
+    records = list(open_run(found.directory).records())
+    assert len(records) == 4
+    for record in records:
+        assert record.status == "finished", record.message
+        assert record.provenance["testbed"] == "testbed"
+        assert record.trial.location == "remote"
+        assert record.far_host is not None
 
 
 def test_a_testbed_of_two_hosts_measures_blocks(
     hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    campaign = hosts.folder / "far-blocks.yaml"
-    campaign.write_text(CAMPAIGN)
     with store(hosts.folder) as url:
-        # The scheduler is no part of the testbed: its folder is elsewhere.
-        words = [sys.executable, "-m", "switchmark.cli.main", "pool", "serve", "--store", url]
-        serve = hosts.start([*words, "--listen", POOL], TMPDIR=str(hosts.folder))
-        agent = hosts.bench(
-            "agent", "--testbed", str(hosts.testbed), "--store", url, "--pool", POOL, engine=engine
-        )
-        asked = ("run", str(campaign), "--pool", POOL, "--quiet")
-        code, out, said = run(hosts.bench(*asked, engine=engine), PATIENCE_S)
-        for process in (agent, serve):
-            process.send_signal(signal.SIGTERM)
-        heard = [run(process)[2] for process in (agent, serve)]
-        assert code == 0, f"{said}{heard}"
+        with pool(hosts, engine, url):
+            code, out, said = run(begin(hosts, engine, CAMPAIGN), PATIENCE_S)
+        assert code == 0, said
         assert "linux-bridge" in out and "direct" in out
-        monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(hosts.folder / "cache"))
-        found = StoreSource(read_store_address(url)).find("far-blocks")
-        records = list(open_run(found.directory).records())
-    assert len(records) == 4
-    for record in records:
-        assert record.provenance["testbed"] == "testbed"
-        assert record.trial.location == "remote"
-        assert record.far_host is not None
+        check_records(url, hosts, monkeypatch)
+    assert hosts.remains() == []
+
+
+def test_another_host_that_is_lost_in_mid_block_is_no_result_of_the_campaign(
+    hosts: TwoHosts, engine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The block goes back, and is measured once that host can be reached again."""
+    with store(hosts.folder) as url:
+        before = hosts.cable_frames()
+        with pool(hosts, engine, url):
+            laptop = begin(hosts, engine, CAMPAIGN.replace("duration: 0.5s", "duration: 4s"))
+            deadline = time.monotonic() + PATIENCE_S
+            while hosts.cable_frames() < before + 300:  # more than teach and verify
+                assert laptop.poll() is None and time.monotonic() < deadline, "no traffic"
+                time.sleep(0.05)
+            for pid in hosts.right.sshd_sessions():
+                os.kill(pid, signal.SIGKILL)
+            code, _, said = run(laptop, PATIENCE_S)
+        assert code == 0, said
+        assert "testbed gives block" in said and "connection lost" in said
+        check_records(url, hosts, monkeypatch)
     assert hosts.remains() == []
 
 
