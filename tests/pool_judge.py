@@ -24,7 +24,9 @@ def check_campaign(stand: PoolStand) -> None:
             "SELECT run, block, trial_id, attempt, testbed, superseded, sha256, runs.name, bytes "
             "FROM attempts JOIN runs USING (run)"
         ).fetchall()
+        runs = db.execute("SELECT count(*) FROM runs").fetchone()
     database.close()
+    assert runs == (1,), "a laptop left another run"
     assert [state for state, _ in blocks] == ["done"], blocks
     counting = [one for one in stored if not one[5]]
     seen = Counter((block, trial_id) for _, block, trial_id, *_ in counting)
