@@ -27,7 +27,8 @@ from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import LOAD_MET_SHARE
 from switchmark.trial.plan import TrialPlan
-from switchmark.trial.run import failed_record, run_trial
+from switchmark.trial.recording import failed_record
+from switchmark.trial.run import run_trial
 
 
 class Observer(Protocol):

@@ -7,8 +7,7 @@ only then is anything waited for. Taken down in reverse, whatever happened in be
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -17,22 +16,17 @@ from switchmark.engine.binary import find_engine
 from switchmark.engine.process import EngineProcess, close_engines, counters_of
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.environment.support.closing import close_nodes
-from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.node import NodeSpec
-from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
+from switchmark.errors import TrialFailed
 from switchmark.results.record import Placement
-from switchmark.switch.support import contained
-from switchmark.switch.support.base import Discardable, MakesPorts
-from switchmark.switch.support.private import prepare_namespace
-from switchmark.testbed.cores.cpu_limit import CpuLimit
+from switchmark.switch.support.base import Switch
 from switchmark.testbed.cores.machine_state import StateReader, cores_used
-from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.failure import one_line
 from switchmark.trial.instrument_run import InstrumentRun
-from switchmark.trial.nodes import create_nodes, switch_ports, with_made, with_switch_at
+from switchmark.trial.nodes import create_nodes, with_made
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
+from switchmark.trial.running_switch import RunningSwitch
 from switchmark.trial.verification import PairEnds
 from switchmark.trial.vnf import Vnf, start_vnf
 
@@ -50,21 +44,14 @@ class Deployment:
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
         self.plan = plan
-        # What the switch is started with: it may put its programs into containers.
-        self._inside = contained.contained(session, plan.trial.switch_environment)
-        self.switch = plan.switch
         self.ends: list[PairEnds] = []  # path by path
         self.vnfs: list[Vnf] = []
-        self.limit: CpuLimit | None = None
-        self.switch_words = ""  # how the switch died, when a trial failed
         self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
         self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
-        self._switch_runs = False
-        self.switch_restarted = False  # on purpose, in mid-trial
         self.guest: InstrumentRun | None = None  # has the ports, once our applications left them
-        self._moves_before: int | None = None  # of a switch that is not pinned
         self._undo = ExitStack()
+        self.running_switch = RunningSwitch(session, plan, self._nodes, self._undo)
         self.far_placement: Placement | None = None  # of the other host's cores
 
     def __enter__(self) -> Deployment:
@@ -82,6 +69,11 @@ class Deployment:
         trace: TracebackType | None,
     ) -> None:
         self._take_down(error)
+
+    @property
+    def switch(self) -> Switch:
+        """The switch itself."""
+        return self.plan.switch
 
     @property
     def engines(self) -> list[EngineProcess]:
@@ -144,33 +136,6 @@ class Deployment:
         self.switch.wait_ports_up(READY_TIMEOUT_S)
         return self.guest
 
-    def restart_switch(self) -> None:
-        """Kill the switch as a crash would, and start it anew with the same ports; what is in
-        the kernel is taken down and set up again. Its counters begin at 0 once more; a limit of
-        its CPU time is imposed as after the first start, once its ports are up."""
-        if self.limit is not None:
-            self.limit.about_to_restart()
-        pids = [str(pid) for pid in self.switch.process_ids()]
-        if pids:
-            self.session.host.run(["kill", "-KILL", *pids], check=False)
-        self.switch.stop()
-        self.switch_restarted = True
-        self._start_switch()
-        if self.limit is not None or self.plan.placement.switch_free_cores:
-            self.switch.wait_ports_up(READY_TIMEOUT_S)
-        self._unpin()
-        if self.limit is not None:
-            self.limit.impose_again(self.switch.process_ids())
-
-    def _start_switch(self) -> None:
-        """On the host or in a container, as the trial says."""
-        self.switch.start(
-            self._inside,
-            switch_ports(self._nodes.values()),
-            self.plan.mode,
-            self.plan.placement.switch_cores,
-        )
-
     def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:
         """The CPU time of this host's VNFs (or the other one's) since the counters were read."""
         there = self.plan.topology.far_names
@@ -211,9 +176,8 @@ class Deployment:
 
     def _keep_last_words(self, error: BaseException | None) -> None:
         """What can be told of machines, and of a switch that died, while they are there."""
-        if error is not None and self._switch_runs:
-            with suppress(SwitchmarkError, OSError):
-                self.switch_words = self.switch.alive() or ""
+        if error is not None:
+            self.running_switch.keep_last_words()
         self.machine_details = {
             name: node.details()
             for name, node in self._nodes.items()
@@ -224,10 +188,10 @@ class Deployment:
         plan = self.plan
         if plan.far is not None:
             self.far_placement = plan.far.begin()
-        made = self._ports_made_by_switch()
+        made = self.running_switch.make_ports()
         specs = with_made(plan.specs(), made)
         self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
-        create_nodes(self.session, plan, self._prepare_switch(specs), self._nodes)
+        create_nodes(self.session, plan, self.running_switch.prepare(specs), self._nodes)
         self._undo.callback(lambda: close_engines(self._spawned))
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
@@ -237,18 +201,12 @@ class Deployment:
             b = self._spawn(path.target, 1)
             a = self._spawn(path.source, 0)
             self.ends.append(PairEnds(a, b))
-        self._undo.callback(self._remove_limit)
-        self._undo.callback(contained.close, self._inside)
-        # A function that an application drives itself goes after the application: the kernel would
-        # not take it away before. (It is stopped all the same, when the nodes are closed.)
-        if not any(port.pci for port in made):
-            self._undo.callback(self._end_switch)
+        self.running_switch.end_with(made)
         cores = cores_used(plan.placement)
         self.state_reader = StateReader(self.session.host, find_engine, cores)
         self._undo.callback(self.state_reader.close)
         self._undo.callback(self._request_exits)
-        self._start_switch()
-        self._switch_runs = True
+        self.running_switch.start()
         boots = [machine.boot_timeout_s for machine in self.machines]
         timeout_s = max([READY_TIMEOUT_S, *boots])
         for engine in self.engines:
@@ -257,8 +215,7 @@ class Deployment:
             vnf.wait_ready(timeout_s)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
-        self._unpin()
-        self._impose_limit()
+        self.running_switch.settle()
 
     def _request_exits(self) -> None:
         """Ask the applications to exit, so that they end while the switch does."""
@@ -266,73 +223,6 @@ class Deployment:
             engine.request_exit()
         for vnf in self.vnfs:
             vnf.request_exit()
-
-    def _end_switch(self) -> None:
-        """End the switch for good: its ports go, too."""
-        if isinstance(self.switch, Discardable):
-            self.switch.discard()
-        else:
-            self.switch.stop()
-
-    def _prepare_switch(self, specs: Sequence[NodeSpec]) -> list[NodeSpec]:
-        """Have the ends of our veth pairs made in the switch's namespace."""
-        far = self.plan.topology.far_names
-        here = [spec for spec in specs if spec.name not in far]
-        ours = [p for spec in here for p in spec.ports if not (p.nic or p.lent)]
-        if not isinstance(self.switch, Discardable) or self.plan.topology.direct:
-            return list(specs)
-        if all(port.kind is not PortKind.VETH for port in ours):
-            return list(specs)
-        name, entry = prepare_namespace(self.session)
-        self._undo.callback(self.session.ledger.undo, entry)
-        return [with_switch_at(name, spec) if spec in here else spec for spec in specs]
-
-    def _unpin(self) -> None:
-        """Only now: it has pinned its threads while it started."""
-        if cores := self.plan.placement.switch_free_cores:
-            unpin(self.switch.process_ids(), cores)
-            self._moves_before = moves_of(self.switch.process_ids())
-
-    def unpinned(self) -> dict[str, str]:
-        """What became of a switch that was not to be pinned; nothing of one that is.
-
-        Raises `TrialFailed` when it has pinned itself meanwhile."""
-        cores, pids = self.plan.placement.switch_free_cores, self.switch.process_ids()
-        if not cores:
-            return {}
-        check_unpinned(pids, cores)
-        told = f"none: {len(threads_of(pids))} threads on any of {','.join(map(str, cores))}"
-        moves = moves_of(pids)
-        if moves is None or self._moves_before is None:
-            return {"pinning": told}
-        return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
-
-    def _impose_limit(self) -> None:
-        """Limit the switch's CPU time, only now: starting costs it much more than forwarding."""
-        plan = self.plan
-        if plan.trial.cpu_limit is not None:
-            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
-            contained_ = plan.trial.switch_environment in contained.CONTAINERS
-            self.limit = CpuLimit.impose(
-                self.session, self.switch.process_ids(), cores, own_group=not contained_
-            )
-            self._undo.callback(self.limit.lift)
-
-    def _remove_limit(self) -> None:
-        if self.limit is not None:
-            self.limit.remove()
-
-    def _ports_made_by_switch(self) -> list[MadePort]:
-        """Ports that exist only as part of the switch, in the order in which it numbers them."""
-        ports = [port for spec in self.plan.specs() for port in spec.ports]
-        if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
-            return []
-        self._undo.callback(self.switch.stop)
-        wanted = [
-            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes)
-            for index, port in enumerate(ports)
-        ]
-        return self.switch.make_ports(self.session, wanted)
 
     def _start_vnf(self, name: str, pair: int) -> Vnf:
         plan, node = self.plan, self._nodes[name]

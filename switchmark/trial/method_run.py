@@ -62,7 +62,7 @@ def _found(
         budget_s=method.default_budget_s if trial.budget_s is None else trial.budget_s,
         wire_pps=wire_pps,
         in_kernel=not switch.process_ids(),
-        restart_switch=deployment.restart_switch,
+        restart_switch=deployment.running_switch.restart,
         switch_changes=lambda: changes_of(switch),
         first_looks=len(measurer.points),
     )

@@ -199,7 +199,7 @@ def restart_until_frames_flow(rig: Rig) -> None:
     """Judged by the frames that arrive after the restart, however long that takes. The switch
     that is started is no less than the applications, which poll beside it."""
     set_priority(rig.deployment.session.id, "0")
-    rig.deployment.restart_switch()
+    rig.deployment.running_switch.restart()
     done_ns = time.monotonic_ns()
     receiver = rig.deployment.ends[0].b
     wait(
@@ -221,10 +221,11 @@ def test_a_limit_of_cpu_time_holds_for_a_switch_that_was_started_again() -> None
     if (hierarchy := find_hierarchy()) is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted here")
     with deployed(reference(), cpu_limit="50%") as rig:
-        limit, before = rig.deployment.limit, set(rig.deployment.switch.process_ids())
+        limit = rig.deployment.running_switch.limit
+        before = set(rig.deployment.switch.process_ids())
         assert limit is not None and limit.in_force()
         held = hierarchy.root / limit.group / "cgroup.procs"
-        rig.deployment.restart_switch()
+        rig.deployment.running_switch.restart()
         after = set(rig.deployment.switch.process_ids())
         assert after and not after & before, "it is another process"
         assert set(map(int, held.read_text().split())) == after

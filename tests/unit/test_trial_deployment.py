@@ -155,11 +155,11 @@ def test_the_switch_s_last_words_are_taken_before_it_is_stopped() -> None:
     deployment = deploy(plan_for(switch=switch))
     with pytest.raises(TrialFailed), deployment:
         raise TrialFailed("no frame arrived")
-    assert deployment.switch_words == "was killed by signal 9: its last words"
+    assert deployment.running_switch.last_words == "was killed by signal 9: its last words"
     healthy = deploy(plan_for())
     with pytest.raises(TrialFailed), healthy:
         raise TrialFailed("no frame arrived")
-    assert healthy.switch_words == ""
+    assert healthy.running_switch.last_words == ""
 
 
 def test_check_alive() -> None:

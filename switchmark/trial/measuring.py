@@ -1,0 +1,257 @@
+"""The measured part of a trial: verify, warm up, traffic between two readings, conclude."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import asdict
+from typing import Any
+
+from switchmark.engine.loads import forwarded_pps
+from switchmark.engine.process import EngineProcess
+from switchmark.errors import TrialFailed
+from switchmark.method.registry import METHODS
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
+from switchmark.model.ports import SwitchCounters
+from switchmark.results.record import Neighbour, Placement, Reconciliation, Verification
+from switchmark.switch.support.base import Splits
+from switchmark.switch.support.tools import program_details
+from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.testbed.cores.own_cores import kept_to
+from switchmark.trial import foreign, latency, method_run, throughput
+from switchmark.trial.connect_mode import wrong_mode
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.cost.meter import Meter
+from switchmark.trial.cost.quota import QuotaReading, without_neighbour
+from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
+from switchmark.trial.deployment import Deployment
+from switchmark.trial.evidence import Baseline, Evidence, Figures
+from switchmark.trial.judge import verdict
+from switchmark.trial.limit import limit
+from switchmark.trial.measurement import Measurement
+from switchmark.trial.neighbour import NoisyNeighbour
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.reconcile import CounterReading, reconcile
+from switchmark.trial.stopwatch import Stopwatch
+from switchmark.trial.verification import PairEnds, verify, wait_reachable
+
+COUNTERS_SETTLE_S = 0.5
+_COUNTERS_POLL_S = 0.05
+
+
+def measure_deployed(
+    deployment: Deployment,
+    plan: TrialPlan,
+    baseline: Baseline,
+    watch: Stopwatch,
+    observe: Callable[[float | None], None],
+) -> dict[str, Any]:
+    """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
+    switch, trial = plan.switch, plan.trial
+    try:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+    except TrialFailed:
+        deployment.check_alive()  # which says more than silence
+        raise
+    switch.wait_converged()
+    checked = _verified(deployment, plan)
+    pids = switch.process_ids()
+    watch.lap("verify")
+
+    def watched() -> None:
+        if pids:  # of the kernel one asks by starting a program, which would disturb
+            deployment.check_alive()
+        else:
+            deployment.check_vnfs()
+        observe(_live_pps(deployment.streams))
+
+    _warm_up(deployment, plan, watched)
+    deployment.forget_faults()  # of warming up: they took nothing from what is measured
+    before = deployment.read()
+    neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
+    quota = QuotaReading.take(deployment.running_switch.limit)
+    machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
+    remote_before = begin_remote_cost(plan.far) if plan.far else None
+    state_before = deployment.state_reader.read()
+    with Meter.begin(switch, plan.placement, machines) as meter:
+        threads = ThreadTimes.of(pids)
+        seen, noise = _run_beside(neighbour, lambda: _traffic(deployment, plan, baseline, watched))
+        switch_waited = threads.waiting_share(ThreadTimes.of(pids))
+        here = [one for one in deployment.engines if one.has_result and not one.far]
+        own = seen.cpu or [ApplicationCpu.of(one) for one in here]
+        used = meter.end([*own, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame)
+    state_after = deployment.state_reader.read()
+    used = without_neighbour(used, noise)
+    if plan.far is not None and remote_before is not None:
+        plan.far.cpu = remote_cost(deployment, plan.far, remote_before, seen)
+    limited = quota.until_now(trial, deployment.running_switch.limit, used.switch_cores_used)
+    watch.lap("measure")
+    deployment.check_alive()
+    pinning = deployment.running_switch.unpinned()
+    if deployment.running_switch.restarted:
+        before = deployment.read()  # its counters began anew: they tell of nothing before
+    if plan.far is not None:
+        plan.far.end()
+    after, reconciled = _reconciled(deployment, before)
+
+    note = deployment.guest.note(before, after) if deployment.guest else None
+    hosts = hosts_used(plan.far.as_record() if plan.far else None, used)
+    evidence = Evidence(
+        sender=seen.source_counters,
+        receiver=seen.sink_counters,
+        sent_frames=seen.sent_frames,
+        socket_drops=seen.socket_drops,
+        baseline=baseline,
+        kept_samples=seen.kept_samples,
+        on_schedule=seen.on_schedule,
+        in_kernel=not pids,
+        cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
+        others_cores=max(one.taken_cores for one in hosts),
+        switch_wait_share=switch_waited,
+        two_bands=seen.steady is not None and seen.steady.two_bands is not None,
+        witness_frames=_witness(after) - _witness(before),
+        counters_agree=reconciled.agrees and (note is None or note.agrees),
+        stretch=seen.stretch,
+        limit_in_force=limited is None or limited.in_force,
+        cable_lost=reconciled.cable_lost,
+        faults=tuple(deployment.faults()),
+        emulated=any(machine.emulated for machine in deployment.machines),
+        counts_polls=deployment.guest is None,
+    )
+    figures = Figures(
+        throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
+    )
+    bound = limit(trial, figures, evidence)
+    return {
+        "throughput": seen.throughput,
+        "latency": seen.latency,
+        "one_way": seen.one_way,
+        "method": seen.method,
+        "instrument": note,
+        "trim": seen.trim,
+        "steady": seen.steady,
+        "state_before": state_before,
+        "state_after": state_after,
+        "cpu": used,
+        "cpu_quota": limited,
+        "neighbour": noise,
+        "verification": checked,
+        "limit": bound,
+        "verdict": verdict(
+            trial, bound, figures, evidence, _whole_placement(deployment), checked,
+            mixed_connect_modes=plan.mixed_connect_modes,
+        ),
+        "switch_details": switch.details() | program_details(trial.program) | pinning,
+        "switch_counters_before": _plain(before.switch),
+        "switch_counters_after": _plain(after.switch),
+        "reconciliation": reconciled,
+    }  # fmt: skip
+
+
+def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:
+    """What comes before the traffic that counts; a foreign instrument is put in our engine's
+    place, and warms up as it does."""
+    if plan.trial.generator != OWN_ENGINE:
+        deployment.hand_over()
+    elif plan.trial.dimension is Dimension.LATENCY:
+        latency.warm_up(deployment.ends, plan.policy, watched)
+
+
+def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
+    """Check that frames go where they should, and by the rule that was asked for."""
+
+    def witness() -> int | None:
+        return plan.switch.counters().witness_rx_frames
+
+    checked = verify(deployment.ends, plan.verify, witness)
+    chained = any(path.via for path in plan.topology.paths)  # a VNF does as it likes with them
+    if not checked.passed or plan.topology.direct or chained:
+        return checked
+    wrong = wrong_mode(deployment.ends, plan.mode, witness)
+    if not wrong:
+        return checked
+    message = f"connect mode {plan.mode.value} was asked for, but {wrong}"
+    return checked.model_copy(update={"wrong_mode": wrong, "passed": False, "message": message})
+
+
+def _traffic(
+    deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
+) -> Measurement:
+    """The measured part: one run, or the many of a method; the bench stays off the cores of a
+    switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
+    trial, streams = plan.trial, deployment.streams
+    restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
+    apart = plan.placement.switch_cores and not restarts
+    with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+        if deployment.guest is not None:
+            return foreign.measure(trial, deployment.guest, plan.policy, watched)
+        if trial.method != PLAIN:
+            return method_run.measure(trial, deployment, baseline.forwarded_pps, watched)
+        if trial.dimension is Dimension.THROUGHPUT:
+            return throughput.measure(trial, streams, plan.policy, watched)
+        return latency.measure(trial, deployment.ends, plan.policy, watched, plan.far)
+
+
+def _run_beside(
+    neighbour: NoisyNeighbour, traffic: Callable[[], Measurement]
+) -> tuple[Measurement, Neighbour | None]:
+    """The traffic with the neighbour beside it, which is there neither before nor after."""
+    try:
+        neighbour.start()
+        seen = traffic()
+        return seen, neighbour.stop()
+    finally:
+        neighbour.close()
+
+
+def _reconciled(
+    deployment: Deployment, before: CounterReading
+) -> tuple[CounterReading, Reconciliation]:
+    """The counters after the traffic. While they do not agree with each other they are read
+    again for a moment: some are late, and a frame may still be on its way."""
+    patience = max([1.0, *(machine.patience for machine in deployment.machines)])
+    deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
+    while True:
+        after = deployment.read()
+        found = reconcile(
+            deployment.ends,
+            before,
+            after,
+            [path.via for path in deployment.plan.topology.paths],
+            deployment.cable(),
+            deployment.switch.split if isinstance(deployment.switch, Splits) else None,
+        )
+        if found.agrees or time.monotonic() > deadline:
+            return after, found
+        time.sleep(_COUNTERS_POLL_S)
+
+
+def _whole_placement(deployment: Deployment) -> Placement:
+    """This host's; where either host had too few cores, so had the trial."""
+    here, there = deployment.plan.placement, deployment.far_placement
+    crowded = here.oversubscribed or (there is not None and there.oversubscribed)
+    return here.model_copy(update={"oversubscribed": crowded})
+
+
+def _witness(reading: CounterReading) -> int:
+    return reading.switch.witness_rx_frames or 0
+
+
+def _live_pps(ends: Sequence[PairEnds]) -> float | None:
+    """What arrives right now, over all streams: the last sample of each receiving end."""
+    last = [engine.intervals[-1:] for engine in _receiving(ends)]
+    return sum(forwarded_pps(samples) for samples in last) if any(last) else None
+
+
+def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
+    """Receivers, or clients (which receive the answers)."""
+    return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
+
+
+def _plain(counters: SwitchCounters) -> dict[str, Any]:
+    """Counters as JSON: port indices become strings there."""
+    return {
+        "ports": {str(index): asdict(port) for index, port in counters.ports.items()},
+        "witness_rx_frames": counters.witness_rx_frames,
+    }

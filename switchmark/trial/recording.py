@@ -1,0 +1,88 @@
+"""The record of a trial, made of what is known of it, however the trial ended.
+
+A record is refused where its figures contradict each other; then it is that of a failed trial,
+without them.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from switchmark.campaign.notation import to_notation
+from switchmark.model.trial import Trial
+from switchmark.results.record import Record
+from switchmark.trial.failure import one_line
+from switchmark.trial.stopwatch import Stopwatch
+
+_FIGURES = (
+    "throughput",
+    "latency",
+    "one_way",
+    "method",
+    "steady",
+    "limit",
+    "verdict",
+    "trim",
+    "cpu",
+)
+_ALWAYS_KNOWN = {
+    "trial_id",
+    "trial",
+    "campaign",
+    "run_id",
+    "started_at",
+    "notation",
+    "status",
+    "message",
+    "ended_at",
+    "timing",
+}
+
+
+def failed_record(
+    trial: Trial, *, campaign: str, run_id: str, begun: datetime, error: Exception
+) -> Record:
+    """The record of a trial that failed where there is nothing to tell of it but why."""
+    asked = what_was_asked(trial, campaign, run_id, begun)
+    return Record(**as_failed(asked, one_line(error)), ended_at=_utc(max(begun, datetime.now(UTC))))
+
+
+def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) -> dict[str, Any]:
+    """What is known of a trial before anything is planned or made."""
+    return {
+        "trial_id": trial.id,
+        "trial": trial,
+        "campaign": campaign,
+        "run_id": run_id,
+        "started_at": _utc(begun),
+        "notation": to_notation(trial),
+    }
+
+
+def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
+    """The facts as those of a failed trial, without figures; the first reason comes first."""
+    kept = {name: fact for name, fact in facts.items() if name not in _FIGURES}
+    told = "; ".join(filter(None, [facts.get("message"), message]))
+    return kept | {"status": "failed", "message": told}
+
+
+def made_record(facts: dict[str, Any], begun: datetime, watch: Stopwatch) -> Record:
+    """The record of a trial that has ended. Where its figures contradict each other it has none
+    and says so; where other facts are refused, too, it has only what was asked."""
+    # (by the monotonic clock: the real-time one may be set back meanwhile)
+    ended_at = _utc(begun + timedelta(seconds=watch.whole_s))
+    facts |= {"ended_at": ended_at, "timing": watch.timing()}
+    try:
+        return Record(**facts)
+    except Exception as error:
+        refused = one_line(error)
+    try:
+        return Record(**as_failed(facts, f"the figures contradict each other: {refused}"))
+    except Exception:
+        asked = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
+        return Record(**as_failed(asked, f"what ran cannot be told: {refused}"))
+
+
+def _utc(moment: datetime) -> str:
+    return moment.isoformat(timespec="milliseconds")
