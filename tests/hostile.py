@@ -33,7 +33,8 @@ from switchmark.model import options
 from switchmark.model.nics import parse_nics
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello
-from switchmark.results.store import open_run, read_record
+from switchmark.results.documents import read_record
+from switchmark.results.store import open_run
 from switchmark.statistics.histogram import Histogram
 from switchmark.store.address import read_store_address
 from switchmark.store.objects import check_objects_address

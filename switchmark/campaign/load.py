@@ -8,38 +8,31 @@ or more`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign import contenders, settings, sweeps
+from switchmark.campaign import contenders, sweeps
 from switchmark.campaign.contenders import Contender
 from switchmark.campaign.expectations import read_expectations
+from switchmark.campaign.layers import Layers
 from switchmark.campaign.old_names import read_as_meant
 from switchmark.campaign.published import read_published, unmatched
+from switchmark.campaign.read_settings import SettingsReader
 from switchmark.campaign.rules.times import stops_when_decided, time_refusals
 from switchmark.campaign.rules.traffic import traffic_refusals
-from switchmark.campaign.sweeps import Block, Entry, joined
+from switchmark.campaign.sweeps import Block, Entry
 from switchmark.language import source, values
 from switchmark.language.source import (
-    Bad,
     CampaignError,
-    Items,
-    Node,
     Problem,
     SourcePlace,
     Text,
     YamlMapping,
 )
 from switchmark.model.campaign import CampaignDefinition, Published, TrimPolicy, VerifyPolicy
-from switchmark.model.choices import Dimension
 from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME
 from switchmark.statistics.asked import BUDGET_S
-
-_IN_SECTIONS = [
-    f"{section}.{name}" for section in sweeps.SECTIONS for name in BY_NAME if name != "dimension"
-]
 
 
 def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:
@@ -101,14 +94,15 @@ class _Loader:
         self, table: YamlMapping, overrides: dict[str, Text], where: str
     ) -> CampaignDefinition:
         table, overrides = read_as_meant(table, overrides)
+        layers, said = Layers(self.known, self.problems), SettingsReader(self.problems)
         top = sweeps.read_block(table.entries, "", self.known, self.problems)
-        over = self._override_block(overrides)
+        over = layers.overriding(overrides)
         named = contenders.read_contenders(
             table.entries.get(contenders.SECTION), overrides, self.known, self.problems
         )
-        options = self._options(table) | self._override_options(overrides)
-        self._unknown_keys(table)
-        grids = self._grids(table, top, over, named, SourcePlace(where))
+        options = said.read(table) | said.overridden(overrides)
+        said.refuse_unknown(table)
+        grids = layers.grids(table, top, over, named, SourcePlace(where))
         published = read_published(table.entries.get("published"), self.known, self.problems)
         measured = {dimension for grid in grids for dimension in grid["dimension"].values}
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
@@ -125,111 +119,6 @@ class _Loader:
     def _note(self, place: SourcePlace, key: str, message: str) -> None:
         self.problems.append(Problem(place, key, message))
 
-    def _unknown_keys(self, table: YamlMapping) -> None:
-        tops = [name for name in settings.BY_NAME if "." not in name]
-        allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
-        for name, place in table.key_places.items():
-            if name not in allowed:
-                self._note(place, name, sweeps.unknown_key(name, allowed))
-
-    def _options(self, table: YamlMapping) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, node in table.entries.items():
-            if name in settings.BY_NAME:
-                self._option(name, name, node, found)
-            elif name in settings.GROUPS:
-                self._group(name, node, found)
-        return found
-
-    def _group(self, name: str, node: Node, found: dict[str, Any]) -> None:
-        inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]
-        if isinstance(node, Bad):
-            return
-        if not isinstance(node, YamlMapping):
-            example = settings.BY_NAME[f"{name}.{inner[0]}"].example
-            self._note(
-                node.place, name, f"holds other keys; write e.g. {name}: {{{inner[0]}: {example}}}"
-            )
-            return
-        for key, value in node.entries.items():
-            if key in inner:
-                self._option(f"{name}.{key}", f"{name}.{key}", value, found)
-            else:
-                place = node.key_places.get(key, value.place)
-                self._note(place, f"{name}.{key}", sweeps.unknown_key(key, inner))
-
-    def _option(self, name: str, shown: str, node: Node, found: dict[str, Any]) -> None:
-        setting = settings.BY_NAME[name]
-        try:
-            found[setting.field] = setting.read(sweeps.text_of(node, f"{name}: {setting.example}"))
-        except values.BadValueError as error:
-            for message in error.messages:
-                self._note(node.place, shown, message)
-
-    def _override_block(self, overrides: dict[str, Text]) -> Block:
-        block = Block()
-        for name, node in overrides.items():
-            section, _, inner = name.rpartition(".")
-            if name not in BY_NAME and name not in _IN_SECTIONS:
-                continue
-            entry = sweeps.read_values(BY_NAME[inner], node, "", self.known, self.problems)
-            if section:
-                block.sections.setdefault(sweeps.SECTIONS[section], {})[inner] = entry
-            else:
-                block.plain[inner] = entry
-        return block
-
-    def _override_options(self, overrides: dict[str, Text]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for name, node in overrides.items():
-            if name in settings.BY_NAME:
-                self._option(name, "", node, found)
-            elif not (name in BY_NAME or name in _IN_SECTIONS or contenders.is_inside(name)):
-                allowed = [*BY_NAME, *settings.BY_NAME]
-                message = sweeps.unknown_key(name, allowed)
-                if name in settings.STRUCTURE or name in settings.GROUPS:
-                    message = f"cannot be set as a whole; set a key in it, e.g. {_inside(name)}"
-                self._note(node.place, "", message)
-        return found
-
-    def _grids(
-        self,
-        table: YamlMapping,
-        top: Block,
-        over: Block,
-        named: Sequence[Contender],
-        place: SourcePlace,
-    ) -> list[dict[str, Entry]]:
-        blocks = self._sweep_blocks(table)
-        layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
-        self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)
-        compared = contenders.compared_if_asked(named)
-        found: list[dict[str, Entry]] = []
-        for layers, at in layered:
-            if not named:
-                found += sweeps.grids(layers, at, self.problems)
-                continue
-            own = {
-                one.name: sweeps.grids([*layers, one.block(compared)], one.place, self.problems)
-                for one in named
-            }
-            if not self.problems:
-                first = {name: grids[0] for name, grids in own.items()}
-                self.problems += contenders.twins(named, first)
-            found += [grid for grids in own.values() for grid in grids]
-        everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
-        for dimension, entries in over.sections.items():
-            for entry in entries.values():
-                self._unused(dimension, entry.place, "", everywhere)
-        if "dimension" not in over.plain:
-            for dimension, at in top.section_places.items():
-                self._unused(dimension, at, dimension, everywhere)
-            for (block, _), (layers, _) in zip(blocks, layered, strict=False):
-                for dimension, at in block.section_places.items():
-                    used = sweeps.dimensions(layers)
-                    self._unused(dimension, at, joined("sweeps", dimension), used)
-        return found
-
     def _unmatched(
         self,
         table: YamlMapping,
@@ -241,37 +130,8 @@ class _Loader:
         """Figures of no trial of the file. What `--set` leaves out of it is no mistake."""
         if not published:
             return []
-        as_written = _Loader(self.known, [])._grids(table, top, Block(), named, SourcePlace(where))
+        as_written = Layers(self.known, []).grids(table, top, Block(), named, SourcePlace(where))
         return list(unmatched(list(published), as_written))
-
-    def _unused(
-        self, dimension: Dimension, place: SourcePlace, key: str, used: Collection[Dimension]
-    ) -> None:
-        if used and dimension not in used:
-            self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
-
-    def _sweep_blocks(self, table: YamlMapping) -> list[tuple[Block, SourcePlace]]:
-        node = table.entries.get("sweeps")
-        if node is None or isinstance(node, Bad):
-            return []
-        if not isinstance(node, Items) or not node.items:
-            self._note(node.place, "sweeps", "is a list of blocks; write e.g. - packet_size: 64")
-            return []
-        found = []
-        allowed = [*BY_NAME, *sweeps.SECTIONS]
-        for item in node.items:
-            if not isinstance(item, YamlMapping):
-                self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
-                continue
-            for name, place in item.key_places.items():
-                if name not in allowed:
-                    message = sweeps.unknown_key(name, [*allowed, *settings.BY_NAME])
-                    if name in (*settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE):
-                        message = "belongs to the whole campaign; write it outside of sweeps"
-                    self._note(place, joined("sweeps", name), message)
-            block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
-            found.append((block, item.place))
-        return found
 
     def _check(self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str) -> None:
         repetitions = options.get("repetitions", 1)
@@ -287,14 +147,6 @@ class _Loader:
         self.problems += said
         for name, message in time_refusals(grids, options, trim):
             self._note(SourcePlace(where), name, message)
-
-
-def _inside(name: str) -> str:
-    if name == contenders.SECTION:
-        return f"{name}.NAME.program"
-    if name in settings.GROUPS:
-        return next(key for key in settings.BY_NAME if key.startswith(f"{name}."))
-    return f"{name}.rate" if name in sweeps.SECTIONS else "packet_size"
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:

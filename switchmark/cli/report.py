@@ -13,10 +13,11 @@ from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
 from switchmark.report.form import Form, FormSource, form_text
+from switchmark.results.documents import read_record
 from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
-from switchmark.results.store import open_run, read_record
+from switchmark.results.store import open_run
 from switchmark.store.source import find_anywhere
 
 EPILOG = """

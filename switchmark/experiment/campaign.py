@@ -21,8 +21,9 @@ from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import WIRE, Dimension
 from switchmark.model.overhead import usual_overhead_s
+from switchmark.results.documents import RefusedRecordError
 from switchmark.results.record import Record
-from switchmark.results.store import RefusedRecordError, Run
+from switchmark.results.store import Run
 from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import LOAD_MET_SHARE

@@ -44,6 +44,7 @@ from switchmark.report.trend import trends
 from switchmark.results.answer import PointAnswer
 from switchmark.results.certified import certified
 from switchmark.results.contenders import in_order_of
+from switchmark.results.documents import read_record
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.over_machines import run_over_machines
@@ -51,7 +52,7 @@ from switchmark.results.published import published_beside
 from switchmark.results.query import RecordTable, read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, open_run, read_record
+from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import METHOD
 

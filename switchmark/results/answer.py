@@ -19,11 +19,12 @@ from switchmark.model.choices import WIRE
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
+from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.metric import Metric
 from switchmark.results.proving import Looks, Proving, blocks_of, round_s
 from switchmark.results.record import Record
 from switchmark.results.rows import KNOWN_TRUTH
-from switchmark.results.store import CorruptResultError, Run, read_record
+from switchmark.results.store import Run
 from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of

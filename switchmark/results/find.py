@@ -8,7 +8,7 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.value import parse_utc
-from switchmark.results.store import CorruptResultError, read_info
+from switchmark.results.documents import CorruptResultError, read_info
 
 DEFAULT_ROOT = Path("results")
 

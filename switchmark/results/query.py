@@ -20,7 +20,8 @@ import polars as pl
 from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.columns import COLUMNS, HISTOGRAM_COLUMNS, Column
-from switchmark.results.store import CorruptResultError, open_run, read_record
+from switchmark.results.documents import CorruptResultError, read_record
+from switchmark.results.store import open_run
 from switchmark.statistics.histogram import Histogram
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema

@@ -14,8 +14,9 @@ import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.results import store
+from switchmark.results.documents import CorruptResultError
 from switchmark.results.find import find_latest, find_run
-from switchmark.results.store import CorruptResultError, Run, open_run
+from switchmark.results.store import Run, open_run
 from tests.unit.records import (
     quick_records,
     synthetic_failure,

@@ -19,8 +19,9 @@ from switchmark.language.printable import printable
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
 from switchmark.report.html import _write
+from switchmark.results.documents import read_record
 from switchmark.results.find import list_runs
-from switchmark.results.store import Run, open_run, read_record
+from switchmark.results.store import Run, open_run
 from switchmark.testbed.cores import cpu_time
 from switchmark.testbed.kernel import mounts
 from switchmark.testbed.kernel.procfs import ProcessIdentity

@@ -1,0 +1,112 @@
+"""The layers of a campaign file and what they make together: the file's own keys, its blocks of
+`sweeps`, its contenders, and what `--set` lays over them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from switchmark.campaign import contenders, settings, sweeps
+from switchmark.campaign.contenders import Contender
+from switchmark.campaign.sweeps import Block, Entry, joined
+from switchmark.language.source import Bad, Items, Problem, SourcePlace, Text, YamlMapping
+from switchmark.model.choices import Dimension
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
+
+IN_SECTIONS = [
+    f"{section}.{name}" for section in sweeps.SECTIONS for name in BY_NAME if name != "dimension"
+]
+
+
+class Layers:
+    """Lays blocks of values over each other and collects the problems on the way."""
+
+    def __init__(self, known: Known, problems: list[Problem]) -> None:
+        self.known = known
+        self.problems = problems
+
+    def overriding(self, overrides: dict[str, Text]) -> Block:
+        """What `--set` says of trials."""
+        block = Block()
+        for name, node in overrides.items():
+            section, _, inner = name.rpartition(".")
+            if name not in BY_NAME and name not in IN_SECTIONS:
+                continue
+            entry = sweeps.read_values(BY_NAME[inner], node, "", self.known, self.problems)
+            if section:
+                block.sections.setdefault(sweeps.SECTIONS[section], {})[inner] = entry
+            else:
+                block.plain[inner] = entry
+        return block
+
+    def grids(
+        self,
+        table: YamlMapping,
+        top: Block,
+        over: Block,
+        named: Sequence[Contender],
+        place: SourcePlace,
+    ) -> list[dict[str, Entry]]:
+        """One grid for each block, dimension and contender; `place` is where messages point that
+        are of none of them."""
+        blocks = self._sweep_blocks(table)
+        layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
+        self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)
+        compared = contenders.compared_if_asked(named)
+        found: list[dict[str, Entry]] = []
+        for layers, at in layered:
+            if not named:
+                found += sweeps.grids(layers, at, self.problems)
+                continue
+            own = {
+                one.name: sweeps.grids([*layers, one.block(compared)], one.place, self.problems)
+                for one in named
+            }
+            if not self.problems:
+                first = {name: grids[0] for name, grids in own.items()}
+                self.problems += contenders.twins(named, first)
+            found += [grid for grids in own.values() for grid in grids]
+        everywhere = {dim for layers, _ in layered for dim in sweeps.dimensions(layers)}
+        for dimension, entries in over.sections.items():
+            for entry in entries.values():
+                self._unused(dimension, entry.place, "", everywhere)
+        if "dimension" not in over.plain:
+            for dimension, at in top.section_places.items():
+                self._unused(dimension, at, dimension, everywhere)
+            for (block, _), (layers, _) in zip(blocks, layered, strict=False):
+                for dimension, at in block.section_places.items():
+                    used = sweeps.dimensions(layers)
+                    self._unused(dimension, at, joined("sweeps", dimension), used)
+        return found
+
+    def _unused(
+        self, dimension: Dimension, place: SourcePlace, key: str, used: Collection[Dimension]
+    ) -> None:
+        if used and dimension not in used:
+            self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
+
+    def _sweep_blocks(self, table: YamlMapping) -> list[tuple[Block, SourcePlace]]:
+        node = table.entries.get("sweeps")
+        if node is None or isinstance(node, Bad):
+            return []
+        if not isinstance(node, Items) or not node.items:
+            self._note(node.place, "sweeps", "is a list of blocks; write e.g. - packet_size: 64")
+            return []
+        found = []
+        allowed = [*BY_NAME, *sweeps.SECTIONS]
+        for item in node.items:
+            if not isinstance(item, YamlMapping):
+                self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
+                continue
+            for name, place in item.key_places.items():
+                if name not in allowed:
+                    message = sweeps.unknown_key(name, [*allowed, *settings.BY_NAME])
+                    if name in (*settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE):
+                        message = "belongs to the whole campaign; write it outside of sweeps"
+                    self._note(place, joined("sweeps", name), message)
+            block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
+            found.append((block, item.place))
+        return found
+
+    def _note(self, place: SourcePlace, key: str, message: str) -> None:
+        self.problems.append(Problem(place, key, message))

@@ -1,0 +1,89 @@
+"""What a campaign says of itself as a whole: its settings, from the file and from `--set`.
+
+Keys that are nobody's are told here, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from switchmark.campaign import contenders, settings, sweeps
+from switchmark.campaign.layers import IN_SECTIONS
+from switchmark.language import values
+from switchmark.language.source import Bad, Node, Problem, SourcePlace, Text, YamlMapping
+from switchmark.model.parameters import BY_NAME
+
+
+class SettingsReader:
+    """Reads settings and collects the problems on the way."""
+
+    def __init__(self, problems: list[Problem]) -> None:
+        self.problems = problems
+
+    def read(self, table: YamlMapping) -> dict[str, Any]:
+        """The settings of a file, by their fields."""
+        found: dict[str, Any] = {}
+        for name, node in table.entries.items():
+            if name in settings.BY_NAME:
+                self._option(name, name, node, found)
+            elif name in settings.GROUPS:
+                self._group(name, node, found)
+        return found
+
+    def overridden(self, overrides: dict[str, Text]) -> dict[str, Any]:
+        """Those of `--set`."""
+        found: dict[str, Any] = {}
+        for name, node in overrides.items():
+            if name in settings.BY_NAME:
+                self._option(name, "", node, found)
+            elif not (name in BY_NAME or name in IN_SECTIONS or contenders.is_inside(name)):
+                allowed = [*BY_NAME, *settings.BY_NAME]
+                message = sweeps.unknown_key(name, allowed)
+                if name in settings.STRUCTURE or name in settings.GROUPS:
+                    message = f"cannot be set as a whole; set a key in it, e.g. {_inside(name)}"
+                self._note(node.place, "", message)
+        return found
+
+    def refuse_unknown(self, table: YamlMapping) -> None:
+        """Tell of the keys of a file that are not in the language."""
+        tops = [name for name in settings.BY_NAME if "." not in name]
+        allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
+        for name, place in table.key_places.items():
+            if name not in allowed:
+                self._note(place, name, sweeps.unknown_key(name, allowed))
+
+    def _group(self, name: str, node: Node, found: dict[str, Any]) -> None:
+        inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]
+        if isinstance(node, Bad):
+            return
+        if not isinstance(node, YamlMapping):
+            example = settings.BY_NAME[f"{name}.{inner[0]}"].example
+            self._note(
+                node.place, name, f"holds other keys; write e.g. {name}: {{{inner[0]}: {example}}}"
+            )
+            return
+        for key, value in node.entries.items():
+            if key in inner:
+                self._option(f"{name}.{key}", f"{name}.{key}", value, found)
+            else:
+                place = node.key_places.get(key, value.place)
+                self._note(place, f"{name}.{key}", sweeps.unknown_key(key, inner))
+
+    def _option(self, name: str, shown: str, node: Node, found: dict[str, Any]) -> None:
+        setting = settings.BY_NAME[name]
+        try:
+            found[setting.field] = setting.read(sweeps.text_of(node, f"{name}: {setting.example}"))
+        except values.BadValueError as error:
+            for message in error.messages:
+                self._note(node.place, shown, message)
+
+    def _note(self, place: SourcePlace, key: str, message: str) -> None:
+        self.problems.append(Problem(place, key, message))
+
+
+def _inside(name: str) -> str:
+    if name == contenders.SECTION:
+        return f"{name}.NAME.program"
+    if name in settings.GROUPS:
+        return next(key for key in settings.BY_NAME if key.startswith(f"{name}."))
+    return f"{name}.rate" if name in sweeps.SECTIONS else "packet_size"

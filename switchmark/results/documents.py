@@ -1,0 +1,87 @@
+"""The JSON documents of a results directory, validated on the way out and on the way in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.results.durable import file_content
+from switchmark.results.record import Record
+from switchmark.results.run_info import RunInfo
+
+
+class CorruptResultError(SwitchmarkError):
+    """A file in a results directory that cannot be believed; the message names it."""
+
+
+class RefusedRecordError(SwitchmarkError):
+    """A record that contradicts itself, or holds what no JSON can: nothing was written."""
+
+
+def read_record(path: Path) -> Record:
+    """Read and validate one record. Raises CorruptResultError with one line that names the file."""
+    try:
+        record = Record.model_validate_json(file_content(path))
+    except (OSError, ValidationError) as error:
+        remedy = (
+            "another version of switchmark wrote it, which can show it; here --resume does not "
+            "go on, so run anew"
+            if _is_of_another_version(error)
+            else "move the file away, then --resume measures it again"
+        )
+        raise CorruptResultError(f"{_corrupt_line(path, error)}; {remedy}") from error
+    if path.name.split(".")[0] != record.trial_id:
+        raise CorruptResultError(
+            f"{path}: holds trial {record.trial_id}, which its name does not say; move it away"
+        )
+    return record
+
+
+def read_info(directory: Path) -> RunInfo:
+    """The `run.json` of a results directory. Raises UsageError where there is none, and
+    CorruptResultError."""
+    path = directory / "run.json"
+    try:
+        return RunInfo.model_validate_json(file_content(path))
+    except FileNotFoundError as error:
+        raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
+    except (OSError, ValidationError) as error:
+        raise CorruptResultError(f"{_corrupt_line(path, error)}; move its folder away") from error
+
+
+def to_document(record: Record, path: Path) -> bytes:
+    """The record as JSON, validated once more since models can be changed after they are made.
+
+    Raises RefusedRecordError; `path` is where it was to be written."""
+    try:
+        checked = Record.model_validate(record.model_dump())
+        document = checked.model_dump_json().encode() + b"\n"
+    except ValidationError as error:
+        raise RefusedRecordError(f"{path}: not written: {_first_error(error)}") from error
+    except ValueError as error:  # pydantic's, of a value that is none of JSON's
+        raise RefusedRecordError(f"{path}: not written: {error}") from error
+    if checked.trial_id != checked.trial.id:
+        raise RefusedRecordError(
+            f"{path}: not written: trial_id {checked.trial_id} is not the id of its trial "
+            f"({checked.trial.id})"
+        )
+    return document
+
+
+def _is_of_another_version(error: Exception) -> bool:
+    return isinstance(error, ValidationError) and any(
+        one["loc"] == ("schema_version",) for one in error.errors()
+    )
+
+
+def _corrupt_line(path: Path, error: Exception) -> str:
+    reason = _first_error(error) if isinstance(error, ValidationError) else str(error)
+    return f"{path}: cannot be read as a result ({reason})"
+
+
+def _first_error(error: ValidationError) -> str:
+    first = error.errors()[0]
+    place = ".".join(str(part) for part in first["loc"])
+    return " ".join(f"{place + ': ' if place else ''}{first['msg']}".split())
