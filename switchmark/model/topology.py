@@ -55,11 +55,6 @@ class TopologyNode:
     nic: Nic | None = None  # of a wire end that has real ports: its own, and the switch's
 
     @property
-    def port_index(self) -> int:
-        """The number of its first port at the switch."""
-        return self.ports[0].index
-
-    @property
     def mac(self) -> str:
         """The MAC address of its first port."""
         return self.ports[0].mac

@@ -34,7 +34,6 @@ class RunningFlow:
     plan: FlowPlan
     sender: EngineProcess
     receiver: EngineProcess | None
-    started_at_ns: int = 0  # POSIX time
     is_ending: bool = False  # the sender has ended, the receiver waits for what is under way
     fault: str = ""
     ended: bool = False
@@ -211,7 +210,6 @@ class Traffic:
             flow.sender.ask_start({"at": at_ns})
         for flow in flows:
             flow.sender.wait_started()
-            flow.started_at_ns = time.time_ns()
 
     def _watch(self) -> None:
         while not self._over.wait(_POLL_S):

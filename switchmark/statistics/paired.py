@@ -107,7 +107,7 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRati
     pairs are few among many in the common ratio, and left out beside ratios of states."""
     seen, columns = states_of(pairs), _columns(pairs)
     judged_apart = len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
-    if judged_apart and _differ_p(pairs, columns) < STATES_DIFFER:
+    if judged_apart and states_differ_p(pairs) < STATES_DIFFER:
         sides = ((State.NEAR, -HALF), (State.FAR, HALF))
         found = [
             _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
@@ -126,13 +126,9 @@ def states_of(pairs: Sequence[LogRatio]) -> set[State]:
 
 def states_differ_p(pairs: Sequence[LogRatio]) -> float:
     """p that both states have the same ratio; 1 where these pairs cannot tell."""
-    return _differ_p(pairs, _columns(pairs))
-
-
-def _differ_p(pairs: Sequence[LogRatio], columns: Array) -> float:
     from scipy.special import stdtr
 
-    found = _estimate(pairs, columns, np.asarray([0.0, 0.0, 1.0]))
+    found = _estimate(pairs, _columns(pairs), np.asarray([0.0, 0.0, 1.0]))
     return float(2 * stdtr(found[2], -abs(found[0]) / found[1])) if found else 1.0
 
 

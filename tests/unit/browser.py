@@ -4,7 +4,6 @@ protocol (https://chromedevtools.github.io/devtools-protocol/), so that nothing 
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -99,11 +98,6 @@ class Browser:
                 text=text if kind == "keyDown" else "",
             )  # fmt: skip
         self.settle()
-
-    def screenshot(self, path: Path, *, whole: bool = True) -> None:
-        """The page as a picture."""
-        taken = self.call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        path.write_bytes(base64.b64decode(taken["data"]))
 
     @property
     def complaints(self) -> list[str]:

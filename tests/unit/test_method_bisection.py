@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
-from switchmark.method.support import bisection
+from switchmark.simulation import bisection
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 

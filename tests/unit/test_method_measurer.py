@@ -13,7 +13,6 @@ from switchmark.method.support.measurer import (
     BudgetedMeasurer,
     BudgetError,
     LoadPoint,
-    per_pair_pps,
 )
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
@@ -58,10 +57,6 @@ def test_saturating_input_cannot_fall_short():
 def test_counts_that_cannot_be_are_refused(lost):
     with pytest.raises(SwitchmarkError, match="cannot be"):
         point(lost_frames=lost)
-
-
-def test_loads_are_totals_divided_equally():
-    assert per_pair_pps(9e6, 4) == 2.25e6
 
 
 def test_a_budget_above_zero_is_needed():

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
 from switchmark.method import ndr_pdr
-from switchmark.method.support import bisection
 from switchmark.method.support.bounds import conclude
 from switchmark.method.support.goal import PRESETS, Goal, preset
 from switchmark.method.support.measurer import LoadPoint
+from switchmark.simulation import bisection
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 MAX_PPS = 20e6

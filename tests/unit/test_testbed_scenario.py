@@ -42,7 +42,7 @@ def test_addresses_of_500_pairs_are_distinct_and_valid() -> None:
     nodes = topology(500).nodes
     assert len({node.mac for node in nodes}) == len({node.ip for node in nodes}) == 1000
     assert len({node.name for node in nodes}) == 1000
-    assert [node.port_index for node in nodes] == list(range(1000))
+    assert [node.ports[0].index for node in nodes] == list(range(1000))
     for node in nodes:
         first = int(node.mac.partition(":")[0], 16)
         assert first & 2 and not first & 1, "locally administered, and unicast"

@@ -3,7 +3,7 @@
 Every method in this folder that searches or sweeps is written against `Measurer`, so each
 runs alike on a deployed switch and on a simulated one. Loads are **totals**: frames per
 second summed over all pairs and, where traffic runs both ways, over both directions. The
-measurer divides them equally (`per_pair_pps`); results are totals again.
+measurer divides them equally; results are totals again.
 """
 
 from __future__ import annotations
@@ -237,8 +237,3 @@ def repeated_note(count: int) -> list[str]:
     """What the result says of the trials that were measured again; nothing, if none was."""
     kept = "applications or the switch were kept from their cores in them"
     return [f"{count} trials were measured again: {kept}"] if count else []
-
-
-def per_pair_pps(total_pps: float, pairs: int) -> float:
-    """Each pair's equal share of a total load."""
-    return total_pps / pairs
