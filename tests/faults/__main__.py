@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import sys
 import time
-from collections import Counter
+from dataclasses import asdict
+from itertools import count
 from pathlib import Path
 
 from switchmark.campaign.installed import installed
@@ -17,8 +19,8 @@ from switchmark.switch.registry import SWITCHES
 from tests.faults import snapshot
 from tests.faults.case import draw
 from tests.faults.decoys import decoys
-from tests.faults.inflict import FAULTS
-from tests.faults.judge import Verdict, judge
+from tests.faults.judge import judge
+from tests.faults.table import Row, table, tell
 
 NOT_DRAWN = ("direct", "reference")  # the bare wire, and known truth
 MACHINES = ("qemu",)  # minutes a case where they are emulated
@@ -35,21 +37,24 @@ def main() -> int:
     top = Path(f"/tmp/faults{os.getpid()}")
     top.mkdir(mode=0o755)
     snapshot.leave_out_mounts()
-    seeds = [asked.case] if asked.case is not None else _seeds(asked.seed)
-    ends, verdicts = time.monotonic() + 60 * asked.minutes, []
+    seeds = [asked.case] if asked.case is not None else count(asked.seed, asked.every)
+    ends, rows = time.monotonic() + 60 * asked.minutes, list[Row]()
     try:
         with decoys():
             for number, seed in enumerate(seeds):
                 case = draw(seed, pairs)
-                verdicts.append(judge(case, top / str(number)))
-                _tell(verdicts[-1])
-                longest_s = max(one.seconds for one in verdicts)
+                rows.append(Row.of(judge(case, top / str(number))))
+                tell(rows[-1])
+                if asked.tell_to is not None:
+                    os.write(asked.tell_to, f"{json.dumps(asdict(rows[-1]))}\n".encode())
+                longest_s = max(one.seconds for one in rows)
                 if time.monotonic() + (longest_s if asked.within else 0) > ends:
                     break
     finally:
         shutil.rmtree(top, ignore_errors=True)
-    _table(verdicts)
-    return 1 if any(one.findings for one in verdicts) else 0
+    if asked.tell_to is None:
+        table(rows)
+    return 1 if any(one.findings for one in rows) else 0
 
 
 def _arguments() -> argparse.Namespace:
@@ -59,6 +64,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--case", type=int, help="only the case of this seed")
     parser.add_argument("--switches", default="", help="only these, with commas")
     parser.add_argument("--environments", default="", help="only these, with commas")
+    parser.add_argument("--every", type=int, default=1, help="every so many-th seed (1)")
+    parser.add_argument("--tell-to", type=int, help="a descriptor for verdicts; no table then")
     parser.add_argument("--within", action="store_true", help="begin no case that may end later")
     return parser.parse_args()
 
@@ -77,51 +84,10 @@ def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     ]
 
 
-def _seeds(first: int):  # type: ignore[no-untyped-def]
-    while True:
-        yield first
-        first += 1
-
-
 def _there(registry, without):  # type: ignore[no-untyped-def]
     """What this machine can run, by name."""
     names = [name for name in registry if name not in without]
     return [name for name in names if registry[name]().availability().available]
-
-
-def _tell(verdict: Verdict) -> None:
-    met = "" if verdict.met else ", ended before the phase"
-    state = "FOUND" if verdict.findings else "ok"
-    print(f"{state}: {verdict.case} ({verdict.seconds:.0f} s{met})", flush=True)
-    for line in verdict.findings:
-        print(f"    {line}", flush=True)
-    if verdict.findings:
-        print(f"    again: tools/faults --case {verdict.case.seed}", flush=True)
-
-
-def _table(verdicts: list[Verdict]) -> None:
-    done, met, found = Counter[str](), Counter[str](), Counter[str]()
-    for one in verdicts:
-        name = one.case.fault.name
-        done[name] += 1
-        met[name] += one.met
-        found[name] += bool(one.findings)
-    print("\n| fault | cases | in their phase | with findings |\n|---|---|---|---|")
-    for fault in FAULTS:
-        if done[fault.name]:
-            print(f"| {fault.name} | {done[fault.name]} | {met[fault.name]} | "
-                  f"{found[fault.name]} |")  # fmt: skip
-    phases = Counter(one.case.phase for one in verdicts)
-    print("\nphases:", ", ".join(f"{name} {count}" for name, count in sorted(phases.items())))
-    for what in ("switch", "environment"):
-        counts = Counter(getattr(one.case, what) for one in verdicts)
-        print(f"{what}:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
-    print(f"{len(verdicts)} cases, seeds {verdicts[0].case.seed} to {verdicts[-1].case.seed}; "
-          f"{sum(one.trials_kept for one in verdicts)} finished trials kept through faults; "
-          f"{sum(bool(one.findings) for one in verdicts)} cases with findings")  # fmt: skip
-    for one in verdicts:
-        if one.findings:
-            print(f"FOUND: {one.case}: {one.findings[0][:200]}")
 
 
 if __name__ == "__main__":

@@ -4,13 +4,14 @@ touched."""
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-NAME = f"smdecoy{os.getpid()}"
+NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are seen by all own hosts
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import random
 import resource
+import secrets
 import shutil
 import signal
 import subprocess
@@ -128,7 +129,7 @@ def _limit(kind: str, knob: str, limit: Callable[[int], int], job: Job) -> Undo 
     """Put the bench and all that it has started into a group, and draw it tight."""
     if not (CGROUPS / kind).is_dir():
         return None
-    group = CGROUPS / kind / f"faults{os.getpid()}-{job.process.pid}"
+    group = CGROUPS / kind / f"faults-{secrets.token_hex(4)}"  # (others may run a matrix, too)
     group.mkdir()
     job.groups.append(group)
     for pid in [job.process.pid, *(pid for pid, _ in job.processes())]:

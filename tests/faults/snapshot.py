@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from tests.faults import decoys
+
 FOLDERS = ("/tmp", "/run", "/dev/shm", "/var/tmp", "/dev/hugepages")
 SYSCTLS = ("net", "kernel/sched_rt_runtime_us", "kernel/core_pattern")
 VOLATILE = ("/net/netfilter/nf_conntrack_count", "route/gc_", "/random/")
@@ -95,7 +97,7 @@ def _sysctls() -> set[str]:
 
 
 def _cgroups(sessions: list[str]) -> set[str]:
-    names = [*sessions, f"smdecoy{os.getpid()}"]
+    names = [*sessions, decoys.NAME]
     return {
         folder
         for folder, _, _ in os.walk("/sys/fs/cgroup")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,9 @@ import pytest
 from tests.faults import snapshot
 from tests.faults.case import draw
 from tests.faults.inflict import FAULTS
+from tests.faults.judge import Verdict
 from tests.faults.phases import PHASES
+from tests.faults.table import Row, table
 
 PAIRS = [(s, e) for s in ("linux-bridge", "ovs-dpdk") for e in ("netns", "lxc")]
 
@@ -37,3 +41,16 @@ def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.Monke
         f"files: taken away: {tmp_path}/a",
     ]
     assert snapshot.differences(before, before) == []
+
+
+def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [
+        Row.of(Verdict(draw(seed, PAIRS), met=True, trials_kept=1, findings=["lost"] * (seed == 7)))
+        for seed in (7, 3)
+    ]
+    assert [Row(**json.loads(json.dumps(asdict(row)))) for row in rows] == rows
+    table(rows)
+    assert (
+        "2 cases, seeds 3 to 7; 2 finished trials kept through faults; 1 cases with findings"
+        in (capsys.readouterr().out)
+    )
