@@ -37,6 +37,7 @@ class Installed:
             tuple(PRESETS),
             generator_names(),
             program_problem,
+            tuple(name for name, can in self.switches.items() if can.is_contender),
         )
 
 

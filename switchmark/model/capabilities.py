@@ -68,6 +68,11 @@ class Capabilities:
     taxonomy: Taxonomy | None = None  # None: no contender
     options: tuple[SwitchOption, ...] = ()
 
+    @property
+    def is_contender(self) -> bool:
+        """Whether it is compared with others: a bare wire is not, nor what methods are tried on."""
+        return self.taxonomy is not None and not self.known_truth
+
 
 @dataclass(frozen=True, slots=True)
 class Availability:

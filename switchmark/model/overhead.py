@@ -2,7 +2,8 @@
 
 Medians that `bench/overhead` holds every switch to, in netns and lxc; other environments take
 longer, which is learnt from the first trials. Plans (estimates of time, the looks of a campaign
-that proves) rest on these, and on nothing else.
+that proves) rest on these, and on nothing else. A switch that is not named counts as a program:
+its first trials are given too much time rather than too little.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ makes two trials comparable, the load of a baseline and the key of a kept ceilin
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
 from types import GenericAlias, NoneType, UnionType
@@ -22,6 +22,9 @@ from switchmark.model.choices import Dimension
 from switchmark.model.scenario import WRITTEN
 
 
+ALL = "all"  # the word for every value that there is, where a row says which these are
+
+
 @dataclass(frozen=True, slots=True)
 class Known:
     """The names that exist on this installation; None takes any well-formed name."""
@@ -34,6 +37,7 @@ class Known:
     generators: tuple[str, ...] | None = None
     # What is wrong with a program of that path, and the remedy; None: nobody looks.
     program_problem: Callable[[str], str | None] | None = None
+    contenders: tuple[str, ...] | None = None  # the switches that `all` stands for
 
 
 class Kind(Enum):
@@ -89,6 +93,7 @@ class Parameter:
     noun: str = ""  # what messages call a value
     limits: Limits | None = None  # of a number
     ranges: bool = False  # `64..512 step 64` may be written
+    every: Callable[[Known], Sequence[str] | None] | None = None  # what the word `all` stands for
     mapping: bool = False  # a value may be written as a mapping: {emc: off}
     as_written: Any = None  # a type of values that become the field's when trials are made
     usual: Any = None  # the value of a campaign without it, where the field must be given
@@ -157,6 +162,8 @@ class Parameter:
 
     def parse(self, text: str, known: Known) -> list[Any]:
         """A value, list or range as written; raises `BadValueError`."""
+        if text == ALL and self.every is not None and (names := self.every(known)) is not None:
+            return list(names)
         return values.many(text, lambda item: self.value(item, known), ranges=self.ranges)
 
     def value(self, text: str, known: Known) -> Any:

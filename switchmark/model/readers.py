@@ -45,6 +45,11 @@ def switch(text: str, known: Known) -> str:
     return values.choice(text, known.switches, "switch")
 
 
+def contenders(known: Known) -> tuple[str, ...] | None:
+    """Every switch that is compared with others."""
+    return known.contenders
+
+
 def environment(text: str, known: Known) -> str:
     """The name of an environment."""
     return values.choice(text, known.environments, "environment")

@@ -69,8 +69,8 @@ class Trial(Frozen):
         say=lambda value: f"{value} pair{'' if value == 1 else 's'}", axis=Axis("pairs"))] = 1
     switch: Annotated[Name, Parameter(
         "switch", CONTENDER, PLANNED, "[linux-bridge, ovs-dpdk, basicfwd]",
-        "the switch under test; `switchmark list switches` names them",
-        letter="V", read=read.switch)]
+        "the switch under test; `switchmark list switches` names them; `all`: every contender",
+        letter="V", read=read.switch, every=read.contenders)]
     packet_size_bytes: Annotated[int, Parameter(
         "packet_size", TRAFFIC, SAME, "64..512 step 64, 1024, 1500",
         "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame); several make a "

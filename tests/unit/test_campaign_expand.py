@@ -221,9 +221,9 @@ def test_a_port_that_needs_nothing_is_left_open() -> None:
     assert trial.port_kind is None
 
 
-def test_what_works_in_the_kernel_is_known_by_name() -> None:
+def test_what_is_planned_as_in_the_kernel_is_there() -> None:
     in_kernel = {name for name, make in REGISTERED.items() if make().capabilities.in_kernel}
-    assert in_kernel == IN_KERNEL
+    assert in_kernel >= IN_KERNEL
 
 
 def test_estimate() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_file, load_settings, load_text
 from switchmark.language.source import CampaignError
 from switchmark.model.campaign import CampaignDefinition, Sweep
@@ -293,3 +294,11 @@ def test_what_is_set_aside_on_the_command_line_is_no_wrong_match() -> None:
 def test_a_figure_that_does_not_say_what_it_is_is_refused(entry: str, says: str) -> None:
     with pytest.raises(CampaignError, match=says):
         load(f"switch: linux-bridge\npublished: [{entry}]\n")
+
+
+def test_all_switches_are_those_that_are_compared() -> None:
+    here = installed().known
+    (sweep,) = load_text("switch: all", "c.yaml", here).sweeps
+    assert set(here.switches or ()) - set(sweep.switch) == {"direct", "reference"}
+    (sweep,) = load_text("switch: [all, direct]", "c.yaml", here).sweeps
+    assert set(here.switches or ()) - set(sweep.switch) == {"reference"}
