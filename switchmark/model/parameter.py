@@ -21,7 +21,6 @@ from switchmark.language.values import Limits
 from switchmark.model.choices import Dimension
 from switchmark.model.scenario import WRITTEN
 
-
 ALL = "all"  # the word for every value that there is, where a row says which these are
 
 
