@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted((ROOT / "docs").glob("extending*.md"))
 
 
-def example(mark: str) -> str:
-    """The one block of Python in the pages that holds this text."""
+def example(mark: str, language: str = "python") -> str:
+    """The one block of code in the pages that holds this text."""
     pages = "".join(page.read_text() for page in PAGES)
-    blocks = re.findall(r"^```python\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
     (text,) = [block for block in blocks if mark in block]
     return str(text)
 

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from switchmark.language import values
-from switchmark.language.values import BadValueError, Limits
+from switchmark.language.values import BadValueError
+from switchmark.language.values import Limits as Limits  # noqa: PLC0414 (rows have limits of their own)
 from switchmark.model import choices, options
 from switchmark.model.parameter import Known, Reader
 

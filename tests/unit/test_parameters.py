@@ -27,6 +27,7 @@ from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of as wire_of
 from switchmark.results.summary import summarise
 from switchmark.trial.evidence import Baseline
+from tests.extending import example
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import CAN, FakeSwitch, plan_for, trial
 
@@ -196,12 +197,6 @@ def test_what_is_compared_differs_in_the_means_alone() -> None:
         assert comparison_point(trial(**change)) != at  # type: ignore[arg-type]
 
 
-ROW = """
-    gap: Annotated[int, Parameter(
-        "gap", {kind}, SAME, "12, 96", "bytes left between two frames", unit="bytes",
-        limits=read.CORES, ranges=True)] = 12
-    # fmt: on
-"""
 USE = """
 import json
 from switchmark.campaign import reference
@@ -251,13 +246,16 @@ print(json.dumps({
 
 @pytest.mark.parametrize("kind", ["TRAFFIC", "CONTENDER"])
 def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
-    """One row in the table, and nothing else."""
+    """The row of docs/extending.md in the table, and nothing else."""
+    row = example("gap: Annotated", "text")
     package = Path(switchmark.__file__).parent
     shutil.copytree(package, tmp_path / "switchmark")
     shutil.copytree(Path(__file__).parents[1], tmp_path / "tests")
     table = tmp_path / "switchmark" / "model" / "trial.py"
     before = table.read_text()
-    table.write_text(before.replace("\n    # fmt: on\n", ROW.format(kind=kind), 1))
+    table.write_text(
+        before.replace("    # fmt: on\n", row.replace("TRAFFIC", kind) + "    # fmt: on\n", 1)
+    )
     assert table.read_text() != before
     run = subprocess.run(
         [sys.executable, "-c", USE], capture_output=True, text=True, cwd=tmp_path, check=False,
@@ -270,7 +268,7 @@ def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
         "sweep": True,
         "values": [12, 54, 96, 20],
         "set": [99],
-        "message": "c.yaml:2: gap: 0 is not a number of cores; use 1 or more",
+        "message": "c.yaml:2: gap: 0 is not a gap; use 1 or more",
         "notation": "(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=max, B=32, gap=54)",
         "read back": True,
         "id": WRITTEN[0][0],
