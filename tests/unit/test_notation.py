@@ -11,7 +11,7 @@ from switchmark.method.support.goal import PRESETS
 from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle
 from switchmark.model.io import Io
 from switchmark.model.options import join
-from switchmark.model.parameters import PARAMETERS
+from switchmark.model.parameters import BY_NAME, PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN
@@ -177,17 +177,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
                    "switch: [linux-bridge, ovs-dpdk, basicfwd]"),
         ("(V=ovs, P=40)", "notation: packet_size: 40 is below the smallest Ethernet frame "
                           "(64 with FCS); use 64 or more"),
-        ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, dimension, "
-                         "location, pairs, switch, packet_size, rate, burst, schedule, "
-                         "probe_rate, scenario, "
-                         "environment, connect_mode, port_kind, io, idle, touch, method, goals, "
-                         "method_budget, duration, interval, switch_options, switch_cores, "
-                         "spare_cores, packet_mix, flows, ip_version, "
-                         "vlan, split, bidirectional, vnf, cpu_limit, "
-                         "switch_environment, switch_cpus, "
-                         "application_cpus, main_cpu, smt, numa, "
-                         "neighbour, neighbour_cpus, nics, ring, "
-                         "program, contender, compared, fractions, generator, repetition"),
+        ("(V=ovs, Q=1)", "notation: unknown key 'Q'; known: D, L, S, V, P, R, B, "
+                         + ", ".join([*BY_NAME, "repetition"])),
         ("(V=ovs, packetsize=64)", "notation: unknown key 'packetsize'; did you mean packet_size?"),
         ("(V=ovs, P=64, packet_size=128)", "notation: packet_size is given twice; keep one"),
         ("(V=ovs, P=, R=1M)", "notation: P has no value; write e.g. P=64..512 step 64, 1024, 1500"),
