@@ -12,7 +12,7 @@ told apart, since a port that takes nothing loses nothing of what it took, eithe
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed, UsageError
@@ -25,10 +25,10 @@ from switchmark.results.metric import method_metric
 from switchmark.results.record import MethodFigure, MethodResult
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import in_words
+from switchmark.statistics.shares import share_interval
 from switchmark.statistics.steady_state import SteadyState, detect
 
 DEFAULT_WINDOW_S = 60.0
-CONFIDENCE = 0.95
 TOLD_FRAMES = 100  # due in a sample: that none of so many came is no chance
 
 
@@ -143,42 +143,6 @@ def _longest_silence(windows: list[LoadPoint]) -> tuple[float | None, int]:
             if running > longest:
                 longest, where = running, index
     return longest if told else None, where
-
-
-def share_interval(count: int, total: int) -> tuple[float, float]:
-    """Exact (Clopper-Pearson) 95 % interval of a share, by bisection on the binomial tails."""
-    tail = (1 - CONFIDENCE) / 2
-    low = 0.0 if count == 0 else _solve(lambda p: 1 - _binomial_cdf(count - 1, total, p) >= tail)
-    high = 1.0 if count == total else _solve(lambda p: _binomial_cdf(count, total, p) <= tail)
-    return low, high
-
-
-def _solve(reached: Callable[[float], bool]) -> float:
-    """The smallest p in (0, 1) at which a condition that stays true once true holds."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        if reached(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def _binomial_cdf(count: int, total: int, p: float) -> float:
-    """The sum by logarithms: of a day's windows there are more combinations than a float can
-    hold."""
-    ways = math.lgamma(total + 1)
-    return math.fsum(
-        math.exp(
-            ways
-            - math.lgamma(k + 1)
-            - math.lgamma(total - k + 1)
-            + k * math.log(p)
-            + (total - k) * math.log1p(-p)
-        )
-        for k in range(count + 1)
-    )
 
 
 def _longest_clean_s(windows: list[LoadPoint]) -> float:

@@ -17,7 +17,7 @@ from functools import lru_cache
 
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 
-CONFIDENCE = 0.95
+LEVEL = 0.05
 Bounds = tuple[float | None, float | None]
 
 
@@ -38,11 +38,11 @@ def percentile_intervals_ns(
 
 
 @lru_cache(maxsize=4096)
-def ranks_of(count: int, quantile: float) -> tuple[int | None, int | None]:
-    """The ranks (1 is the smallest sample) between which the quantile lies with 95 %."""
+def ranks_of(count: int, quantile: float, level: float = LEVEL) -> tuple[int | None, int | None]:
+    """The ranks (1 is the smallest sample) between which the quantile lies but for this chance."""
     if count <= 0:
         return None, None
-    tail = (1 - CONFIDENCE) / 2
+    tail = level / 2
     fewest, most = (_binomial_quantile(p, count, 1 - quantile) for p in (tail, 1 - tail))
     low, high = count - most, count - fewest + 1  # that many samples are above the quantile
     return (low if low >= 1 else None), (high if high <= count else None)

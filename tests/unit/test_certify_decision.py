@@ -12,7 +12,7 @@ from switchmark.certify.support.decision import (
     judge_counts,
     median_interval,
     rule_for,
-    share_interval,
+    share_of_errors,
 )
 from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED
 
@@ -77,6 +77,6 @@ def test_intervals_are_those_of_the_books() -> None:
     # 95 % of the median of 10: the 2nd and the 9th (W. Conover, Practical Nonparametric Statistics)
     assert median_interval(range(1, 11), 0.05) == (2, 9)
     assert median_interval([1.0] * 5, 0.05)[0] == float("-inf")  # five never tell it
-    assert share_interval(0, 300_000)[1] == pytest.approx(3 / 300_000, rel=2e-3)
-    low, high = share_interval(5, 100)
+    assert share_of_errors(0, 300_000)[1] == pytest.approx(3 / 300_000, rel=2e-3)
+    low, high = share_of_errors(5, 100)
     assert (low, high) == (pytest.approx(0.0164, abs=1e-4), pytest.approx(0.1128, abs=1e-4))

@@ -6,9 +6,10 @@ import random
 import pytest
 
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.method.soak import share_interval, soak
+from switchmark.method.soak import soak
 from switchmark.method.support.measurer import BudgetError, LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+from switchmark.statistics.shares import share_interval
 
 
 def run(seed=0, *, load_pps=1e6, duration_s=3600.0, budget_s=float("inf"), **faults):

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.order_statistics import ranks_of
+from switchmark.statistics.shares import share_interval
 
 MOST_TURNS = 40
 FRAMES_DUE = 300_000  # without a wrong one: at 95 % fewer than one in 10^5 is wrong
@@ -63,7 +65,7 @@ def judge_counts(
 ) -> JudgedErrors:
     """Judge counts by how many frames each turn counted wrong, of how many."""
     counted, errors = sum(frames), sum(abs(one) for one in wrong)
-    low, high = share_interval(errors, counted)
+    low, high = share_of_errors(errors, counted)
     turns = len(wrong)
     off = sum(one != 0 for one in wrong)
     if off >= WRONG_TURNS:
@@ -76,26 +78,20 @@ def judge_counts(
 
 def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
     """Between which observations the median lies but for this chance (sign test)."""
-    from scipy.stats import binom
-
-    ordered, count = sorted(values), len(values)
-    rank = int(binom.ppf(level / 2, count, 0.5)) if count else 0
-    if rank == 0 or not ordered:  # (the rank is the first at which the level is exceeded)
+    low, high = ranks_of(len(values), 0.5, level)
+    if low is None or high is None:
         return -math.inf, math.inf
-    return ordered[rank - 1], ordered[count - rank]
+    ordered = sorted(values)
+    return ordered[low - 1], ordered[high - 1]
 
 
-def share_interval(wrong: float, frames: int, level: float = 0.05) -> tuple[float, float]:
-    """The exact interval of a share (C. Clopper, E. Pearson, 1934); one-sided if none was wrong."""
-    from scipy.stats import beta
-
+def share_of_errors(wrong: float, frames: int, level: float = 0.05) -> tuple[float, float]:
+    """The interval of the share of frames that are counted wrong; one-sided if none was."""
     if not frames:
         return 0.0, 1.0
-    wrong = min(wrong, frames)
     if not wrong:
         return 0.0, 1 - level ** (1 / frames)
-    high = 1.0 if wrong == frames else float(beta.ppf(1 - level / 2, wrong + 1, frames - wrong))
-    return float(beta.ppf(level / 2, wrong, frames - wrong + 1)), high
+    return share_interval(min(wrong, frames), frames, level)
 
 
 def _next(rule: StoppingRule, turns: int) -> int:
