@@ -8,6 +8,7 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import asdict
 from itertools import count
 from pathlib import Path
@@ -17,8 +18,9 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
 from tests.faults import snapshot
-from tests.faults.case import draw
+from tests.faults.case import Case, draw
 from tests.faults.decoys import decoys
+from tests.faults.inflict import FAULTS
 from tests.faults.judge import judge
 from tests.faults.table import Row, table, tell
 
@@ -34,15 +36,13 @@ def main() -> int:
         print("faults: no switch or no environment can run here; see switchmark doctor")
         return 3
     print("with", ", ".join(sorted({word for pair in pairs for word in pair})), flush=True)
-    top = Path(f"/tmp/faults{os.getpid()}")
+    top = Path(f"/var/tmp/faults{os.getpid()}")  # (a far host has a /tmp of its own)
     top.mkdir(mode=0o755)
     snapshot.leave_out_mounts()
-    seeds = [asked.case] if asked.case is not None else count(asked.seed, asked.every)
     ends, rows = time.monotonic() + 60 * asked.minutes, list[Row]()
     try:
         with decoys():
-            for number, seed in enumerate(seeds):
-                case = draw(seed, pairs)
+            for number, case in enumerate(_cases(asked, pairs)):
                 rows.append(Row.of(judge(case, top / str(number))))
                 tell(rows[-1])
                 if asked.tell_to is not None:
@@ -64,6 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--case", type=int, help="only the case of this seed")
     parser.add_argument("--switches", default="", help="only these, with commas")
     parser.add_argument("--environments", default="", help="only these, with commas")
+    parser.add_argument("--faults", default="", help="only seeds of these, with commas")
     parser.add_argument("--every", type=int, default=1, help="every so many-th seed (1)")
     parser.add_argument("--tell-to", type=int, help="a descriptor for verdicts; no table then")
     parser.add_argument("--within", action="store_true", help="begin no case that may end later")
@@ -82,6 +83,19 @@ def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
         for environment in environments
         if usable_ports(there.switches[switch], there.environments[environment])
     ]
+
+
+def _cases(asked: argparse.Namespace, pairs: list[tuple[str, str]]) -> Iterator[Case]:
+    """By seed, without end, unless it is one."""
+    if asked.case is not None:
+        yield draw(asked.case, pairs)
+        return
+    names = asked.faults.split(",") if asked.faults else [fault.name for fault in FAULTS]
+    if unknown := set(names) - {fault.name for fault in FAULTS}:
+        sys.exit(f"faults: --faults: no fault is called {', '.join(sorted(unknown))}")
+    for seed in count(asked.seed, asked.every):
+        if (case := draw(seed, pairs)).fault.name in names:
+            yield case
 
 
 def _there(registry, without):  # type: ignore[no-untyped-def]

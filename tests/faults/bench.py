@@ -8,12 +8,14 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs
+from tests.integration.two_hosts import TwoHosts, enter
 
 ROOT = Path(__file__).parents[2]
 TRIALS = 3
@@ -25,6 +27,7 @@ packet_size: 64, 256, 1500
 throughput: {{rate: 5k, duration: 0.6s}}
 trim: {{warm_up: 0.1s, cool_down: 0.1s}}
 interval: 0.1s
+location: {location}
 """
 
 
@@ -50,14 +53,24 @@ class Job:
     lines_before: int = 0  # of its ledger, when the trial that is meant began
     stored_before: int = 0
     groups: list[Path] = field(default_factory=list)  # cgroups that a fault made for it
+    hosts: TwoHosts | None = None  # it runs on the left one
 
     @classmethod
-    def start(cls, places: Places, *args: str) -> Job:
-        """Start `switchmark` with these arguments."""
+    def start(
+        cls,
+        places: Places,
+        *args: str,
+        more: Mapping[str, str] | None = None,
+        hosts: TwoHosts | None = None,
+    ) -> Job:
+        """Start `switchmark` with these arguments, and this added to its environment."""
         errors = places.campaign.with_suffix(".stderr")
         with errors.open("wb") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "switchmark.cli.main", *args],
+                [
+                    *(enter(hosts.left.pid) if hosts else []),
+                    *(sys.executable, "-m", "switchmark.cli.main", *args),
+                ],
                 cwd=places.campaign.parent,
                 env={
                     **os.environ,
@@ -65,12 +78,14 @@ class Job:
                     "SWITCHMARK_STATE_DIR": str(places.state),
                     "SWITCHMARK_CACHE_DIR": str(places.cache),
                     "RUST_BACKTRACE": "0",
+                    **({"SWITCHMARK_TESTBED": str(hosts.testbed)} if hosts else {}),
+                    **(more or {}),
                 },
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        return cls(places, process, errors)
+        return cls(places, process, errors, hosts=hosts)
 
     @property
     def running(self) -> bool:
@@ -115,6 +130,8 @@ class Job:
             with suppress(OSError):
                 if f"sm{self.session}" in Path(f"/proc/{pid}/cgroup").read_text():
                     found.add(pid)
+        if self.hosts:
+            found |= {*self.hosts.right.programs()}
         named = []
         for pid in sorted(found - {self.process.pid}):
             with suppress(OSError):

@@ -11,12 +11,13 @@ import secrets
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from tests.faults import clock, far
 from tests.faults.bench import Job
 
 Undo = Callable[[], object]
@@ -24,6 +25,7 @@ Inflict = Callable[[Job, random.Random], Undo | None]
 
 RUNNING = ["deploy", "verify", "measure", "tear down", "write"]
 TRAFFIC = ["verify", "measure"]
+HUNGRY = ("ovs-dpdk", "basicfwd", "testpmd", "vpp", "snabb", "bess", "fastclick", "t4p4s")
 PROGRAMS = ("ovs-dpdk", "ovs-netdev", "ovs-afxdp", "basicfwd", "testpmd", "vpp", "snabb")
 CGROUPS = Path("/sys/fs/cgroup")
 STOPPED_S = 3.0
@@ -40,6 +42,8 @@ class Fault:
     environments: Sequence[str] = ()
     lasts_s: float | None = None
     takes_results: bool = False  # what was stored is gone by the fault itself
+    location: str = "local"
+    prepare: Callable[[Path], Mapping[str, str]] | None = None  # the bench's environment
 
     def pairs_of(self, there: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those of the machine's pairs of a switch and an environment that it can befall; all
@@ -201,6 +205,16 @@ def _address_taken(job: Job, rng: random.Random) -> None:
             _run("ip", "-n", name, "address", "add", address, "dev", "lo")
 
 
+def _hugepages_used_up(job: Job, _rng: random.Random) -> Undo:
+    """As the kernel tells it to all in this host: they are the whole machine's, and others have
+    them, too."""
+    told = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+    few = job.places.campaign.with_name("free_hugepages")
+    few.write_text("3\n")
+    _run("mount", "--bind", str(few), str(told))
+    return partial(_run, "umount", "-l", str(told))
+
+
 def _send(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(pid, number)
@@ -234,6 +248,15 @@ def _monitor(number: signal.Signals) -> Fault:
     )  # fmt: skip
 
 
+def _far(
+    name: str, inflict: Inflict, phases: Sequence[str] = RUNNING, lasts_s: float | None = None
+) -> Fault:
+    """The receiving half of each path is on another host, which is reached by SSH."""
+    return Fault(
+        name, inflict, phases, ("linux-bridge",), ("netns",), lasts_s=lasts_s, location="remote"
+    )
+
+
 FAULTS: list[Fault] = [
     Fault("none", _nothing),
     _bench(signal.SIGKILL),
@@ -262,4 +285,14 @@ FAULTS: list[Fault] = [
     Fault("a link is removed", partial(_link, ("delete",)), [*TRAFFIC, "deploy"]),
     Fault("a namespace is removed", _remove_namespace, RUNNING),
     Fault("an address is taken", _address_taken, ["deploy", "verify"]),
+    Fault("hugepages used up", _hugepages_used_up, ["plan", "deploy"], HUNGRY),
+    Fault("the clock jumps", clock.jump, environments=("netns", "bare"), prepare=clock.prepare),
+    _far("none with a far host", _nothing),
+    _far("SIGKILL of the bench with a far host", partial(_signal, signal.SIGKILL)),
+    _far("SIGTERM of the bench with a far host", partial(_signal, signal.SIGTERM)),
+    _far("SIGKILL of the far agent", far.kill_agent),
+    _far("SSH cut", far.cut),
+    _far("far host out of reach", far.out_of_reach),
+    _far("far host rebooted", far.reboot),
+    _far("the cable goes down", far.cable_down, TRAFFIC),
 ]

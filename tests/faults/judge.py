@@ -7,7 +7,7 @@ import random
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.faults import snapshot
 from tests.faults.bench import CAMPAIGN, TRIALS, Job, Places, begun, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
+from tests.integration.two_hosts import TwoHosts
 
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
 RESUMES = 4  # a trial that the machine starved is tried again
@@ -63,6 +64,8 @@ class _Rig:
         self.case = case
         self.folder = folder
         self.sessions: list[str] = []
+        self.more: Mapping[str, str] = {}
+        self.hosts: TwoHosts | None = None  # where the case has a far one
         self.places = Places(
             folder / "state", folder / "results", folder.parent / "cache", folder / "faults.yaml"
         )
@@ -73,11 +76,18 @@ class _Rig:
             path.mkdir()
             _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
         case = self.case
-        text = CAMPAIGN.format(switch=case.switch, environment=case.environment)
+        text = CAMPAIGN.format(
+            switch=case.switch, environment=case.environment, location=case.fault.location
+        )
         self.places.campaign.write_text(text)
+        self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}
+        if case.fault.location == "remote":
+            self.hosts = TwoHosts.make(self.folder / "hosts")
         return self
 
     def __exit__(self, *_: object) -> None:
+        if self.hosts:
+            self.hosts.end()
         for path in (self.places.state, self.places.results):
             _sh("umount", "-l", str(path))
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -122,7 +132,7 @@ class _Rig:
         places = self.places
         return Job.start(
             places, "run", str(places.campaign), "--no-baseline", "--quiet", "--results",
-            str(places.results), *more,
+            str(places.results), *more, more=self.more, hosts=self.hosts,
         )  # fmt: skip
 
     def _resume(self, say: Callable[[str], object]) -> None:
@@ -155,13 +165,15 @@ class _Rig:
         return "; ".join(sorted(messages - {""}))[:300]
 
     def _clean(self, say: Callable[[str], object]) -> None:
-        job = Job.start(self.places, "clean")
+        job = Job.start(self.places, "clean", more=self.more, hosts=self.hosts)
         if not _wait(job, ENDS_WITHIN_S) or job.process.returncode:
             say(f"clean ends with {job.process.poll()}: {_last(job)}")
         _end(job)
         self._look(job, say)
         if left := sorted(path.name for path in self.places.state.glob("*.ledger")):
             say(f"ledgers are left: {', '.join(left)}")
+        for one in self.hosts.remains() if self.hosts else ():
+            say(f"left on one of two hosts: {one}")
 
     def _look(self, job: Job, say: Callable[[str], object]) -> None:
         """Note its session, and what must never be said."""

@@ -138,14 +138,18 @@ class HostSpace:
     def processes(self) -> list[str]:
         """What runs on it but for the holder and sshd, by its command line. (How long sshd keeps
         a connection that is cut is its own affair.)"""
+        return list(self.programs().values())
+
+    def programs(self) -> dict[int, str]:
+        """The same, by process."""
         own = {self.pid, *(one.pid for one in (self.sshd, self.holder) if one)}
-        found = []
+        found = {}
         for pid in self.pids():
             with suppress(OSError):
                 if pid not in own:
                     words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-                    found.append(b" ".join(words).decode(errors="replace")[:200])
-        return [one for one in found if not one.startswith("sshd: ")]
+                    found[pid] = b" ".join(words).decode(errors="replace")[:200]
+        return {pid: one for pid, one in found.items() if not one.startswith("sshd: ")}
 
     def pids(self) -> list[int]:
         """All its processes: those of its name space."""
@@ -225,22 +229,35 @@ class TwoHosts:
         veth = ("ip", "link", "add")
         sh(*veth, "ctl0", "netns", left, "type", "veth", "peer", "name", "ctl0", "netns", right)
         sh("nsenter", "-t", middle, "-n", "ip", "link", "add", "bridge0", "type", "bridge")
-        for host, end in ((self.left, "c0"), (self.right, "c1")):
-            pid = str(host.pid)
-            sh(*veth, "cable0", "netns", pid, "type", "veth", "peer", "name", end, "netns", middle)
+        for host in (self.left, self.right):
+            self._plug_in(host)
             sh("ip", "addr", "add", f"{host.address}/24", "dev", "ctl0", inside=host.pid)
-            for device in ("ctl0", "cable0"):
-                sh("ip", "link", "set", device, "up", inside=host.pid)
-            for words in (
-                f"{end} master bridge0",
-                f"{end} type bridge_slave learning off",
-                f"{end} up",
-            ):
-                sh("nsenter", "-t", middle, "-n", "ip", "link", "set", *words.split())
+            sh("ip", "link", "set", "ctl0", "up", inside=host.pid)
         sh("nsenter", "-t", middle, "-n", "ip", "link", "set", "bridge0", "up")
         for host in (self.left, self.right):
             host.serve()
         self._write_testbed()
+
+    def _plug_in(self, host: HostSpace) -> None:
+        assert self.cable is not None
+        middle, end = str(self.cable.pid), "c0" if host is self.left else "c1"
+        sh("ip", "link", "add", "cable0", "netns", str(host.pid), "type", "veth",
+           "peer", "name", end, "netns", middle)  # fmt: skip
+        sh("ip", "link", "set", "cable0", "up", inside=host.pid)
+        for words in (
+            f"{end} master bridge0",
+            f"{end} type bridge_slave learning off",
+            f"{end} up",
+        ):
+            sh("nsenter", "-t", middle, "-n", "ip", "link", "set", *words.split())
+
+    def plug_in_anew(self, host: HostSpace) -> None:
+        """The host's end of the cable is where it was at first. (The kernel destroys a veth end
+        with the namespace that it lies in, and would have given a NIC back.)"""
+        assert self.cable is not None
+        end = "c0" if host is self.left else "c1"
+        sh("nsenter", "-t", str(self.cable.pid), "-n", "ip", "link", "delete", end, check=False)
+        self._plug_in(host)
 
     def limit(self, mbit: int) -> None:
         """Both directions of the cable: so many Mbit/s of frames without their FCS."""

@@ -1,0 +1,76 @@
+"""Faults of another host, and of the way to it. Both hosts are namespaces on this machine
+(`tests/integration/two_hosts.py`): a reboot takes away what is in the other's."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+
+from tests.faults.bench import Job
+from tests.integration.two_hosts import TwoHosts, sh
+
+FORGET = """
+for name in /run/netns/*; do umount -l "$name" || true; done
+for name in $(ls /sys/class/net); do
+  case $name in lo | ctl0 | cable0) ;; *) ip link delete "$name" || true ;; esac
+done
+find /run /tmp /dev/shm -mindepth 1 -xdev -delete || true
+mkdir -p /run/sshd
+"""
+
+
+def kill_agent(job: Job, rng: random.Random) -> None:
+    """One of the processes that the bench has there."""
+    if pids := sorted(_hosts(job).right.programs()):
+        _kill([rng.choice(pids)])
+
+
+def cut(job: Job, _rng: random.Random) -> None:
+    """The connection, and nobody says goodbye."""
+    _kill(_hosts(job).right.sshd_sessions())
+
+
+def out_of_reach(job: Job, _rng: random.Random) -> Callable[[], object]:
+    """The network of control is down until the bench has ended."""
+    return _down("ctl0", ["ip"], _hosts(job).left.pid)
+
+
+def cable_down(job: Job, _rng: random.Random) -> Callable[[], object]:
+    """The cable between the applications loses its carrier until the bench has ended."""
+    cable = _hosts(job).cable
+    assert cable is not None
+    return _down("c0", ["nsenter", "-t", str(cable.pid), "-n", "ip"])
+
+
+def reboot(job: Job, _rng: random.Random) -> None:
+    """All that ran there is gone, and whatever lay in memory."""
+    hosts = _hosts(job)
+    right = hosts.right
+    sh("ip", "link", "set", "ctl0", "down", inside=right.pid)
+    assert right.sshd is not None and right.holder is not None
+    stay = {right.pid, right.holder.pid, right.sshd.pid}
+    for _ in range(3):  # (what a dying process may have started yet)
+        _kill([pid for pid in right.pids() if pid not in stay])
+    sh("sh", "-c", FORGET, inside=right.pid, check=False)
+    hosts.plug_in_anew(right)
+    sh("ip", "link", "set", "ctl0", "up", inside=right.pid)
+
+
+def _down(device: str, ip: list[str], inside: int | None = None) -> Callable[[], object]:
+    sh(*ip, "link", "set", device, "down", inside=inside)
+    return partial(sh, *ip, "link", "set", device, "up", inside=inside, check=False)
+
+
+def _hosts(job: Job) -> TwoHosts:
+    assert job.hosts is not None
+    return job.hosts
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
