@@ -20,10 +20,11 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
-from switchmark.experiment.campaign import Observer, OpenEnd, measuring_time_s, run_campaign
+from switchmark.experiment.campaign import Observer, OpenEnd, run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.experiment.time_left import measuring_time_s
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site

@@ -15,10 +15,11 @@ from typing import Any, ClassVar
 import pytest
 
 from switchmark.errors import SwitchmarkError
-from switchmark.experiment import campaign
-from switchmark.experiment.campaign import TimeLeft, measuring_time_s, run_campaign
+from switchmark.experiment import campaign, time_left
+from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
+from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.overhead import IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Timing
@@ -245,7 +246,7 @@ def test_the_time_left_costs_the_same_however_many_trials_are_left(
         asked.append(plan.trial.packet_size_bytes)
         return 1.0
 
-    monkeypatch.setattr(campaign, "measuring_time_s", counted)
+    monkeypatch.setattr(time_left, "measuring_time_s", counted)
     steps = [step(64 + k) for k in range(12)]
     go(run, steps)
     assert sorted(asked) == sorted(2 * [64 + k for k in range(12)])
