@@ -19,6 +19,7 @@ FCS_BYTES = 4
 _PCAP_NS = 0xA1B23C4D
 _ETHERNET = 1
 _UDP = 17
+MOST_FRAMES = 65_536  # of a file that is replayed
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,8 @@ import snappi
 from switchmark.errors import UsageError
 from switchmark.listening import is_loopback, read_token
 from switchmark.otg import types
-from switchmark.otg.frames import Addresses, frame
-from switchmark.otg.plan import MOST_FRAMES, plan_flows
+from switchmark.otg.frames import MOST_FRAMES, Addresses, frame
+from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort, parse_port, parse_ports
 from switchmark.otg.refusal import Refused
 from switchmark.otg.server import OtgServer

@@ -1,0 +1,94 @@
+"""The sizes of a flow's frames, as the engine takes them or as a file holds them."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from switchmark.otg import types
+from switchmark.otg.frames import smallest_frame_bytes
+from switchmark.otg.headers import Headers
+from switchmark.otg.refusal import Refused, chosen
+
+MOST_SIZES = 1024  # that the engine takes in turn
+LARGEST_FRAME = 9018
+SIZE_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSizes:
+    """The sizes of the frames of a flow, FCS counted."""
+
+    spec: str | None  # for the engine; None: it has no words for them
+    in_turn: tuple[int, ...]  # for a file; empty: drawn
+    weights: tuple[tuple[int, float], ...] = ()
+
+    @classmethod
+    def of(cls, size: types.FlowSize | None, path: str, headers: Headers) -> FlowSizes:
+        """Those of a configuration. Raises `Refused`."""
+        size = size or types.FlowSize()
+        least = smallest_frame_bytes(headers.ip_version, len(headers.cycle.vlans))
+        match chosen(size):
+            case "fixed":
+                _check_size(size.fixed, f"{path}.fixed", least)
+                return cls(str(size.fixed), (size.fixed,))
+            case "increment":
+                one = size.increment or types.FlowSizeIncrement()
+                _check_size(one.start, f"{path}.increment.start", least)
+                _check_size(one.end, f"{path}.increment.end", least)
+                if one.step < 1 or one.end < one.start:
+                    raise Refused(f"{path}.increment: goes nowhere; start to end by 1 or more")
+                steps = tuple(range(one.start, one.end + 1, one.step))
+                spec = "+".join(map(str, steps)) if len(steps) <= MOST_SIZES else None
+                return cls(spec, steps)
+            case "random":
+                drawn = size.random or types.FlowSizeRandom()
+                _check_size(drawn.min, f"{path}.random.min", least)
+                _check_size(drawn.max, f"{path}.random.max", drawn.min)
+                all_sizes = tuple((one, 1.0) for one in range(drawn.min, drawn.max + 1))
+                return cls(f"random:{drawn.min}-{drawn.max}", (), all_sizes)
+            case _:
+                pairs = size.weight_pairs or types.FlowSizeWeightPairs()
+                return cls._weighted(pairs, f"{path}.weight_pairs", least)
+
+    @classmethod
+    def _weighted(cls, pairs: types.FlowSizeWeightPairs, path: str, least: int) -> FlowSizes:
+        if chosen(pairs) == "predefined":
+            _check_size(64, f"{path}.predefined", least)
+            return cls("random:imix", (), ((64, 7.0), (570, 4.0), (1518, 1.0)))
+        if not pairs.custom:
+            raise Refused(f"{path}.custom: holds no sizes")
+        for n, one in enumerate(pairs.custom):
+            _check_size(one.size, f"{path}.custom[{n}].size", least)
+            if one.weight <= 0:
+                raise Refused(f"{path}.custom[{n}].weight: must be above 0")
+        weights = tuple((one.size, one.weight) for one in pairs.custom)
+        return cls(_weighted_spec(weights), (), weights)
+
+    def sequence(self, count: int) -> tuple[int, ...]:
+        """The sizes of so many frames of a file, or those that come again and again."""
+        if self.in_turn:
+            return self.in_turn
+        sizes, weights = zip(*self.weights, strict=True)
+        return tuple(random.Random(SIZE_SEED).choices(sizes, weights, k=count))
+
+
+def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
+    """The weights as the engine takes them, small whole numbers; None where there are none."""
+    hundredths = [round(weight * 100) for _, weight in weights]
+    common = gcd(*hundredths)
+    exact = all(abs(w * 100 - n) < 1e-6 for (_, w), n in zip(weights, hundredths, strict=True))
+    if not exact or not common or sum(hundredths) // common > MOST_SIZES:
+        return None
+    parts = (f"{one}*{n // common}" for (one, _), n in zip(weights, hundredths, strict=True))
+    return "random:" + "+".join(parts)
+
+
+def _check_size(size: int, path: str, least: int) -> None:
+    if not least <= size <= LARGEST_FRAME:
+        raise Refused(
+            f"{path}: {size} cannot be; frames with these headers have {least} to {LARGEST_FRAME} "
+            "bytes, FCS counted"
+        )
