@@ -23,6 +23,15 @@ mkdir -p /run/sshd
 """
 
 
+def between_hosts(
+    inflict: Callable[[Job, random.Random], Callable[[], object] | None],
+    job: Job,
+    rng: random.Random,
+) -> Callable[[], object] | None:
+    """The fault, where the bench has a far host."""
+    return inflict(job, rng) if job.hosts else None
+
+
 def kill_agent(job: Job, rng: random.Random) -> None:
     """One of the processes that the bench has there."""
     if pids := sorted(_hosts(job).right.programs()):

@@ -248,13 +248,13 @@ def _monitor(number: signal.Signals) -> Fault:
     )  # fmt: skip
 
 
-def _far(
-    name: str, inflict: Inflict, phases: Sequence[str] = RUNNING, lasts_s: float | None = None
-) -> Fault:
-    """The receiving half of each path is on another host, which is reached by SSH."""
+def _far(name: str, inflict: Inflict, phases: Sequence[str] = RUNNING) -> Fault:
+    """The receiving half of each path is on another host, which is reached by SSH; nothing is
+    done where this machine can have none."""
     return Fault(
-        name, inflict, phases, ("linux-bridge",), ("netns",), lasts_s=lasts_s, location="remote"
-    )
+        name, partial(far.between_hosts, inflict), phases, ("linux-bridge",), ("netns",),
+        location="remote",
+    )  # fmt: skip
 
 
 FAULTS: list[Fault] = [

@@ -16,7 +16,7 @@ from tests.faults import snapshot
 from tests.faults.bench import CAMPAIGN, TRIALS, Job, Places, begun, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
-from tests.integration.two_hosts import TwoHosts
+from tests.integration.two_hosts import TwoHosts, missing
 
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
 RESUMES = 4  # a trial that the machine starved is tried again
@@ -76,12 +76,11 @@ class _Rig:
             path.mkdir()
             _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
         case = self.case
-        text = CAMPAIGN.format(
-            switch=case.switch, environment=case.environment, location=case.fault.location
-        )
+        location = case.fault.location if missing() is None else "local"
+        text = CAMPAIGN.format(switch=case.switch, environment=case.environment, location=location)
         self.places.campaign.write_text(text)
         self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}
-        if case.fault.location == "remote":
+        if location == "remote":
             self.hosts = TwoHosts.make(self.folder / "hosts")
         return self
 

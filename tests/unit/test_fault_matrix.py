@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
-from tests.faults import snapshot
+from tests.faults import judge, snapshot
+from tests.faults.bench import Job
 from tests.faults.case import draw
 from tests.faults.inflict import FAULTS
 from tests.faults.judge import Verdict
@@ -54,3 +59,16 @@ def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixtur
         "2 cases, seeds 3 to 7; 2 finished trials kept through faults; 1 cases with findings"
         in (capsys.readouterr().out)
     )
+
+
+def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(judge, "missing", lambda: "no sshd here")
+    monkeypatch.setattr(judge, "_sh", lambda *_words: None)
+    case = next(c for c in (draw(seed, PAIRS) for seed in count()) if c.fault.name == "SSH cut")
+    with judge._Rig(tmp_path / "case", case) as rig:
+        assert rig.hosts is None
+        assert "location: local" in rig.places.campaign.read_text()
+        job = cast(Job, SimpleNamespace(hosts=rig.hosts))
+        assert case.fault.inflict(job, random.Random(1)) is None
