@@ -13,7 +13,7 @@ from typing import Any
 
 from switchmark import __version__
 from switchmark.testbed.diagnosis import BUSY_SHARE, Finding, Level
-from switchmark.testbed.testbed_file import HealthLimits
+from switchmark.testbed.testbed import HealthLimits
 
 CALIBRATION_RUNS = 5  # of the bare wire when a testbed is taken in
 TRIES = 3  # a moment of disturbance is no drift

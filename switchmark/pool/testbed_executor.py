@@ -35,7 +35,7 @@ from switchmark.testbed.facts import gather, read_cpus, tool_versions
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.busy import busy_cores
 from switchmark.testbed.session import open_session
-from switchmark.testbed.testbed_file import HealthLimits, Testbed
+from switchmark.testbed.testbed import HealthLimits, Testbed
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial

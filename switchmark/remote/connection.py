@@ -25,7 +25,7 @@ from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.hello import Hello
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.pump import LineQueue
-from switchmark.testbed.testbed_file import SshTarget
+from switchmark.testbed.testbed import SshTarget
 
 T = TypeVar("T")
 

@@ -32,7 +32,7 @@ from switchmark.testbed.facts import Facts
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.testbed_file import Testbed
+from switchmark.testbed.testbed import Testbed
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from switchmark.remote.connection import Connection
 from switchmark.remote.contact import ClockReading
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.testbed_file import SshTarget, Testbed
+from switchmark.testbed.testbed import SshTarget, Testbed
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import UsageError
@@ -27,6 +26,7 @@ from switchmark.language.source import (
     read_file,
 )
 from switchmark.testbed.kernel.pci import pci_address
+from switchmark.testbed.testbed import Cable, HealthLimits, SshTarget, Testbed
 
 VARIABLE = "SWITCHMARK_TESTBED"
 BECOME = ("none", "sudo")
@@ -39,55 +39,6 @@ _SETTING = re.compile(r"SWITCHMARK_[A-Z0-9_]+")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
 _EXAMPLE = "hosts: {left: {local: true}, right: {address: 192.0.2.7}}"
 _MAPPING = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
-
-
-@dataclass(frozen=True, slots=True)
-class SshTarget:
-    """A host that is reached by SSH."""
-
-    name: str
-    address: str
-    port: int = 22
-    user: str | None = None  # None: as whom the bench runs
-    key: Path | None = None  # None: the user's own keys, or the agent's
-    known_hosts: Path = Path("~/.ssh/known_hosts")
-    become: str = "none"  # how the account gets the rights: it has them, or by sudo
-    python: str = "python3"  # at least 3.11
-    settings: tuple[tuple[str, str], ...] = ()  # environment variables of the bench there
-
-    def __str__(self) -> str:
-        return f"host {self.name} ({self.address})"
-
-
-@dataclass(frozen=True, slots=True)
-class Cable:
-    """Two interfaces that face each other: this machine's, and another host's. Each is the name of
-    a network device, or the PCI address of a NIC that DPDK drives."""
-
-    near: str
-    far: str
-
-
-@dataclass(frozen=True, slots=True)
-class Testbed:
-    """What trials between hosts run on."""
-
-    __test__ = False  # its name is no test's
-
-    path: Path
-    near: str  # how this machine is called
-    far: SshTarget
-    cable: Cable
-    others: tuple[SshTarget, ...] = ()  # hosts that it names beside these two
-
-
-@dataclass(frozen=True, slots=True)
-class HealthLimits:
-    """What a testbed of a pool may be like, and still measure: its owner says so."""
-
-    busy_cores: float | None = None  # that other programs use; None: half of them
-    wire_tolerance: float = 1.5  # factor of what the bare wire carried; a machine's states differ
-    # by less than this
 
 
 def find_testbed(path: Path | None) -> Testbed | None:

@@ -15,7 +15,7 @@ from switchmark.model.ports import PortKind
 from switchmark.remote.site import FarSide
 from switchmark.results.record import Record
 from switchmark.testbed.facts import gather
-from switchmark.testbed.testbed_file import Cable
+from switchmark.testbed.testbed import Cable
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial

@@ -10,7 +10,7 @@ from switchmark.pool.health import (
     wire_problem,
 )
 from switchmark.testbed.diagnosis import Finding, Level
-from switchmark.testbed.testbed_file import HealthLimits
+from switchmark.testbed.testbed import HealthLimits
 
 USUAL = HealthLimits()
 MACHINE = {"cpu_model": "Invented CPU", "kernel": "6.1.0", "governor": "performance"}

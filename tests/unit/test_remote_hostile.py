@@ -19,7 +19,7 @@ from switchmark.remote.hello import Hello, NodeMade
 from switchmark.testbed.cores.counters import MeterReading
 from switchmark.testbed.facts import Cpu, gather
 from switchmark.testbed.host import Completed
-from switchmark.testbed.testbed_file import SshTarget
+from switchmark.testbed.testbed import SshTarget
 
 GREETING = to_plain(
     Hello(1, "abc123", Path("/run/x"), "far", "boot", gather(), cleaned=("session 1 of 2",))

@@ -8,14 +8,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.testbed.testbed_file import (
-    Cable,
-    HealthLimits,
-    find_testbed,
-    read_pool_testbed,
-    read_testbed,
-    required,
-)
+from switchmark.testbed.testbed import Cable, HealthLimits
+from switchmark.testbed.testbed_file import find_testbed, read_pool_testbed, read_testbed, required
 
 GOOD = """
 hosts:

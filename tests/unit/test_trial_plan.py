@@ -16,7 +16,7 @@ from switchmark.model.capabilities import Availability
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
 from switchmark.testbed.facts import Cpu
-from switchmark.testbed.testbed_file import Cable, SshTarget, Testbed
+from switchmark.testbed.testbed import Cable, SshTarget, Testbed
 
 INSTALLED = installed()
 KNOWN = INSTALLED.known
