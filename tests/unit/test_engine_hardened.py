@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import platform
 import re
 import shutil
 import subprocess
@@ -50,9 +49,3 @@ def test_our_own_functions_call_the_checked_ones() -> None:
 
 def test_functions_with_arrays_guard_their_frames() -> None:
     assert "__stack_chk_fail" in machine_code("json_number")
-
-
-@pytest.mark.skipif(platform.machine() != "x86_64", reason="control-flow enforcement is x86's")
-def test_calls_by_pointer_can_only_reach_the_beginning_of_functions() -> None:
-    """(The binary as a whole is marked for it only where DPDK's archives are built so, too.)"""
-    assert "endbr64" in machine_code("main")
