@@ -9,17 +9,19 @@ outside (Holm's correction over all ratios of the finding, 5 %); otherwise it is
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
 from switchmark.model.parameters import BY_NAME
+from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.paper import Claim, Figure, PaperFinding, fulfils
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust, ratio_of
-from switchmark.statistics.means import LEVEL, Estimate
+from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 _SHOWN = 3  # of the ratios, in words
 
@@ -39,6 +41,7 @@ class Tried:
     """One ratio of a claim."""
 
     what: str
+    row: SummaryRow  # of the upper figure
     value: float | None
     low: float | None
     high: float | None
@@ -85,7 +88,7 @@ def judge(
     lacking: dict[str, None] = {}
     for claim in finding.claims:
         found = list(_tries(claim, rows_of.get(claim.item, ())))
-        tried += found
+        tried += _told_apart(claim, found)
         if not found:
             lacking[claim.item] = None
     if not tried:
@@ -114,13 +117,29 @@ def judge(
     return JudgedFinding(finding, FindingVerdict.UNDECIDED, why + left, tuple(tried))
 
 
+def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:
+    """Ratios of the same words say where they were measured, as far as they differ in that."""
+    said = Counter(one.what for one in tries)
+    if not any(count > 1 for count in said.values()):
+        return list(tries)
+    keys = [claim.over, claim.rises, claim.falls, *(claim.left or ()), *(claim.right or ())]
+    told = {BY_NAME[key].field for key in keys if key}
+    varying = [name for name in varying_fields([one.row for one in tries]) if name not in told]
+    return [
+        replace(one, what=f"{one.what} ({point(dict(one.row.point), varying)})")
+        if said[one.what] > 1
+        else one
+        for one in tries
+    ]
+
+
 def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
     """The figure of a row; None where it has none of the kind."""
     if not row.finished:
         return None
     if figure.unit == "cores":
-        cores = row.cpu.total_cores if row.cpu is not None else None
-        return None if cores is None else Estimate(cores, cores, 1, values=(cores,))
+        cores = row.cpu.each_total_cores if row.cpu is not None else ()
+        return estimate(cores) if cores else None
     return measured(row, figure.kind)
 
 
@@ -214,4 +233,4 @@ def _try(a: SummaryRow, b: SummaryRow, figure: Figure, low: float, high: float, 
         p = 1.0
         if bound is not None and bound > 0:
             p = ratio_of([value * bound for value in below], above).p
-    return Tried(what, found.value, found.low, found.high, low, high, p)
+    return Tried(what, a, found.value, found.low, found.high, low, high, p)

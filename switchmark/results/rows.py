@@ -87,6 +87,7 @@ class CpuSummary:
     softirq_cores: float | None
     run_delay_share: float | None
     total_cores: float | None  # of the trial in all, nothing counted twice
+    each_total_cores: tuple[float, ...]  # the same of each repetition that tells it
     more: dict[str, float | None]  # by name as in the record: for each frame, useful share, ...
 
 
@@ -272,5 +273,6 @@ def _cpu(records: Records) -> CpuSummary:
         softirq_cores=_mean(records, "softirq_cores_used"),
         run_delay_share=_mean(records, "run_delay_share"),
         total_cores=_mean(records, "total_cores_used"),
+        each_total_cores=tuple(records.known("total_cores_used")),
         more={name: _mean(records, name) for name in CPU_MORE},
     )

@@ -15,9 +15,9 @@ from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.reproduction.budget import FULL, fit, usual_share
-from switchmark.reproduction.findings import FindingVerdict, judge
+from switchmark.reproduction.findings import FindingVerdict, estimate_of, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
-from switchmark.reproduction.paper import PaperFinding, fulfils, paper_names, read_paper
+from switchmark.reproduction.paper import Figure, PaperFinding, fulfils, paper_names, read_paper
 from switchmark.reproduction.run import folder_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
@@ -114,6 +114,26 @@ def test_findings_are_judged_by_proof(
     scaled = {who: [value * 1e6 for value in values] for who, values in rates.items()}
     judged = judge(finding(**claim), {"i": rows_of(tmp_path, scaled)})
     assert judged.verdict is verdict, judged.why
+
+
+def test_ratios_of_the_same_words_say_where_they_were_measured(tmp_path: Path) -> None:
+    rates = {(A, 32): NEAR, (B, 32): (2.0, 2.01), (A, 64): NEAR, (B, 64): (4.0, 4.01)}
+    judged = judge(finding(order=[[B], [A]]), {"i": rows_of(tmp_path, rates)})
+    first, second = (one.what for one in judged.tried)
+    assert first.startswith(f"{B} / {A} (") and second.startswith(f"{B} / {A} (")
+    assert "32" in first and "64" in second
+    along = judge(finding(falls="burst"), {"i": rows_of(tmp_path / "along", rates)})
+    assert all("(" not in one.what for one in along.tried), "the switch tells them apart"
+
+
+def test_cores_used_have_an_interval_over_repetitions(tmp_path: Path) -> None:
+    trials = [synthetic_trial(switch=A, burst=32).repeated(n) for n in range(3)]
+    records = [synthetic_record(trial, number=number) for number, trial in enumerate(trials)]
+    (row,) = summary(write_run(tmp_path, records))
+    assert row.cpu is not None and len(row.cpu.each_total_cores) == 3
+    row = replace(row, cpu=replace(row.cpu, each_total_cores=(1.9, 2.0, 2.1)))
+    found = estimate_of(row, Figure(unit="cores"))
+    assert found == estimate((1.9, 2.0, 2.1)) and found.low is not None
 
 
 def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
