@@ -143,6 +143,9 @@ def _plan(
         replay = _replay(headers.cycle, sizes, duration, f"{path}")
     tx = named[tx_name]
     metrics = flow.metrics or types.FlowMetrics()
+    if metrics.timestamps:
+        why = "the engine does not tell when a flow's first and last frame arrived"
+        raise Refused(f"{path}.metrics.timestamps: is not supported: {why}; leave it out")
     timed = bool(metrics.latency is not None and metrics.latency.enable)
     common = ("--stream", str(stream))
     sender = [*common, "--port", tx.spec, *headers.sender_arguments(), *rate, *duration.arguments]

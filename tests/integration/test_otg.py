@@ -207,6 +207,19 @@ def test_a_set_number_of_packets_by_value_values_and_steps(api, server):
     assert {one[12:14] + one[26:34] for one in seen} == {
         b"\x08\x00" + bytes([10, 1, 1, 1, 10, 1, 1, 2])
     }
+    read_by_others(data, "10.1.1.1", 60)
+
+
+def read_by_others(data, source, count):
+    """What tcpdump reads in the file: so many datagrams of this address, checksums right, one after
+    the other."""
+    words = ["tcpdump", "-r", "-", "-n", "-vv", "-tt", f"udp and src host {source}"]
+    data.seek(0)
+    told = subprocess.run(words, input=data.read(), capture_output=True, check=True).stdout.decode()
+    times = [float(line.split()[0]) for line in told.splitlines() if not line.startswith(" ")]
+    assert len(times) == count and times == sorted(times)
+    assert told.count("[udp sum ok]") == count, told
+    assert "bad cksum" not in told
 
 
 def mac(text):

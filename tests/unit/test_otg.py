@@ -152,6 +152,7 @@ def test_a_choice_may_be_left_out(config):
         (lambda f: setattr(f.rate, "percentage", 5), "the port has no known speed"),
         (lambda f: setattr(f, "name", "p1"), "flows[0].name: p1 is the name of something else"),
         (lambda f: setattr(f.duration.burst, "packets", 5), "inter_burst_gap"),
+        (lambda f: setattr(f.metrics, "timestamps", True), "flows[0].metrics.timestamps: is not"),
     ],
 )
 def test_refusals_name_the_path(config, change, words):
