@@ -12,7 +12,8 @@ from switchmark.cli.output import note, print_line, writing
 from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
-from switchmark.report.form import Form, FormSource, form_text
+from switchmark.report.form import Form, form_text
+from switchmark.report.form_source import FormSource
 from switchmark.results.documents import read_record
 from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.record import Record

@@ -12,7 +12,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from switchmark.report import pen
-from switchmark.report.form import (
+from switchmark.report.form_source import (
     FormSource,
     Repeated,
     highest_load_pps,

@@ -7,6 +7,7 @@ switch, with its connect mode, I/O and port kind). Rows of one point may be comp
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -222,8 +223,8 @@ def _latency(
     if merged is None or len(records) == 1:
         actual, intended = (_Tail.of_one(records, prefix) for prefix in ("rtt", "intended_rtt"))
     else:
-        actual = _Tail.of_many(merged.actual)
-        intended = _Tail.of_many(merged.intended) if merged.intended else _Tail({}, {})
+        actual = _Tail.of_many(merged.actual, max(records.column("rtt_max_ns")))
+        intended = _Tail.of_many(merged.intended, math.inf) if merged.intended else _Tail({}, {})
     return LatencySummary(
         count=sum(records.column("rtt_count")),
         lost=sum(records.column("rtt_lost")),
@@ -261,9 +262,9 @@ class _Tail:
         return cls(values, json.loads(record.first(f"{prefix}_intervals") or "{}"))
 
     @classmethod
-    def of_many(cls, merged: Histogram) -> _Tail:
+    def of_many(cls, merged: Histogram, max_ns: float) -> _Tail:
         """The percentiles of the samples of all repetitions."""
-        return cls(merged.percentiles_ns(), percentile_intervals_ns(merged))
+        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged))
 
 
 def _cpu(records: Records) -> CpuSummary:

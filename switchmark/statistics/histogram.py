@@ -119,11 +119,15 @@ class Histogram:
             low = held.get_value_from_index(int(index))
             yield low, held.get_highest_equivalent_value(low), int(counts[index])
 
-    def percentiles_ns(self, wanted: Iterable[str] = PERCENTILES) -> dict[str, float]:
-        """The values at or below which the given percentages of samples lie."""
+    def percentiles_ns(
+        self, wanted: Iterable[str] = PERCENTILES, max_ns: float = math.inf
+    ) -> dict[str, float]:
+        """The values at or below which the given percentages of samples lie. A slot's samples are
+        told by its highest value, which is above the greatest of them, `max_ns`, if that is
+        known: no percentile is."""
         names = list(wanted)
         values = self._values_at([float(name) for name in names])
-        return dict(zip(names, values, strict=True))
+        return {name: min(value, max_ns) for name, value in zip(names, values, strict=True)}
 
     def curve(self, points: int = 120) -> PercentileCurve:
         """The distribution at `points` quantiles, evenly spread on the log scale of 1/(1-q).

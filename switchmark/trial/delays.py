@@ -36,6 +36,7 @@ def merge_latency(
     intended = Histogram.merged(one.from_intended for one in timed)
     mean, stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in counted)
     late = [one.intended for one in counted]
+    max_ns, late_max_ns = max(one.max_ns for one in counted), max(one.max_ns for one in late)
     late_mean, late_stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in late)
     return Latency(
         kind=kind,
@@ -43,14 +44,14 @@ def merge_latency(
         min_ns=min(one.min_ns for one in counted),
         mean_ns=mean,
         stdev_ns=stdev,
-        max_ns=max(one.max_ns for one in counted),
-        percentiles_ns=actual.percentiles_ns(),
-        intended_percentiles_ns=intended.percentiles_ns(),
+        max_ns=max_ns,
+        percentiles_ns=actual.percentiles_ns(max_ns=max_ns),
+        intended_percentiles_ns=intended.percentiles_ns(max_ns=late_max_ns),
         percentile_intervals_ns=percentile_intervals_ns(actual),
         intended_percentile_intervals_ns=percentile_intervals_ns(intended),
         intended_mean_ns=late_mean,
         intended_stdev_ns=late_stdev,
-        intended_max_ns=max(one.max_ns for one in late),
+        intended_max_ns=late_max_ns,
         histogram=actual,
         intended_histogram=intended,
         lost=lost,

@@ -144,7 +144,7 @@ def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
             mean_ns=timed.mean_ns,
             stdev_ns=timed.stdev_ns,
             max_ns=timed.max_ns,
-            percentiles_ns=timed.histogram.percentiles_ns(),
+            percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
             percentile_intervals_ns=percentile_intervals_ns(timed.histogram),
             histogram=timed.histogram,
             lost=max(0, reading.source.frames - reading.answered),

@@ -6,9 +6,12 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.model.rates import bit_rate
-from switchmark.report.form import NO_MEDIUM, Form, form_text
+from switchmark.report.form import Form, form_text
+from switchmark.report.form_source import NO_MEDIUM
+from switchmark.results.record.quality import DelayVariation
 from switchmark.results.store import open_run
 from switchmark.simulation.switch import Behaviour
+from switchmark.statistics.histogram import Histogram
 from tests.unit.method_fakes import run_simulated
 from tests.unit.records import (
     synthetic_failure,
@@ -140,6 +143,64 @@ def test_tst_009_says_what_was_not_measured(records, tmp_path):
     )
     assert cells(section(text, "Throughput"))
     assert "Frame sizes: with FCS, bytes: 64" in text
+
+
+# What each document asks to be reported, clause by clause, and the words by which the form says it.
+DEMANDED = {
+    Form.RFC2544: [
+        ("26.1", "throughput, theoretical rate of the medium, for each frame size",
+         "26.1", ("frame size", "theoretical frames/s", "throughput frames/s")),
+        ("26.1", "protocol, format of the data stream, type of media", "", (
+            "- Protocol:", "- Data streams:", "- Media:", "- Frame sizes:")),
+        ("26.2", "its rate, latency, how many trials, store-and-forward",
+         "26.2", ("frames/s", "mean us", "| trials |", "store-and-forward")),
+        ("26.3", "loss over the input rate as a share of the theoretical one",
+         "26.3", ("offered frames/s", "of the theoretical rate", "loss %")),
+        ("26.4, RFC 9004 6", "mean, deviation, least, most, N, buffer times, limits",
+         "26.4", ("mean frames", "standard deviation", "minimum", "maximum", "repetitions",
+                  "implied buffer time s", "corrected buffer time s", "longest burst that is tried",
+                  "is within 2% of")),
+        ("26.5", "throughput, time of recovery", "26.5", ("| throughput |", "recovery")),
+        ("26.6", "time of reset", "26.5", ("reset: outage",)),
+    ],
+    Form.TST009: [
+        ("device, tester, host and their versions", "", "", (
+            "- Devices under test:", "- Tester:", "- Host:")),
+        ("capacity at a loss ratio", "", "Throughput", ("loss ratio allowed", "longest trial s")),
+        ("latency: least, mean, high percentiles, most", "", "Latency", (
+            "minimum us", "p99 us", "p99.9 us", "maximum us", "samples")),
+        ("delay variation: PDV, and from packet to packet", "", "Latency", (
+            "PDV p99 us", "PDV p99.9 us", "IPDV p99 us")),
+        ("loss over load", "", "Loss", ("offered frames/s", "loss %")),
+        ("consecutive frames, buffer", "", "Burst", ("mean frames", "corrected buffer time s")),
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", list(Form))
+def test_what_the_documents_demand_is_there(records, form, tmp_path):
+    text = form_text(form, open_run(write_run(tmp_path, records)).info, records)
+    for clause, demanded, heading, told in DEMANDED[form]:
+        where = section(text, heading) if heading else text.partition("\n## ")[0]
+        for one in told:
+            assert one in where, f"{clause} {demanded}: {one}"
+
+
+def test_tst_009_has_how_the_delay_varies(tmp_path):
+    grown = Histogram.of({1000: 100}, 1_000_000)
+    variation = DelayVariation(
+        ipdv_count=200, ipdv_mean_ns=0.0, ipdv_mean_magnitude_ns=1500.0,
+        ipdv_percentiles_ns={"50": 1000.0, "99": 2500.0, "99.9": 3500.0},
+        ipdv_grown=grown, ipdv_shrunk=grown,
+        pdv_mean_ns=4500.0, pdv_percentiles_ns={"50": 4000.0, "99": 5500.0, "99.9": 6500.0},
+    )  # fmt: skip
+    record = synthetic_record(synthetic_trial(dimension="latency", rate_pps=1000), marks=[])
+    latency = record.latency.model_copy(update={"variation": variation})
+    found = [record.model_copy(update={"latency": latency})]
+    info = open_run(write_run(tmp_path, found)).info
+    told = section(form_text(Form.TST009, info, found), "Latency")
+    assert "| 4.50 | 5.50 | 6.50 | 1.50 | 2.50 | 3.50 |" in told
+    assert "IPDV" not in form_text(Form.RFC2544, info, found)
 
 
 def test_the_command_writes_it_beside_the_report(records, tmp_path, capsys):

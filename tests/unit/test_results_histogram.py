@@ -43,6 +43,13 @@ def test_merging_equals_recording_everything_in_one(parts: list[list[int]]) -> N
 
 @settings(deadline=None, max_examples=50)
 @given(SAMPLES)
+def test_no_percentile_is_above_the_greatest_sample_where_that_is_known(values: list[int]) -> None:
+    told = held(values).percentiles_ns(max_ns=max(values))
+    assert max(told.values()) == max(values)
+
+
+@settings(deadline=None, max_examples=50)
+@given(SAMPLES)
 def test_so_many_samples_lie_at_or_below_a_percentile_and_not_at_a_smaller_one(
     values: list[int],
 ) -> None:

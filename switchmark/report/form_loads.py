@@ -1,0 +1,133 @@
+"""The parts of the forms of standards that are of loads: throughput, loss, bursts, recovery."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+
+from switchmark.method.back_to_back import LONGEST_BURST_S, RESOLUTION
+from switchmark.report.form_source import (
+    FormSource,
+    highest_load_pps,
+    loss_share,
+    medium_rate,
+    of_method,
+    repeated,
+    share_of,
+    table,
+)
+
+
+def throughput(measured: FormSource) -> list[str]:
+    """26.1: by frame size, with the rate that the medium could carry."""
+    rows = []
+    searched = [one for one, _ in of_method(measured.records, "ndr-pdr")]
+    for each in repeated(searched):
+        group = each.records
+        for place, goal in enumerate(group[0].method.bounds if group[0].method else ()):
+            held = [
+                one.method.bounds[place].lower_pps
+                for one in group
+                if one.method is not None and len(one.method.bounds) > place
+            ]
+            found = [rate for rate in held if rate is not None]
+            rate = statistics.fmean(found) if found else None
+            final = max(
+                trial.duration_s for one in group if one.method for trial in one.method.trials
+            )
+            could = measured.theoretical_pps(group[0])
+            rows.append(
+                [each.device, each.size, each.streams, medium_rate(group[0], could),
+                 f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
+                 "-" if rate is None else f"{rate * each.size * 8:,.0f}",
+                 "-" if rate is None or could is None else f"{rate / could:.1%}", f"{final:g}",
+                 share_of(len(found), len(held))]
+            )  # fmt: skip
+    return table(
+        ["device", "frame size", "pairs", "theoretical frames/s", "loss ratio allowed",
+         "throughput frames/s", "throughput bit/s (L2)", "of the theoretical rate",
+         "longest trial s", "searches"],
+        rows,
+    )  # fmt: skip
+
+
+def loss(measured: FormSource) -> list[str]:
+    """26.3: loss over the offered load, as a share of what the medium could carry."""
+    rows = []
+    swept = (one for one, _ in of_method(measured.records, "loss-vs-load"))
+    trials = (
+        (each, one, one.method, trial)
+        for each in repeated(swept)
+        for one in each.records
+        if one.method is not None
+        for trial in sorted(one.method.trials, key=lambda t: -t.offered_pps)
+    )
+    for each, one, found, trial in trials:
+        most, could = highest_load_pps(found), measured.theoretical_pps(one)
+        rows.append(
+                [each.device, each.size, each.streams, f"{trial.offered_pps:,.0f}",
+                 f"{trial.offered_pps / could:.1%}" if could else medium_rate(one, None),
+                 f"{trial.offered_pps / most:.0%}" if most else "-",
+                 f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
+        )  # fmt: skip
+    heading = ["device", "frame size", "pairs", "offered frames/s", "of the theoretical rate",
+               "of the highest load", "loss %", "trial s"]  # fmt: skip
+    return table(heading, rows)
+
+
+def back_to_back(measured: FormSource) -> list[str]:
+    """26.4, and section 6 of RFC 9004: mean, deviation, least and most; what a burst of the mean
+    length takes, less what the device forwards meanwhile; the parameters of the search."""
+    rows = []
+    runs = [one for one, _ in of_method(measured.records, "back-to-back")]
+    for each in repeated(runs):
+        where = each.device, each.size, each.streams
+        group = each.records
+        figures = [one.method.figure("longest burst") for one in group if one.method]
+        held = [one.value for one in figures if one is not None]
+        if not held:
+            rows.append([*where, "none: the shortest burst lost frames",
+                         *["-"] * 6, share_of(0, len(figures))])  # fmt: skip
+            continue
+        rates, buffers = (
+            [found.value for one in group if one.method and (found := one.method.figure(name))]
+            for name in ("burst rate", "buffer time")
+        )
+        rate_pps = statistics.fmean(rates) if rates else None
+        rows.append(
+            [*where, f"{statistics.fmean(held):,.1f}",
+             f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
+             f"{min(held):,.0f}", f"{max(held):,.0f}",
+             f"{rate_pps:,.0f}" if rate_pps else "-",
+             f"{statistics.fmean(held) / rate_pps:.6g}" if rate_pps else "-",
+             f"{statistics.fmean(buffers):.6g}" if buffers else "-",
+             share_of(len(held), len(figures))]
+        )  # fmt: skip
+    if not rows:
+        return []
+    lines = table(
+        ["device", "frame size", "pairs", "mean frames", "standard deviation", "minimum",
+         "maximum", "burst rate frames/s", "implied buffer time s", "corrected buffer time s",
+         "repetitions"],
+        rows,
+    )  # fmt: skip
+    return [
+        *lines, "",
+        f"The longest burst that is tried takes {LONGEST_BURST_S:g} s; the search ends where the "
+        f"longest that passed is within {RESOLUTION:.0%} of the shortest that did not.",
+    ]  # fmt: skip
+
+
+def figures_of(method: str) -> Callable[[FormSource], list[str]]:
+    """Every figure of a method, as it is in the records."""
+
+    def make(measured: FormSource) -> list[str]:
+        rows = [
+            [one.trial.switch, one.trial.packet_size_bytes, figure.name,
+             f"{figure.value:.6g}", figure.unit]
+            for one, found in of_method(measured.records, method)
+            for figure in found.figures
+        ]  # fmt: skip
+        return table(["device", "frame size", "figure", "value", "unit"], rows)
+
+    return make

@@ -1,0 +1,101 @@
+"""The parts of the forms of standards that are of times: latency, and how it varies."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from switchmark.model.choices import Dimension
+from switchmark.report import words
+from switchmark.report.form_source import FormSource, Repeated, of_method, repeated, table
+from switchmark.results.record import Record
+from switchmark.results.record.figures import Latency
+
+
+def latency(measured: FormSource) -> list[str]:
+    """26.2: at which rate, how often and for how long, and what the time is of."""
+    rows = [
+        [each.device, each.size, each.streams, *key, *_delays(trials)]
+        for each, key, trials in _timed(measured)
+    ]
+    heading = ["device", "frame size", "pairs", "time", "frames/s", "trials", "trial s", "samples",
+               "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
+               "maximum us"]  # fmt: skip
+    lines = table(heading, rows)
+    if lines:
+        lines += [
+            "",
+            "Times are from when a frame was handed to the sender's port until the receiver had "
+            "the whole of it, by one clock: those of store-and-forward devices (RFC 1242). A "
+            "figure is the mean of that figure over the trials; RFC 2544 wants 20 trials of 120 s "
+            "(`repetitions: 20`, `duration: 120s`).",
+        ]
+    return lines
+
+
+def latency_and_variation(measured: FormSource) -> list[str]:
+    """The same, and how the delay varies: by the shortest one (PDV), and from each frame to the
+    next (IPDV)."""
+    lines = latency(measured)
+    rows = []
+    for each, key, trials in _timed(measured):
+        found = [one.variation for _, one in trials if one.variation is not None]
+        near = [one for one in found if one.ipdv_count]
+        columns = [
+            [one.pdv_mean_ns for one in found],
+            *([one.pdv_percentiles_ns[share] for one in found] for share in ("99", "99.9")),
+            [one.ipdv_mean_magnitude_ns for one in near],
+            *([one.ipdv_percentiles_ns[share] for one in near] for share in ("99", "99.9")),
+        ]
+        told = [words.number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
+        rows.append([each.device, each.size, each.streams, *key, *told])
+    heading = ["device", "frame size", "pairs", "time", "frames/s", "PDV mean us", "PDV p99 us",
+               "PDV p99.9 us", "IPDV mean us", "IPDV p99 us", "IPDV p99.9 us"]  # fmt: skip
+    if rows:
+        lines += [
+            "",
+            *table(heading, rows),
+            "",
+            "PDV (RFC 5481) is the delay less the shortest; IPDV (RFC 3393), without its sign, how "
+            "much it differs from that of the frame sent right before. `-`: not recorded, since "
+            "not every frame was timed.",
+        ]
+    return lines
+
+
+def _timed(
+    measured: FormSource,
+) -> Iterator[tuple[Repeated, tuple[str, str], list[tuple[Record, Latency]]]]:
+    """Trials, what was timed at which rate, and the times of each repetition."""
+    trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
+    fractions = [one for one, _ in of_method(measured.records, "r-plus")]
+    for each in [*repeated(trips), *repeated(fractions)]:
+        found: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
+        for one in each.records:
+            for kind, rate, times in _times_of(one):
+                found.setdefault((kind, rate), []).append((one, times))
+        for key, trials in found.items():
+            yield each, key, trials
+
+
+def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
+    """What was timed, at which rate, and the times."""
+    if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
+        yield "round trip", f"{one.trial.rate_pps:,}" if one.trial.rate_pps else "max", one.latency
+    if one.method is not None and one.method.method == "r-plus":
+        for part in one.method.latency:
+            yield "one way", f"{part.fraction:.0%} of R+", part.latency
+
+
+def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
+    """How many trials, how long, of how many samples; then the means of what each found, in us."""
+    lengths = sorted({one.trial.duration_s for one, _ in trials})
+    columns = zip(*(_figures_ns(found) for _, found in trials), strict=True)
+    micro = [words.number(statistics.fmean(column) / 1e3) for column in columns]
+    samples = sum(found.count for _, found in trials)
+    return [len(trials), ", ".join(f"{one:g}" for one in lengths), samples, *micro]
+
+
+def _figures_ns(found: Latency) -> list[float]:
+    told = found.percentiles_ns
+    return [found.min_ns, found.mean_ns, told["50"], told["99"], told["99.9"], found.max_ns]
