@@ -46,9 +46,9 @@ class Headers:
             return None
         return f"{count}:" + "+".join(f"{name}={many}" for name, many in self.counted)
 
-    def sender_arguments(self) -> list[str]:
-        """Addresses of the first frame."""
-        return [*self._addresses(turned=False), *self._vlan()]
+    def sender_arguments(self, *, replays: bool) -> list[str]:
+        """Addresses of the first frame, and its tags, which frames of a file have already."""
+        return [*self._addresses(turned=False), *([] if replays else self._vlan())]
 
     def receiver_arguments(self, flows: str | None) -> list[str]:
         """What its receiver is told: the same from the other end. Where frames come from a file,

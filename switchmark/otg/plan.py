@@ -148,12 +148,13 @@ def _plan(
         raise Refused(f"{path}.metrics.timestamps: is not supported: {why}; leave it out")
     timed = bool(metrics.latency is not None and metrics.latency.enable)
     common = ("--stream", str(stream))
-    sender = [*common, "--port", tx.spec, *headers.sender_arguments(), *rate, *duration.arguments]
+    addresses = headers.sender_arguments(replays=replay is not None)
+    sender = [*common, "--port", tx.spec, *addresses, *rate, *duration.arguments]
     if replay is None:
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
     elif replay.step_ns is not None:  # the file's times are the schedule
-        sender = [*common, "--port", tx.spec, *headers.sender_arguments(), *duration.arguments]
+        sender = [*common, "--port", tx.spec, *addresses, *duration.arguments]
     receiver = [*common, *headers.receiver_arguments(flows if replay is None else None)]
     rx = named[rx_name] if rx_name is not None else None
     if rx is not None:

@@ -11,7 +11,9 @@ import struct
 import subprocess
 import sys
 import urllib.request
+from collections import Counter
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ import snappi
 from pyroute2.netns import setns
 
 from tests.integration.main_job import need
+from tests.integration.test_engine_schedule import fields
 from tests.integration.waiting import until
 
 ROOT = Path(__file__).parents[2]
@@ -224,6 +227,38 @@ def read_by_others(data, source, count):
 
 def mac(text):
     return bytes.fromhex(text.replace(":", ""))
+
+
+@pytest.mark.skipif(
+    shutil.which("tshark") is None or shutil.which("tcpdump") is None,
+    reason="tshark or tcpdump is not installed",
+)
+def test_a_tagged_capture_is_what_flow_and_port_counted(api, server, tmp_path):
+    """Read by tshark, which shares no decoder with tcpdump, which wrote it."""
+    config = config_of(api, server, capture=True)
+    flow = add_flow(config, vlan=100)
+    flow.size.increment.start, flow.size.increment.end, flow.size.increment.step = 100, 200, 50
+    flow.duration.fixed_packets.packets = 60
+    flow.rate.pps = 600
+    api.set_config(config)
+    capture(api, "start")
+    transmit(api)
+    found = until_stopped(api)["f1"]
+    capture(api, "stop")
+    asked = api.metrics_request()
+    asked.port.port_names = ["p2"]
+    (port,) = api.get_metrics(asked).port_metrics
+    request = api.capture_request()
+    request.port_name = "p2"
+    file = tmp_path / "p2.pcap"
+    file.write_bytes(api.get_capture(request).read())
+    columns = ("eth.src", "eth.dst", "vlan.id", "ip.src", "ip.dst", "frame.len", "frame.time_epoch")
+    told = fields(file, *columns, options=["-Y", f"eth.src == {A_MAC}"])
+    assert len(told) == found.frames_tx == found.frames_rx == port.frames_rx == 60
+    assert {tuple(one[:5]) for one in told} == {(A_MAC, B_MAC, "100", "10.1.1.1", "10.1.1.2")}
+    assert Counter(one[5] for one in told) == {"96": 20, "146": 20, "196": 20}  # and 4 of FCS
+    times = [Decimal(one[6]) for one in told]
+    assert times == sorted(times)
 
 
 def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api, server):

@@ -119,6 +119,23 @@ def test_a_set_number_is_a_file_sent_so_often(config, tmp_path):
         planned(config)
 
 
+def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
+    """The engine refuses tags beside a file, whose frames have their own."""
+    flow = config.flows[0]
+    flow.packet.clear()
+    flow.packet.ethernet().vlan().ipv4().udp()
+    flow.packet[1].id.value = 100
+    flow.size.fixed = 128
+    plan = planned(config)
+    assert plan.replay is None
+    assert option(plan.sender, "--vlan") == option(plan.receiver, "--vlan") == "100"
+    flow.duration.fixed_packets.packets = 30
+    plan = planned(config)
+    assert plan.replay is not None
+    assert "--vlan" not in plan.sender
+    assert option(plan.receiver, "--vlan") == "100"
+
+
 def test_frames_have_their_checksums():
     """Sums over header and pseudo-header with the checksum in them are all ones (RFC 1071)."""
     where = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
