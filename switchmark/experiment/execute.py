@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
@@ -79,10 +79,13 @@ class Executed:
 
 
 def execute(campaign: CampaignDefinition, there: Installed, request: Request) -> Executed:
-    """Measure what is not finished yet.
+    """Measure what is not finished yet. What a dead bench has left is undone first: it may hold an
+    interface that this campaign needs.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks; a trial
     that fails is a record."""
+    with suppress(PermissionError):  # whether we may measure at all is told with the switches
+        _clean_up(request)
     with _other_host(campaign, request) as site:
         return _execute(campaign, there, request, site)
 
@@ -165,8 +168,7 @@ def _run_steps(
     request: Request,
 ) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
-    for cleaned in clean_stale():
-        request.say(f"cleaned up after a bench that was killed: session {cleaned.session}")
+    _clean_up(request)  # (after one that has died meanwhile)
     finished = run.finished_ids()
     todo = [step for step in steps if step.plan.trial.id not in finished]
     if not request.quiet:
@@ -194,6 +196,11 @@ def _run_steps(
             )  # fmt: skip
             made += block
     return made
+
+
+def _clean_up(request: Request) -> None:
+    for cleaned in clean_stale():
+        request.say(f"cleaned up after a bench that was killed: session {cleaned.session}")
 
 
 def _say_endings(

@@ -116,6 +116,21 @@ def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
     assert hosts.remains() == []
 
 
+def test_what_a_killed_bench_holds_of_this_host_is_there_for_the_next_one(
+    hosts: TwoHosts, engine: Path
+) -> None:
+    """The interface lies in the dead one's namespace until that is undone."""
+    bench = begin_traffic(hosts, engine)
+    bench.kill()
+    bench.communicate()
+    results = ["--results", str(hosts.folder / "results")]
+    args = [*trial_args(duration="1s"), "--no-baseline", "--quiet", "--json", *results]
+    code, out, err = run(hosts.bench(*args, engine=engine))
+    assert code == 0, err
+    assert json.loads(out)[0]["status"] == "finished"
+    assert hosts.remains() == []
+
+
 def test_a_killed_bench_leaves_nothing_on_the_other_host(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     bench.kill()
