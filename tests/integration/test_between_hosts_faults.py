@@ -116,6 +116,7 @@ def test_a_lost_connection_fails_the_trial_and_leaves_nothing(
     assert hosts.remains() == []
 
 
+@pytest.mark.slow
 def test_what_a_killed_bench_holds_of_this_host_is_there_for_the_next_one(
     hosts: TwoHosts, engine: Path
 ) -> None:
