@@ -93,11 +93,21 @@ class SwitchPort:
 
 
 @dataclass(frozen=True, slots=True)
+class MacvlanParent:
+    """The device that macvlan devices are made on, and its namespace."""
+
+    device: str
+    netns: str
+
+
+@dataclass(frozen=True, slots=True)
 class MadePort:
     """A port that a switch has made for a node: a device, which lies in the bench's namespace
-    and is moved into the node; or a PCI function for DPDK; or what netmap applications open."""
+    and is moved into the node; or a parent, on which the node gets a macvlan device; or a PCI
+    function for DPDK; or what netmap applications open."""
 
     device: str | None = None
+    macvlan_on: MacvlanParent | None = None
     pci: str | None = None
     netmap: str | None = None
 

@@ -7,17 +7,15 @@ it is a virtual Ethernet bridge (`veb`), as the embedded switch of a NIC is.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
-from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
+from switchmark.model.ports import ConnectMode, MacvlanParent, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
-from switchmark.testbed.undo.entries import NetworkDevice
 
 
 class Macvlan(PortMakingSwitch):
@@ -51,7 +49,7 @@ class Macvlan(PortMakingSwitch):
         return available(f"Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """A parent with nothing behind it but the witness, and a device on it for each port."""
+        """A parent with nothing behind it but the witness; a device on it is made in each node."""
         session = self.session
         self.namespace = self.make_namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
@@ -60,20 +58,7 @@ class Macvlan(PortMakingSwitch):
         lines = [f"{ends} mtu {mtu_bytes}"]
         lines += [f"link set dev {device} up" for device in (self._parent, self.witness)]
         self.namespace.batch("ip", lines)
-        return [MadePort(self._make_device(port)) for port in wanted]
-
-    def _make_device(self, port: SwitchPort) -> str:
-        """On the parent in our namespace, but lying in the bench's, from where nodes take it."""
-        device = f"sm{self.session.id}m{port.index}"
-        self.resources.note(NetworkDevice(device))
-        self.session.host.run(
-            [
-                *("ip", "-n", self.namespace.name, "link", "add", "link", self._parent),
-                *("name", device, "address", port.mac, "netns", str(os.getpid())),
-                *("type", "macvlan", "mode", "bridge"),
-            ]
-        )
-        return device
+        return [MadePort(macvlan_on=MacvlanParent(self._parent, self.namespace.name))] * len(wanted)
 
     def changes(self) -> Sequence[Change]:
         """Devices for nobody, in the switch's own namespace; a macvlan has no table of its own."""

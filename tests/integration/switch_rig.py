@@ -22,6 +22,7 @@ import pytest
 
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind, SwitchPort
 from switchmark.model.topology import pair_mac
+from switchmark.port.made_by_switch import put_inside
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.base import MakesPorts, Switch
 from switchmark.testbed.host import Session, Spawned
@@ -161,8 +162,7 @@ def made_ends(session: Session, switch: Switch, count: int) -> Iterator[list[Vet
             entries.append(session.ledger.record(NetworkNamespace(namespace)))
             namespaces.create_namespace(namespace)
             inside = netlink.VethEnd("eth0", mac_of(index), namespace)
-            assert one.device is not None
-            netlink.take_in(one.device, inside, 1500)
+            put_inside(one, inside, 1500)
             netlink.bring_up(inside)
             port = SwitchPort(index, kind, mac_of(index), far_device="eth0", far_netns=namespace)
             ends.append(VethEnd(port, packet_socket(namespace, "eth0")))

@@ -21,6 +21,7 @@ from pathlib import Path
 
 from pyroute2 import IPRoute, NetlinkError
 
+from switchmark.model.ports import MacvlanParent
 from switchmark.testbed.kernel.device_settings import (
     IFF_PROMISC,
     OFFLOADS_OFF,
@@ -61,6 +62,32 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
 
     try:
         inside(a.netns, add)
+    finally:
+        os.close(fd)
+
+
+def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
+    """A macvlan device in bridge mode, made right in the namespace where it belongs; down.
+
+    Raises OSError when its parent is not there, or it cannot be made."""
+    fd = os.open(
+        NETNS_DIR / end.netns if end.netns else own_namespace(), os.O_RDONLY | os.O_CLOEXEC
+    )
+    own = {"ifname": end.device, "mtu": mtu_bytes, "net_ns_fd": fd}
+    if end.mac is not None:
+        own["address"] = end.mac
+
+    def add() -> None:
+        with IPRoute() as netlink:
+            found = netlink.link_lookup(ifname=parent.device)
+            if not found:
+                raise OSError(f"network device {parent.device} is not in {parent.netns}")
+            netlink.link("add", kind="macvlan", macvlan_mode="bridge", link=found[0], **own)
+
+    try:
+        inside(parent.netns, add)
+    except NetlinkError as error:
+        raise OSError(f"macvlan device {end.device} on {parent.device}: {error}") from None
     finally:
         os.close(fd)
 
