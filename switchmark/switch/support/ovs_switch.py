@@ -27,6 +27,8 @@ from switchmark.switch.support.ports import check_request, device_of, lent_of, p
 from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.tools import find_program, not_root, version_text
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import namespaces
+from switchmark.testbed.kernel.device_settings import set_up
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
@@ -214,7 +216,7 @@ class OvsSwitch(WithProgram, WithResources):
 
     def _open_witness(self, device: str) -> None:
         """Flooded frames only go to a port that is up."""
-        self.instance.namespace.batch("ip", [f"link set dev {device} up"])
+        namespaces.inside(self.instance.namespace.name, lambda: set_up(device))
         deadline = time.monotonic() + DEADLINE_S
         while not self.instance.interfaces()[device].link_up:
             if time.monotonic() > deadline:
