@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from switchmark.report import answer_words, words
+from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import (
     Drawing,
     Look,
@@ -21,7 +22,6 @@ from switchmark.report.figures import (
     row_names,
     rows_height,
 )
-from switchmark.report.throughput import facets
 from switchmark.results.answer import MeasuredTrial, PointAnswer, Standing
 from switchmark.results.blocks import observe
 from switchmark.results.ranking import headline

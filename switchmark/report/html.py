@@ -11,7 +11,7 @@ whatever a record says.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -25,29 +25,21 @@ from switchmark import __version__
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
-from switchmark.report.axes import x_axis
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
-from switchmark.report.cost import steps_panels
-from switchmark.report.distributions import distribution_panels
-from switchmark.report.figures import Drawing, Look, Panels, looks
-from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
-from switchmark.report.machines import machines_panels
+from switchmark.report.figures import Drawing, looks
+from switchmark.report.host_facts import flatten, machine_facts
 from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy, templates
+from switchmark.report.pictures import folded_pictures, machine_pictures, open_pictures
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
-from switchmark.report.ratios import ratio_panels
 from switchmark.report.samples import samples_figure
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.tables import cpu_table, tails_table
-from switchmark.report.throughput import cpu_panels, loads_panels, throughput_panels
 from switchmark.report.trend import trends
-from switchmark.results.answer import PointAnswer
 from switchmark.results.certified import certified
-from switchmark.results.contenders import in_order_of
 from switchmark.results.documents import read_record
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
-from switchmark.results.over_machines import run_over_machines
 from switchmark.results.published import published_beside
 from switchmark.results.query import RecordTable, read_table
 from switchmark.results.record import Record
@@ -168,8 +160,11 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "caveats": caveats(rows, records),
         "told": summarise_in_words(run, rows, rows, answered),
         "certified": certified(records),
-        "pictures": [*_pictures(rows, answered, records, look), *_machines(run, rows, answered)],
-        "more_pictures": _more_pictures(rows, answered, look),
+        "pictures": [
+            *open_pictures(rows, answered, records, look),
+            *machine_pictures(run, rows, answered),
+        ],
+        "more_pictures": folded_pictures(rows, answered, look),
         "table": one_table(rows, answered),
         "swatch": lambda name: look[name].color.removeprefix("@"),
         "published": _published(run, rows),
@@ -179,7 +174,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "failed": [_trial(record) for record in failed],
         "earlier_failures": run.earlier_failures(),
         "problems": problems,
-        "machine": _machine(run, records),
+        "machine": machine_facts(run, records),
         "settings": flatten(run.info.settings),
         "trims": sorted({r.trim.policy for r in records if r.trim is not None}),
         "method": METHOD,
@@ -196,57 +191,6 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     return environment.get_template("report.html.j2").render(context)
 
 
-def _pictures(
-    rows: list[SummaryRow],
-    answered: list[PointAnswer],
-    records: list[Record],
-    look: dict[str, Look],
-) -> list[Panels]:
-    """What every reader sees: leads, what was swept, the trials, the cost."""
-    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
-    measured = [row for row in rows if row.finished and row.method is None]
-    panels = [ratio_panels(answered, look)]
-    if _is_swept(throughput, answered):
-        panels.append(throughput_panels(throughput, look))
-    panels.append(distribution_panels(answered, measured, records, look))
-    panels.append(cpu_panels(throughput))
-    return [panel for panel in panels if panel.figures]
-
-
-def _machines(run: Run, rows: list[SummaryRow], answered: list[PointAnswer]) -> Iterator[Panels]:
-    """What the run says over machines, where it was measured on more than one."""
-    names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
-    wanted = list(dict.fromkeys(one.metric for one in answered if one.decides))
-    known = sorted(dict.fromkeys(names.values()), key=in_order_of(run.info.definition))
-    found = run_over_machines(run, names, known, wanted)
-    if found:
-        yield machines_panels(found, answered[0].prove)
-
-
-def _more_pictures(
-    rows: list[SummaryRow], answered: list[PointAnswer], look: dict[str, Look]
-) -> list[Panels]:
-    """The others."""
-    throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
-    latency = words.of_dimension(rows, Dimension.LATENCY)
-    panels = [
-        loads_panels(throughput, look),
-        spread_panels(latency, look),
-        curve_panels(latency, look),
-        cumulative_panels(latency, look),
-        steps_panels(throughput, look),
-    ]
-    if not _is_swept(throughput, answered):
-        panels.insert(0, throughput_panels(throughput, look))
-    return [panel for panel in panels if panel.figures]
-
-
-def _is_swept(throughput: list[SummaryRow], answered: list[PointAnswer]) -> bool:
-    """Whether throughput itself is a picture to begin with: drawn over what was swept, or all there
-    is."""
-    return x_axis(throughput) is not None or not answered
-
-
 def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
     return [
         {"figure": figure, "row": row, "value": value}
@@ -259,47 +203,3 @@ def _trial(record: Record) -> _Trial:
     settings = flatten(record.trial.model_dump(mode="json", exclude_none=True))
     settings += [(f"switch: {key}", value) for key, value in record.switch_details.items()]
     return _Trial(record, samples_figure(record), settings, "\n".join(log[-MAX_LOG_LINES:]))
-
-
-def _machine(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:
-    """Facts of the host, then the records' provenance: once where it stayed the same, as a
-    span or a list where it changed during the run."""
-    seen: dict[str, dict[str, None]] = {}
-    for record in records:
-        for key, value in flatten(record.provenance):
-            seen.setdefault(key, {})[value] = None
-    host = flatten(run.info.host)
-    known = dict(host)
-    varied = [(key, _drawn_together(list(values))) for key, values in seen.items()]
-    return {
-        "Host at the start of the run": host,
-        "As recorded with the trials": [item for item in varied if known.get(item[0]) != item[1]],
-    }
-
-
-def _drawn_together(values: Sequence[str]) -> str:
-    if len(values) == 1:
-        return values[0]
-    try:
-        numbers = sorted(float(value) for value in values)
-        return f"{numbers[0]:g} to {numbers[-1]:g} (changed during the run)"
-    except ValueError:
-        shown = "; ".join(values[:4]) + ("; ..." if len(values) > 4 else "")
-        return f"{shown} (changed during the run)"
-
-
-def flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Nested values as (path, text) pairs: `cpu.model`, `Xeon ...`. Lists stay on a line."""
-    pairs: list[tuple[str, str]] = []
-    for key, item in value.items():
-        path = f"{prefix}{key}"
-        if isinstance(item, Mapping):
-            pairs += flatten(item, f"{path}.")
-        elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
-            numbered = {str(i): one for i, one in enumerate(item)}
-            pairs += flatten(numbered, f"{path}.")
-        elif isinstance(item, list):
-            pairs.append((path, ", ".join(map(str, item)) or "none"))
-        else:
-            pairs.append((path, "unknown" if item is None else str(item)))
-    return pairs

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from switchmark.report import words
 from switchmark.report.axes import end_of_cumulative
+from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import (
     Drawing,
     Look,
@@ -22,7 +23,6 @@ from switchmark.report.figures import (
     row_names,
     rows_height,
 )
-from switchmark.report.throughput import facets
 from switchmark.results.rows import SummaryRow
 
 _MARKS = (

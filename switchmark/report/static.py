@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from switchmark.model.choices import Dimension
 from switchmark.report import pen, words
 from switchmark.report.axes import XAxis, x_axis
-from switchmark.report.throughput import axis_end, facets
+from switchmark.report.drawn_rows import facets
+from switchmark.report.throughput import axis_end
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
 

@@ -1,4 +1,4 @@
-"""Throughput in pictures: forwarded load by frame size, the three loads, CPU cost.
+"""Forwarded load by frame size.
 
 With one or two frame sizes a bar for each contender says it best; from three on a line over
 the size, or over what else was swept (axes.py). What varies besides makes figures of its own.
@@ -14,6 +14,7 @@ from markupsafe import Markup
 
 from switchmark.report import words
 from switchmark.report.axes import XAxis, x_axis
+from switchmark.report.drawn_rows import bar_label, facets, ranked
 from switchmark.report.figures import (
     BAR,
     Drawing,
@@ -24,33 +25,10 @@ from switchmark.report.figures import (
     row_names,
     rows_height,
 )
-from switchmark.results.rows import CpuSummary, SummaryRow
+from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
 _WIDEST = 1.5  # of the highest load: an axis with whiskers ends there at the latest
-_LOADS = (("offered", "circle-open"), ("forwarded", "circle"))
-
-
-def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[SummaryRow]]]:
-    """Rows that differ in nothing but the contender (and x), with what tells them apart."""
-    field = x.field if x else None
-    groups: dict[Any, list[SummaryRow]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(item for item in row.point if item[0] != field)].append(row)
-    if not groups:
-        return []
-    others = [name for name, _ in rows[0].point if name != field]
-    varying = [name for name in others if len({dict(row.point)[name] for row in rows}) > 1]
-    titled = []
-    for point, members in groups.items():
-        parts = [words.field(name, dict(point)[name]) for name in varying if name in dict(point)]
-        only = "" if field == "packet_size_bytes" else words.field(*_size(members[0]))
-        titled.append((", ".join(parts) or only, members))
-    return titled
-
-
-def _size(row: SummaryRow) -> tuple[str, Any]:
-    return "packet_size_bytes", row.trial.packet_size_bytes
 
 
 def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
@@ -72,46 +50,8 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     )
 
 
-def loads_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Intended, offered and forwarded load: three numbers, never one."""
-    return Panels(
-        "Three loads",
-        "Intended: what the schedule asked for (none when the sender was told to saturate). "
-        "Offered: what the port accepted. Forwarded: what arrived. All are rates in the kept "
-        "window, by the clocks of both ends, so that a short or disturbed trial may show more "
-        "arriving than was offered; loss is counted frame by frame over the whole trial.",
-        [_loads(title, members, look) for title, members in facets(rows, None)],
-    )
-
-
-def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
-    """Who used how many cores."""
-    measured = [row for row in rows if row.cpu is not None]
-    return Panels(
-        "CPU cost",
-        "Cores used by the switch's own processes, by the traffic applications (the soft "
-        "interrupts that ran in their time are theirs), and by other soft interrupts. An "
-        "in-kernel switch has no process of its own: its work is inside the other two. A polling "
-        "switch uses its whole core at any load.",
-        [_cpu(title, members) for title, members in facets(measured, None)],
-    )
-
-
-def _ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
-    """The rows as drawn: the best on top, the bare wire at the bottom."""
-    return sorted(rows, key=lambda row: (row.is_baseline, -_mean(row)))
-
-
-def _mean(row: SummaryRow) -> float:
-    return row.throughput.forwarded_pps.mean if row.throughput else 0.0
-
-
-def _label(row: SummaryRow) -> str:
-    return row.contender if row.valid else f"{row.contender} (not valid)"
-
-
 def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    drawn = _ranked(rows)
+    drawn = ranked(rows)
     forwarded = [row.throughput.forwarded_pps for row in drawn if row.throughput]
     bits = [row.throughput.forwarded_l2_bps.mean for row in drawn if row.throughput]
     trace: dict[str, Any] = {
@@ -119,7 +59,7 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
         "orientation": "h",
         "y": list(range(len(drawn))),
         "x": [one.mean / 1e6 for one in forwarded],
-        "text": [_label(row) for row in drawn],
+        "text": [bar_label(row) for row in drawn],
         "textposition": "none",
         "marker": {
             "color": [look[row.contender].color for row in drawn],
@@ -131,7 +71,7 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
     }
     longest = axis_end(forwarded, 1e6)
     names = [
-        (_label(row), f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
+        (bar_label(row), f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
         for row, one, b in zip(drawn, forwarded, bits, strict=True)
     ]
     layout = {
@@ -176,8 +116,9 @@ def _whiskers(
 
 
 def axis_end(values: Sequence[Estimate], scale: float) -> float:
-    """Where an axis of loads ends: beyond the whiskers, but never so far that those of two runs
-    that differ press all the loads together at its beginning; such whiskers leave the picture."""
+    """Where an axis of loads ends, in units of `scale`: beyond the whiskers, but at most 1.5 times
+    the highest load. Whiskers of two runs that differ would else press all loads together at the
+    beginning; such whiskers leave the picture."""
     highest = max((one.mean for one in values), default=0.0)
     widest = max((one.high or one.mean for one in values), default=0.0)
     return min(widest, _WIDEST * highest) / scale or 1.0
@@ -226,122 +167,6 @@ def _lines(
 
 
 def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
-    """Hollow where the number is not valid."""
+    """The marker of each row: hollow where the number is not valid."""
     hollow = f"{shape.marker.removesuffix('-open')}-open"
     return [shape.marker if row.valid else hollow for row in rows]
-
-
-def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    drawn = _ranked(rows)
-    labels = [_label(row) for row in drawn]
-    places = list(range(len(drawn)))
-    values = {
-        "offered": [row.throughput.offered_pps.mean / 1e6 for row in drawn if row.throughput],
-        "forwarded": [_mean(row) / 1e6 for row in drawn],
-    }
-    gaps: dict[str, Any] = {
-        "type": "scatter", "mode": "lines", "hoverinfo": "skip", "showlegend": False,
-        "line": {"color": "@line", "width": 5}, "x": [], "y": [],
-    }  # fmt: skip
-    for place, low, high in zip(places, values["forwarded"], values["offered"], strict=True):
-        gaps["x"] += [low, high, None]
-        gaps["y"] += [place, place, None]
-    traces = [gaps]
-    intended = [row.throughput.intended_pps if row.throughput else None for row in drawn]
-    if any(intended):
-        traces.append(
-            _load_marks("intended", "line-ns", [p and p / 1e6 for p in intended], labels, ["@ink"])
-        )
-    colors = [look[row.contender].color for row in drawn]
-    for name, symbol in _LOADS:
-        traces.append(_load_marks(name, symbol, values[name], labels, colors))
-    told = [
-        (label, f"{words.number(forwarded)} of {words.number(offered)} Mpps")
-        for label, forwarded, offered in zip(
-            labels, values["forwarded"], values["offered"], strict=True
-        )
-    ]
-    layout = {
-        "xaxis": axis("Mpps", rangemode="tozero"),
-        "yaxis": row_axis(len(drawn)),
-        "annotations": row_names(told),
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-    }
-    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
-
-
-def _load_marks(
-    name: str, symbol: str, x: Sequence[float | None], labels: list[str], colors: list[str]
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": list(range(len(labels))),
-        "text": labels,
-        "marker": {
-            "symbol": symbol,
-            "size": 16 if symbol == "line-ns" else 12,
-            "color": colors if len(colors) > 1 else colors[0],
-            "line": {"width": 2, "color": colors if len(colors) > 1 else colors[0]},
-        },
-        "hovertemplate": Markup("%{{text}}: {} %{{x:.4g}} Mpps<extra></extra>").format(name),
-    }
-
-
-def _beside(cpu: CpuSummary) -> float:
-    """What of all the cores used is neither the switch's nor the applications', so that the bar
-    is as long as all of them: most soft interrupts run in the applications' time."""
-    total = cpu.total_cores
-    if total is None:
-        return cpu.softirq_cores or 0.0
-    return max(0.0, total - (cpu.switch_cores or 0.0) - cpu.applications_cores)
-
-
-def _cpu(title: str, rows: Sequence[SummaryRow]) -> Drawing:
-    drawn = _ranked(rows)
-    labels = [_label(row) for row in drawn]
-    parts = (
-        ("switch", "@part0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
-        ("applications", "@part1", "/",
-         [row.cpu.applications_cores for row in drawn if row.cpu]),
-        ("soft interrupts beside them", "@part2", ".",
-         [_beside(row.cpu) for row in drawn if row.cpu]),
-    )  # fmt: skip
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "x": values,
-            "y": list(range(len(drawn))),
-            "text": labels,
-            "textposition": "none",
-            "width": BAR,
-            "marker": {"color": color, "pattern": {"shape": pattern, "size": 6}},
-            "hovertemplate": Markup("%{{text}}: {} %{{x:.2f}} cores<extra></extra>").format(name),
-        }
-        for name, color, pattern, values in parts
-    ]
-    layout = {
-        "barmode": "stack",
-        "xaxis": axis("cores used", rangemode="tozero"),
-        "yaxis": row_axis(len(drawn)),
-        "annotations": row_names([(_label(row), _cpu_told(row.cpu)) for row in drawn if row.cpu]),
-        "legend": {
-            "orientation": "h",
-            "y": 1.0,
-            "yanchor": "bottom",
-            "x": 0,
-            "traceorder": "normal",
-        },
-    }
-    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
-
-
-def _cpu_told(cpu: CpuSummary) -> str:
-    cores = "" if cpu.total_cores is None else f"{words.number(cpu.total_cores)} cores"
-    each = cpu.more.get("ns_per_frame")
-    told = "" if each is None else f"{words.number(each)} ns a frame"
-    return ", ".join(filter(None, [cores, told]))

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from switchmark.report import words
 from switchmark.report.axes import LINE_FROM, XAxis, x_axis
-from switchmark.report.throughput import facets
+from switchmark.report.drawn_rows import facets
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import compare_with_best
 from switchmark.statistics.means import Estimate

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from switchmark.cli.report import report
-from switchmark.report.html import flatten, write_report
+from switchmark.report.host_facts import flatten
+from switchmark.report.html import write_report
 from switchmark.results.record import (
     Attempt,
     FramePath,

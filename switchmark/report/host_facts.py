@@ -1,0 +1,53 @@
+"""What a report says of the machine: facts of the host, and what was recorded with the trials."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from switchmark.results.record import Record
+from switchmark.results.store import Run
+
+
+def machine_facts(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:
+    """Facts of the host, and the records' provenance: one value where it stayed the same, a span
+    or a list where it changed during the run."""
+    seen: dict[str, dict[str, None]] = {}
+    for record in records:
+        for key, value in flatten(record.provenance):
+            seen.setdefault(key, {})[value] = None
+    host = flatten(run.info.host)
+    known = dict(host)
+    varied = [(key, _all_values(list(values))) for key, values in seen.items()]
+    return {
+        "Host at the start of the run": host,
+        "As recorded with the trials": [item for item in varied if known.get(item[0]) != item[1]],
+    }
+
+
+def _all_values(values: Sequence[str]) -> str:
+    if len(values) == 1:
+        return values[0]
+    try:
+        numbers = sorted(float(value) for value in values)
+        return f"{numbers[0]:g} to {numbers[-1]:g} (changed during the run)"
+    except ValueError:
+        shown = "; ".join(values[:4]) + ("; ..." if len(values) > 4 else "")
+        return f"{shown} (changed during the run)"
+
+
+def flatten(value: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    """Nested values as (path, text) pairs: `cpu.model`, `Xeon ...`. Lists stay on a line."""
+    pairs: list[tuple[str, str]] = []
+    for key, item in value.items():
+        path = f"{prefix}{key}"
+        if isinstance(item, Mapping):
+            pairs += flatten(item, f"{path}.")
+        elif isinstance(item, list) and any(isinstance(one, Mapping) for one in item):
+            numbered = {str(i): one for i, one in enumerate(item)}
+            pairs += flatten(numbered, f"{path}.")
+        elif isinstance(item, list):
+            pairs.append((path, ", ".join(map(str, item)) or "none"))
+        else:
+            pairs.append((path, "unknown" if item is None else str(item)))
+    return pairs
