@@ -11,31 +11,28 @@ from typing import Annotated, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
-from switchmark.engine.event_parts import (
-    Arrivals,
-    AtLeastOne,
-    BatonUse,
-    Count,
-    CpuUse,
-    Cycles,
-    DirectionResult,
-    EngineConfig,
+from switchmark.engine.event_parts.arrivals import Arrivals, Loss
+from switchmark.engine.event_parts.cost import BatonUse, CpuUse, Cycles, HardwareCounts
+from switchmark.engine.event_parts.counters import (
     EnginePort,
-    EventPart,
-    HardwareCounts,
-    IdleStrategy,
     IntervalPort,
-    Loss,
-    MayLack,
-    Pacing,
-    Positive,
-    ProbeStream,
     Residual,
     ResultPort,
     SizeCount,
-    TimedDelays,
     Totals,
 )
+from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.event_parts.part import (
+    AtLeastOne,
+    Count,
+    EventPart,
+    IdleStrategy,
+    MayLack,
+    Positive,
+)
+from switchmark.engine.event_parts.sender_pacing import Pacing
+from switchmark.engine.event_parts.sent_load import EngineConfig
+from switchmark.engine.event_parts.streams import DirectionResult, ProbeStream
 
 PROTOCOL_VERSION: Literal[2] = 2
 _SHOWN_CHARACTERS = 200

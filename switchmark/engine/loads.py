@@ -10,7 +10,9 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from switchmark.engine.event_parts import FrameCounters, Loss, ProbeStream
+from switchmark.engine.event_parts.arrivals import Loss
+from switchmark.engine.event_parts.counters import FrameCounters
+from switchmark.engine.event_parts.streams import ProbeStream
 from switchmark.engine.events import EngineCounters, IntervalEvent, Result
 from switchmark.errors import ContradictoryCounts, TrialFailed
 

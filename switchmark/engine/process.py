@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, get_args
 
-from switchmark.engine.event_parts import Totals
+from switchmark.engine.event_parts.counters import Totals
 from switchmark.engine.events import (
     EngineCounters,
     Event,

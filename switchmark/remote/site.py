@@ -26,7 +26,8 @@ from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.runs import ClockOffset, FarHost
 from switchmark.testbed.cores.counters import MeterReading
 from switchmark.testbed.cores.cpu_time import CpuReading
-from switchmark.testbed.cores.placement import Demand, place
+from switchmark.testbed.cores.demand import Demand
+from switchmark.testbed.cores.placement import place
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import Facts
 from switchmark.testbed.host import Session

@@ -7,39 +7,33 @@ where pairs share a core each process yields it when it finds no frame.
 
 from __future__ import annotations
 
-import json
-import threading
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
-from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
+from switchmark.switch.support.forwarder import Pair, ask, report_soon
 from switchmark.switch.support.options import WithOptions, WithProgram
 from switchmark.switch.support.ports import (
     check_request,
     device_of,
-    how_it_ended,
     require,
     socket_of,
 )
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.testbed import hugepages
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.last_words import last_words
+from switchmark.testbed.host import Session
 
 MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for
 REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
-POLL_S = 0.005  # for a report that was asked for
 ETHERNET_AND_FCS_BYTES = 18
-COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
 
 
 class SpawnContext(TypedDict, total=False):
@@ -47,67 +41,6 @@ class SpawnContext(TypedDict, total=False):
 
     env: dict[str, str]
     netns: str
-
-
-class Pair:
-    """One forwarder process; a thread adds up what it reports."""
-
-    def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
-        self.process = process
-        self.sockets = sockets
-        self.ready: dict[str, Any] = {}
-        self.up = False
-        self.counted_until_ns = 0
-        self.totals = [dict.fromkeys(COUNTED, 0) for _ in "AB"]
-        self._news = threading.Condition()
-        self._reader = threading.Thread(target=self._read, daemon=True)
-        self._reader.start()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                line = self.process.read_line(timeout_s=1.0)
-            except TimeoutError:
-                continue
-            if line is None:
-                return
-            self._take(json.loads(line))
-
-    def _take(self, event: dict[str, Any]) -> None:
-        if event["event"] == "ready":
-            self.ready = event
-        elif event["event"] == "interval":
-            with self._news:
-                self.up = all(port["up"] for port in event["ports"])
-                for total, port in zip(self.totals, event["ports"], strict=True):
-                    for key in total:
-                        total[key] += port[key]
-                self.counted_until_ns = event["t_ns"]
-                self._news.notify_all()
-
-    def ask(self) -> None:
-        """Have it report now. One that has ended takes no question, and is noticed by its end."""
-        with suppress(SwitchmarkError):
-            self.process.write_line("interval")
-
-    def wait_report(self, after_ns: int, timeout_s: float) -> bool:
-        """Wait for a report of this moment (CLOCK_MONOTONIC) or later; whether it is there."""
-        with self._news:
-            return self._news.wait_for(lambda: self.counted_until_ns >= after_ns, timeout_s)
-
-    def counters(self) -> list[PortCounters]:
-        """The counters of both ports so far."""
-        with self._news:
-            return [
-                PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
-                for t in self.totals
-            ]
-
-    def last_words(self) -> str:
-        """How the process ended and the end of its standard error, on one line."""
-        said = last_words(self.process.stderr_tail())
-        ending = how_it_ended(self.process.poll())
-        return f"forwarder (pid {self.process.pid}) {ending}: {said}"
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
@@ -238,7 +171,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
             sockets = [socket for pair in waiting() for socket in pair.sockets]
             return [f"one of {', '.join(sockets)}"] if sockets else []
 
-        self.wait_for_peers(named, timeout_s, lambda: _report_soon(some := waiting(), _ask(some)))
+        self.wait_for_peers(named, timeout_s, lambda: report_soon(some := waiting(), ask(some)))
 
     def wait_converged(self) -> None:
         """It learns nothing."""
@@ -249,8 +182,8 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         Raises `TrialFailed` when a process no longer reports."""
         deadline = time.monotonic() + REPORT_DEADLINE_S
         asked = [pair for pair in self._pairs if pair.ready]
-        now_ns = _ask(asked)
-        while (words := self.alive()) is not None or not _report_soon(asked, now_ns):
+        now_ns = ask(asked)
+        while (words := self.alive()) is not None or not report_soon(asked, now_ns):
             if words is not None or time.monotonic() > deadline:
                 raise TrialFailed(f"{self.name}: {words or 'a forwarder no longer reports'}")
         ports = {}
@@ -286,17 +219,3 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         """End every forwarder."""
         super().stop()
         self._pairs.clear()
-
-
-def _ask(pairs: Sequence[Pair]) -> int:
-    """Ask these processes for a report, all at once; returns when (CLOCK_MONOTONIC ns)."""
-    now_ns = time.monotonic_ns()
-    for pair in pairs:
-        pair.ask()
-    return now_ns
-
-
-def _report_soon(pairs: Sequence[Pair], after_ns: int) -> bool:
-    """Whether all of them have reported what was at this moment, or do so in the next one."""
-    deadline = time.monotonic() + POLL_S
-    return all(p.wait_report(after_ns, max(0.0, deadline - time.monotonic())) for p in pairs)

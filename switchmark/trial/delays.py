@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from switchmark.engine.event_parts import ProbeStream, TimedDelays
+from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.event_parts.streams import ProbeStream
 from switchmark.engine.events import Result
 from switchmark.errors import TrialFailed
 from switchmark.results.record import Latency

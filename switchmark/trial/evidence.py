@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switchmark.engine.event_parts import FrameCounters
+from switchmark.engine.event_parts.counters import FrameCounters
 from switchmark.results.record import Latency, MethodResult, Throughput
 
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from switchmark.engine.event_parts import Delays, TimedDelays
+from switchmark.engine.event_parts.delays import Delays, TimedDelays
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess, counters_of
 from switchmark.trial.verification import PairEnds

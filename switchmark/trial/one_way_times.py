@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.engine import loads
-from switchmark.engine.event_parts import TimedDelays
+from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.results.record import Direction, DirectionLatency, Latency
 from switchmark.trial.beside import probe_load, probes_of
 from switchmark.trial.delays import merge_latency, timed_by

@@ -39,7 +39,8 @@ from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.switch.support.base import Switch, has_main_thread, splits
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
-from switchmark.testbed.cores.placement import Demand, place
+from switchmark.testbed.cores.demand import Demand
+from switchmark.testbed.cores.placement import place
 from switchmark.testbed.facts import Cpu
 from switchmark.trial.neighbour import cores_of
 

@@ -10,7 +10,9 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from switchmark.engine.event_parts import EventPart, FrameCounters, TimedDelays
+from switchmark.engine.event_parts.counters import FrameCounters
+from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.event_parts.part import EventPart
 from switchmark.engine.events import EVENT, EngineCounters, IntervalEvent, parse
 from switchmark.statistics.histogram import Histogram
 

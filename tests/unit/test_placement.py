@@ -10,7 +10,8 @@ import pytest
 from switchmark.errors import UnavailableError
 from switchmark.model.choices import Idle
 from switchmark.results.record import Placement
-from switchmark.testbed.cores.placement import Demand, core_map, place
+from switchmark.testbed.cores.demand import Demand
+from switchmark.testbed.cores.placement import core_map, place
 from switchmark.testbed.facts import Cpu
 
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from switchmark.engine.event_parts import Loss, TimedDelays
+from switchmark.engine.event_parts.arrivals import Loss
+from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.engine.process import EngineProcess
 from switchmark.report.quality_table import quality_table
 from switchmark.results.groups import Records

@@ -7,7 +7,7 @@ from collections import deque
 
 import pytest
 
-from switchmark.engine.event_parts import Totals
+from switchmark.engine.event_parts.counters import Totals
 from switchmark.errors import TrialFailed
 from tests.unit.engine_lines import counted
 from tests.unit.trial_fakes import (

@@ -10,7 +10,8 @@ from dataclasses import replace
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.testbed.cores.placement import Demand, core_map, place
+from switchmark.testbed.cores.demand import Demand
+from switchmark.testbed.cores.placement import core_map, place
 from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
 from switchmark.testbed.facts import Cpu
 from tests.unit.test_campaign_possible import trials_of

@@ -1,0 +1,52 @@
+"""What the engine used of its cores."""
+
+from __future__ import annotations
+
+from switchmark.engine.event_parts.part import Amount, Count, EventPart, Share
+
+
+class CpuUse(EventPart):
+    """CPU time of the process over the trial."""
+
+    wall_ns: Count
+    cpu_ns: Count
+    user_ns: Count
+    system_ns: Count
+    voluntary_switches: Count
+    involuntary_switches: Count
+    run_delay_ns: Count
+    stolen_ns: Count
+    stolen_own_cores_ns: Count | None
+
+
+class BatonUse(EventPart):
+    """How workers that share a core handed it to each other."""
+
+    passes: Count
+    by_yield: Count
+    waited_ns: Count
+    longest_wait_ns: Count
+    silent_holders: Count
+
+
+class Cycles(EventPart):
+    """What a frame cost the workers."""
+
+    useful_ticks: Count
+    idle_ticks: Count
+    useful_share: Share
+    frames: Count
+    ticks_per_frame: Amount | None
+
+
+class HardwareCounts(EventPart):
+    """Events of the workers' cores."""
+
+    with_kernel: bool
+    counted_share: Amount
+    reason: str | None
+    cycles: Count | None
+    instructions: Count | None
+    branch_misses: Count | None
+    cache_misses: Count | None
+    dtlb_misses: Count | None

@@ -1,0 +1,98 @@
+"""What was sent and received, of a port, of an interval and of a trial."""
+
+from __future__ import annotations
+
+from switchmark.engine.event_parts.part import Count, EventPart, Mac, MayLack
+
+
+class EnginePort(EventPart):
+    """One port of the engine."""
+
+    index: Count
+    backend: str
+    spec: str
+    mac: Mac
+    driver: str
+    mtu_bytes: Count
+
+
+class FrameCounters(EventPart):
+    """What was sent and received, in frames, bytes and calls."""
+
+    tx_intended: Count
+    tx_offered: Count
+    tx_dropped: Count
+    tx_late: Count
+    tx_bytes: Count
+    rx_bytes: Count
+    rx_frames: Count
+    rx_foreign: Count
+    rx_other: Count
+    rx_verification: Count
+    rx_corrupt: Count
+    rx_stale: Count
+    rx_socket_drops: Count
+    rx_missing: Count
+    rx_missed_away: Count
+    ring_full_polls: Count
+    tx_polls: Count
+    idle_polls: Count
+    useful_polls: Count
+
+
+class Totals(FrameCounters):
+    """All counters of a trial."""
+
+    useful_ticks: Count
+    idle_ticks: Count
+    cpu_ns: Count
+    cpu_user_ns: Count
+    cpu_system_ns: Count
+
+
+class PortFrames(EventPart):
+    """One port of a forwarder or reference."""
+
+    rx_frames: Count
+    rx_socket_drops: Count
+    tx_offered: Count
+    tx_dropped: Count
+
+
+class IntervalPort(PortFrames):
+    """One port in an interval."""
+
+    up: bool
+
+
+class Faults(EventPart):
+    """What a reference did to the frames that leave by a port."""
+
+    dropped: Count
+    duplicated: Count
+    reordered: Count
+    corrupted: Count
+    limited: Count
+    overflowed: Count
+    too_long: Count
+    waiting: Count
+
+
+class ResultPort(PortFrames):
+    """One port in a trial."""
+
+    faults: MayLack[Faults] = None
+
+
+class SizeCount(EventPart):
+    """Frames of one size that were sent."""
+
+    frame_size_bytes: Count
+    tx_frames: Count
+
+
+class Residual(EventPart):
+    """What came while the port was drained, and how long the last of it took."""
+
+    frames: Count
+    within_ns: Count

@@ -1,0 +1,94 @@
+"""One forwarder process of ours (`basicfwd`, `af_packet`), and what it reports of its two ports."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from switchmark.errors import SwitchmarkError
+from switchmark.model.ports import PortCounters
+from switchmark.switch.support.ports import how_it_ended
+from switchmark.testbed.host import Spawned
+from switchmark.testbed.last_words import last_words
+
+POLL_S = 0.005  # for a report that was asked for
+COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
+
+
+class Pair:
+    """One forwarder process between two ports; a thread adds up what it reports."""
+
+    def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
+        self.process = process
+        self.sockets = sockets
+        self.ready: dict[str, Any] = {}
+        self.up = False
+        self.counted_until_ns = 0
+        self.totals = [dict.fromkeys(COUNTED, 0) for _ in "AB"]
+        self._news = threading.Condition()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+
+    def _read(self) -> None:
+        while True:
+            try:
+                line = self.process.read_line(timeout_s=1.0)
+            except TimeoutError:
+                continue
+            if line is None:
+                return
+            self._take(json.loads(line))
+
+    def _take(self, event: dict[str, Any]) -> None:
+        if event["event"] == "ready":
+            self.ready = event
+        elif event["event"] == "interval":
+            with self._news:
+                self.up = all(port["up"] for port in event["ports"])
+                for total, port in zip(self.totals, event["ports"], strict=True):
+                    for key in total:
+                        total[key] += port[key]
+                self.counted_until_ns = event["t_ns"]
+                self._news.notify_all()
+
+    def ask(self) -> None:
+        """Have the process report now. One that has ended is left alone: its end is noticed."""
+        with suppress(SwitchmarkError):
+            self.process.write_line("interval")
+
+    def wait_report(self, after_ns: int, timeout_s: float) -> bool:
+        """Wait for a report made at `after_ns` (CLOCK_MONOTONIC) or later; whether it came."""
+        with self._news:
+            return self._news.wait_for(lambda: self.counted_until_ns >= after_ns, timeout_s)
+
+    def counters(self) -> list[PortCounters]:
+        """The counters of both ports so far."""
+        with self._news:
+            return [
+                PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
+                for t in self.totals
+            ]
+
+    def last_words(self) -> str:
+        """How the process ended and the end of its standard error, on one line."""
+        said = last_words(self.process.stderr_tail())
+        ending = how_it_ended(self.process.poll())
+        return f"forwarder (pid {self.process.pid}) {ending}: {said}"
+
+
+def ask(pairs: Sequence[Pair]) -> int:
+    """Ask these processes for a report, all at once; returns when (CLOCK_MONOTONIC ns)."""
+    now_ns = time.monotonic_ns()
+    for pair in pairs:
+        pair.ask()
+    return now_ns
+
+
+def report_soon(pairs: Sequence[Pair], after_ns: int) -> bool:
+    """Whether all of them have reported their state at `after_ns`, or do so within `POLL_S`."""
+    deadline = time.monotonic() + POLL_S
+    return all(p.wait_report(after_ns, max(0.0, deadline - time.monotonic())) for p in pairs)

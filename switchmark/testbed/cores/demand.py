@@ -1,0 +1,52 @@
+"""What a trial asks of a machine's cores, before they are handed out (placement.py)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import Idle
+from switchmark.model.trial import Trial
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """What has to be placed: the nodes of each pair, the switch, the cores that are named."""
+
+    pairs: tuple[tuple[str, ...], ...]  # node names of each pair, the sender first
+    polling_switch: bool  # Capabilities.polling
+    in_kernel_switch: bool  # forwards in the sender's softirq (also a bare wire)
+    switch_cores: int = 1
+    idle: Idle = Idle.AUTO
+    switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
+    application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
+    unpinned_switch: bool = False  # the kernel moves its threads
+    main_cpu: int | None = None  # of the switch's main thread; None: its own choice
+    smt: str = "auto"  # or avoid, siblings
+    numa: str = "auto"  # or same, other, generator-apart
+    outside: tuple[str, ...] = ()  # the generator's nodes, where it is to be apart
+
+    @classmethod
+    def of(
+        cls, pairs: tuple[tuple[str, ...], ...], capabilities: Capabilities, trial: Trial
+    ) -> Demand:
+        """What a trial needs with a switch of these capabilities."""
+        return cls(
+            pairs=pairs,
+            polling_switch=capabilities.polling,
+            in_kernel_switch=capabilities.in_kernel,
+            switch_cores=trial.switch_cores,
+            idle=trial.idle,
+        )
+
+    @property
+    def nodes(self) -> list[str]:
+        """All node names, pair by pair."""
+        return [name for pair in self.pairs for name in pair]
+
+    @property
+    def names_nodes(self) -> bool:
+        """Whether it follows from the campaign that several NUMA nodes are used."""
+        return self.numa in ("other", "generator-apart") or bool(
+            self.application_cpus or self.switch_cpus
+        )
