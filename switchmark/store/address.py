@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 from switchmark.errors import UsageError
 
 SCHEMES = ("postgresql", "postgres")
+SCHEMA = "switchmark"  # of PostgreSQL: a store shares its database with whatever else is there
 _SECRETS = ("password", "sslpassword", "passfile_content")
 _RUN_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,254}")
 REMEDY = "put it into PGPASSWORD or ~/.pgpass"

@@ -11,13 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from switchmark.store.address import StoreAddress
+from switchmark.store.address import SCHEMA, StoreAddress
 from switchmark.store.errors import telling
+from switchmark.store.migrate import check_version
 
 if TYPE_CHECKING:
     from psycopg import Connection
 
-SCHEMA = "switchmark"  # of PostgreSQL: a store shares its database with whatever else is there
 _CONNECT_S = 15
 
 
@@ -28,8 +28,6 @@ def connected(address: StoreAddress, *, checked: bool = True) -> Iterator[Connec
     `checked=False` is for who sets the database up. Raises what `telling` raises."""
     with telling(address), open_connection(address) as connection:
         if checked:
-            from switchmark.store.migrate import check_version
-
             check_version(connection, address)
         yield connection
 

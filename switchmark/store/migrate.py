@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.store.address import StoreAddress
-from switchmark.store.database import SCHEMA
+from switchmark.store.address import SCHEMA, StoreAddress
 
 if TYPE_CHECKING:
     from psycopg import Connection

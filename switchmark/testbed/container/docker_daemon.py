@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import time
 from contextlib import ExitStack
@@ -17,17 +16,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.testbed.container.docker_client import WORK_TIMEOUT_S, docker, server_version
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import filesystem_of
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.output import stdout_of
 from switchmark.testbed.state import cache_dir
 from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
 
 START_TIMEOUT_S = 60.0
-ANSWER_TIMEOUT_S = 5.0
-REMOVE_TIMEOUT_S = 30.0
-WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
 NOT_UNDER_OVERLAY = ("overlay", "nfs", "nfs4", "9p", "ecryptfs")
 PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
@@ -52,17 +48,6 @@ class Daemon:
 
 _RUNNING: dict[str, Daemon] = {}  # by session
 _OUR_OWN: dict[str, str] = {}  # their addresses, by session
-
-
-def docker(host: str, *args: str) -> list[str]:
-    """A `docker` command."""
-    return ["docker", *(["-H", host] if host else []), *args]
-
-
-def server_version(host: str = "") -> str | None:
-    """The version of the daemon that answers; None when none does."""
-    command = docker(host, "version", "--format", "{{.Server.Version}}")
-    return stdout_of(command, ANSWER_TIMEOUT_S) or None
 
 
 def users_own() -> str | None:
@@ -153,36 +138,6 @@ def _import(daemon: Daemon, root: Path) -> None:
         raise UnavailableError(f"docker import: {last_line(done.stderr, NOTHING)}")
     if archive.returncode != 0:
         raise UnavailableError(f"docker import: tar read only part of {root}")
-
-
-def remove(what: str, name: str, host: str) -> None:
-    """Remove a container or image of ours; gone already is fine. Raises OSError."""
-    if shutil.which("docker") is None or (host and server_version(host) is None):
-        return  # a daemon of our own that is gone took it along
-    words = ("rm", "-f") if what == "container" else ("rmi", "-f")
-    deadline = time.monotonic() + REMOVE_TIMEOUT_S
-    while (problem := _removal_problem(docker(host, *words, name))) is not None:
-        if "already in progress" not in problem or time.monotonic() > deadline:
-            raise OSError(f"docker {what} {name}: {problem}")
-        time.sleep(0.05)  # the daemon is about it, as it is after `docker run --rm`
-
-
-def _removal_problem(command: list[str]) -> str | None:
-    """Why it was not removed; None when it was, or was not there."""
-    try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=WORK_TIMEOUT_S,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return "the daemon does not answer"
-    if done.returncode == 0 or "No such" in done.stderr:
-        return None
-    return last_line(done.stderr, NOTHING)
 
 
 def ask(session: Session, daemon: Daemon, *args: str) -> str:

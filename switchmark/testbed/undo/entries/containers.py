@@ -70,9 +70,9 @@ class DockerObject(UndoEntry):
 
     @override
     def undo(self) -> None:
-        from switchmark.testbed.container import docker_daemon
+        from switchmark.testbed.container import docker_client
 
-        docker_daemon.remove(self.what, self.name, self.host)
+        docker_client.remove(self.what, self.name, self.host)
 
 
 @dataclass(frozen=True, slots=True)
