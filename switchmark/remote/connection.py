@@ -13,60 +13,46 @@ import threading
 import time
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import asyncssh
 
-from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.errors import UnavailableError
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
+from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
+from switchmark.remote.refusal import CONNECT_TIMEOUT_S, refusal
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.pump import LineQueue
 from switchmark.testbed.testbed import SshTarget
 
 T = TypeVar("T")
 
-CONNECT_TIMEOUT_S = 15.0
 HELLO_TIMEOUT_S = 75.0  # it may wait for another agent to undo its things
 ANSWER_GRACE_S = 20.0  # beyond the time that the thing asked for may itself take
 GOODBYE_TIMEOUT_S = 20.0
 HEARTBEAT_S = 2.0
 MISSED_HEARTBEATS = 7
-_KINDS: dict[str, type[SwitchmarkError]] = {
-    "UsageError": UsageError,
-    "UnavailableError": UnavailableError,
-    "SwitchmarkError": SwitchmarkError,
-}
-
-
-@dataclass
-class RemoteLines:
-    """What a process over there has printed, and how it ended."""
-
-    lines: LineQueue = field(default_factory=LineQueue)
-    ended: threading.Event = field(default_factory=threading.Event)
-    code: int | None = None
 
 
 class Connection:
-    """Open from `open` to `close` or to its loss; opened again, it is a new one."""
+    """A connection from `open` to `close` or to its loss; opened again, it begins anew."""
 
     def __init__(self, target: SshTarget) -> None:
         self.target = target
-        self.lost: str | None = "not opened"
         self.hello: Hello | None = None
-        self._processes: dict[int, RemoteLines] = {}
-        self._waiting: dict[int, Future[Any]] = {}
-        self._lock = threading.Lock()
-        self._next = 0
+        self._exchange = Exchange(target)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._ssh: asyncssh.SSHClientConnection | None = None
         self._agent: asyncssh.SSHClientProcess[bytes] | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._words = b""  # the last of the agent's standard error
+
+    @property
+    def lost(self) -> str | None:
+        """Why the host cannot be asked; None while it can."""
+        return self._exchange.lost
 
     def open(self) -> Hello:
         """Connect, start the agent, and return what it says of its host.
@@ -74,14 +60,11 @@ class Connection:
         Raises UnavailableError that says what to do."""
         loop = self._loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="switchmark-ssh", daemon=True).start()
-        self._processes.clear()
-        greeting: Future[Any] = Future()
-        self._waiting = {0: greeting}
-        self.lost = None
+        greeting = self._exchange.begin()
         try:
             asyncio.run_coroutine_threadsafe(self._connect(), loop).result()
             told = self._result(greeting, "its greeting", HELLO_TIMEOUT_S)
-            self.hello = self._read(Hello, told, "its greeting")
+            self.hello = self._read(Hello, told.value, "its greeting")
         except BaseException as error:
             self._end()
             if isinstance(error, HostLost):
@@ -90,20 +73,13 @@ class Connection:
         return self.hello
 
     def ask(self, what: str, takes_s: float = 0.0, /, data: bytes = b"", **values: Any) -> Any:
-        """Have the agent do something that takes at most `takes_s`; returns what came of it.
+        """Have the agent do something that takes at most `takes_s`; returns its answer.
 
-        Raises what it raised there, and HostLost when the connection is or gets lost."""
-        answer: Future[Any] = Future()
-        with self._lock:
-            self._next += 1
-            number = self._next
-            if self.lost is None:
-                self._waiting[number] = answer
-        if self.lost is not None:
-            raise HostLost(self.lost)
+        Raises what the agent raised, and HostLost when the connection is or gets lost."""
+        number, answer = self._exchange.question()
         request = {"id": number, "do": what, **values} | ({"bytes": len(data)} if data else {})
         self._send(json.dumps(request).encode() + b"\n" + data)
-        return self._result(answer, what, takes_s + ANSWER_GRACE_S)
+        return self._result(answer, what, takes_s + ANSWER_GRACE_S).value
 
     def ask_for(
         self, kind: type[T], what: str, takes_s: float = 0.0, /, data: bytes = b"", **values: Any
@@ -112,20 +88,17 @@ class Connection:
         return self._read(kind, self.ask(what, takes_s, data, **values), what)
 
     def _read(self, kind: type[T], told: Any, what: str) -> T:
-        """A host that answers what was not asked is not the agent that we sent: it is left."""
+        """The answer as a value of this type. A host that answers anything else is not the agent
+        that we sent: the connection is given up, with HostLost."""
         try:
             return from_plain(kind, told)
         except (KeyError, TypeError, ValueError):
-            self._lose(f"its answer ({what}) is none: {json.dumps(told)[:120]}")
+            self._exchange.lose(f"its answer ({what}) is none: {json.dumps(told)[:120]}")
             raise HostLost(str(self.lost)) from None
 
     def process(self, number: int) -> RemoteLines:
-        """The output of a process; what came before it was asked for is there, too."""
-        with self._lock:
-            found = self._processes.setdefault(number, RemoteLines())
-            if self.lost is not None:
-                self._end_process(found)
-            return found
+        """The output of a process; lines that came before this call are in it, too."""
+        return self._exchange.process(number)
 
     def read_clock(self, samples: int = 20) -> ClockReading:
         """Compare the clocks over the control path, as NTP does: the quickest answer knows best.
@@ -133,25 +106,21 @@ class Connection:
         The other clock was read somewhere between our question and our answer, less the time
         that it held the question; so half of that time is the bound of the error."""
         assert self._loop is not None
-        best: ClockReading | None = None
+        readings = []
         for _ in range(samples):
             if self.lost is not None:
                 raise HostLost(self.lost)
             asked = asyncio.run_coroutine_threadsafe(self._compare(), self._loop)
-            asked_ns, answer, answered_ns = self._result(asked, "the time", ANSWER_GRACE_S)
-            told = self._read(dict[str, int], answer, "the time")
+            asked_ns, answer = self._result(asked, "the time", ANSWER_GRACE_S)
+            told = self._read(dict[str, int], answer.value, "the time")
             if not {"heard_ns", "told_ns"} <= told.keys():
                 raise HostLost(f"{self.target}: its answer (the time) is none")
             held_ns = told["told_ns"] - told["heard_ns"]
             middle_ns = (told["heard_ns"] + told["told_ns"]) // 2
-            found = ClockReading(
-                middle_ns - (asked_ns + answered_ns) // 2,
-                (answered_ns - asked_ns - held_ns) // 2 + 1,
-            )
-            if best is None or found.uncertainty_ns < best.uncertainty_ns:
-                best = found
-        assert best is not None
-        return best
+            ahead_ns = middle_ns - (asked_ns + answer.heard_ns) // 2
+            bound_ns = (answer.heard_ns - asked_ns - held_ns) // 2 + 1
+            readings.append(ClockReading(ahead_ns, bound_ns))
+        return min(readings, key=lambda one: one.uncertainty_ns)
 
     def close(self) -> str:
         """Let the agent undo everything and end; returns its last words. Idempotent."""
@@ -165,11 +134,11 @@ class Connection:
         self._end()
         return self._words.decode(errors="replace").strip()
 
-    def _result(self, future: Future[Any], what: str, timeout_s: float) -> Any:
+    def _result(self, future: Future[T], what: str, timeout_s: float) -> T:
         try:
             return future.result(timeout_s)
         except TimeoutError:
-            self._lose(f"no answer ({what}) within {timeout_s:g} s")
+            self._exchange.lose(f"no answer ({what}) within {timeout_s:g} s")
             raise HostLost(str(self.lost)) from None
 
     async def _connect(self) -> None:
@@ -187,7 +156,7 @@ class Connection:
                 keepalive_count_max=MISSED_HEARTBEATS,
             )
         except (OSError, asyncssh.Error, asyncssh.KeyImportError) as error:
-            raise UnavailableError(f"{target}: {_why(target, error)}") from None
+            raise UnavailableError(f"{target}: {refusal(target, error)}") from None
         line = bundle.command(target.python, target.become)
         self._agent = await self._ssh.create_process(line, encoding=None)
         archive = bundle.archive()
@@ -202,7 +171,9 @@ class Connection:
         line = b""
         try:
             while line := await self._agent.stdout.readline():
-                self._take(json.loads(line, parse_constant=_no_number), time.monotonic_ns())
+                self._exchange.take(
+                    json.loads(line, parse_constant=_no_number), time.monotonic_ns()
+                )
             await self._agent.wait_closed()
             if (code := self._agent.exit_status) is not None:
                 words = last_line(self._words.decode(errors="replace"), NOTHING)
@@ -212,7 +183,7 @@ class Connection:
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             said = line.decode(errors="replace").strip()[:120]
             reason = f"in place of the agent it was heard: {said}"
-        self._lose(reason)
+        self._exchange.lose(reason)
 
     async def _overhear(self) -> None:
         assert self._agent is not None
@@ -226,42 +197,13 @@ class Connection:
             await asyncio.sleep(HEARTBEAT_S)
             self._write(b'{"id": -2, "do": "clock"}\n')
 
-    def _take(self, message: dict[str, Any], now_ns: int) -> None:
-        if "process" in message:
-            with self._lock:
-                process = self._processes.setdefault(message["process"], RemoteLines())
-            if "line" in message:
-                process.lines.take(message["line"].encode() + b"\n")
-            else:
-                process.code = message["ended"]
-                self._end_process(process)
-            return
-        error: SwitchmarkError | None = None
-        if "error" in message:  # (what is missing is found before anybody is no longer waited for)
-            kind = _KINDS.get(message["kind"], TrialFailed)
-            error = kind(f"{self.target}: {message['error']}")
-        done = None if error else message["ok"]
-        with self._lock:
-            waiting = self._waiting.pop(message["id"], None)
-        if waiting is None:
-            return
-        if error is not None:
-            waiting.set_exception(error)
-        else:
-            setattr(waiting, "taken_ns", now_ns)  # noqa: B010
-            waiting.set_result(done)
-
-    async def _compare(self) -> tuple[int, Any, int]:
-        answer: Future[Any] = Future()
-        with self._lock:
-            self._next += 1
-            number = self._next
-            self._waiting[number] = answer
+    async def _compare(self) -> tuple[int, AgentAnswer]:
+        """Ask for the other clock; returns when it was asked, and the answer."""
+        number, answer = self._exchange.question()
         line = json.dumps({"id": number, "do": "clock"}).encode() + b"\n"
         asked_ns = time.monotonic_ns()
         self._write(line)
-        told = await asyncio.wrap_future(answer)
-        return asked_ns, told, getattr(answer, "taken_ns", time.monotonic_ns())
+        return asked_ns, await asyncio.wrap_future(answer)
 
     async def _ended(self) -> None:
         assert self._agent is not None
@@ -276,28 +218,9 @@ class Connection:
         with suppress(OSError, asyncssh.Error):
             self._agent.stdin.write(data)
 
-    def _lose(self, reason: str) -> None:
-        """Tell all who wait; only the first reason counts."""
-        with self._lock:
-            if self.lost is not None:
-                return
-            self.lost = f"{self.target}: connection lost: {reason}"
-            waiting, self._waiting = self._waiting, {}
-            processes = list(self._processes.values())
-        for future in waiting.values():
-            if not future.done():
-                future.set_exception(HostLost(self.lost))
-        for process in processes:
-            self._end_process(process)
-
-    def _end_process(self, process: RemoteLines) -> None:
-        if not process.ended.is_set():
-            process.lines.take(b"")
-            process.ended.set()
-
     def _end(self) -> None:
         """Close what is open, and end the thread."""
-        self._lose("closed by the bench")
+        self._exchange.lose("closed by the bench")
         loop, self._loop = self._loop, None
         if loop is None:
             return
@@ -316,23 +239,3 @@ class Connection:
 
 def _no_number(text: str) -> None:
     raise ValueError(f"{text} is no number")
-
-
-def _why(target: SshTarget, error: Exception) -> str:
-    """The error in words, and the remedy."""
-    if isinstance(error, asyncssh.HostKeyNotVerifiable):
-        where = target.known_hosts
-        return (
-            f"its host key is not in {where} ({error.reason}). Ask the host's owner for its key, "
-            f"compare it with what ssh-keyscan -p {target.port} {target.address} prints, then add "
-            "it; if another key of this host is there already, or it is revoked, somebody may be "
-            "in the middle"
-        )
-    if isinstance(error, asyncssh.PermissionDenied):
-        key = f"key {target.key}" if target.key else "your keys"
-        who = target.user or "the user of the same name"
-        return f"{who} is not let in with {key}; add its public half to authorized_keys there"
-    if isinstance(error, asyncssh.KeyImportError):
-        return f"key {target.key} cannot be used ({error}); give a private key without passphrase"
-    reason = str(error) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
-    return f"cannot be reached on port {target.port}: {reason}; is sshd running there?"

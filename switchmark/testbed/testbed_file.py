@@ -7,7 +7,6 @@ carries the trials with `location: remote`.
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from pathlib import Path
@@ -20,22 +19,17 @@ from switchmark.language.source import (
     Node,
     Problem,
     SourcePlace,
-    Text,
     YamlMapping,
     parse,
     read_file,
 )
+from switchmark.testbed.file_fields import FileFields
+from switchmark.testbed.file_hosts import read_hosts
 from switchmark.testbed.kernel.pci import pci_address
 from switchmark.testbed.testbed import Cable, HealthLimits, SshTarget, Testbed
 
 VARIABLE = "SWITCHMARK_TESTBED"
-BECOME = ("none", "sudo")
 KEYS = ("hosts", "cables", "health")
-HOST_KEYS = (
-    "local", "address", "port", "user", "key", "known_hosts", "become", "python", "settings",
-)  # fmt: skip
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-_SETTING = re.compile(r"SWITCHMARK_[A-Z0-9_]+")
 _INTERFACE = re.compile(r"[^\s/:]{1,15}")
 _EXAMPLE = "hosts: {left: {local: true}, right: {address: 192.0.2.7}}"
 _MAPPING = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMPLE}"
@@ -88,25 +82,21 @@ def read_pool_testbed(path: Path) -> tuple[Testbed | None, HealthLimits]:
     return found, limits
 
 
-class _TestbedReader:
-    """Reads the parts; what is wrong goes to `problems`, and is None."""
-
-    def __init__(self, path: Path, problems: list[Problem]) -> None:
-        self.path = path
-        self.problems = problems
+class _TestbedReader(FileFields):
+    """Reads the parts of a file; a part that is wrong is noted in `problems`, and read as None."""
 
     def testbed(self, table: YamlMapping) -> Testbed | None:
         self.only_keys(table, KEYS)
         hosts, cables = table.entries.get("hosts"), table.entries.get("cables")
         if not isinstance(hosts, YamlMapping) or not hosts.entries:
             place = table.place if hosts is None else hosts.place
-            self._note(place, "hosts", f"names no hosts; write e.g. {_EXAMPLE}")
+            self.note(place, "hosts", f"names no hosts; write e.g. {_EXAMPLE}")
             return None
-        near, targets = self.hosts(hosts)
+        near, targets = read_hosts(self, hosts)
         if near is None:
             return None
         if not targets:
-            self._note(hosts.place, "hosts", "needs a second host, one with an address")
+            self.note(hosts.place, "hosts", "needs a second host, one with an address")
             return None
         cable = self._first_cable(cables, table.place, near, targets, set(hosts.entries))
         if cable is None:
@@ -119,7 +109,7 @@ class _TestbedReader:
         return all(
             isinstance(node, YamlMapping) and "local" in node.entries
             for node in hosts.entries.values()
-        ) and bool(self.hosts(hosts)[0])
+        ) and bool(read_hosts(self, hosts)[0])
 
     def health(self, table: YamlMapping) -> HealthLimits:
         """What a pool asks of the testbed."""
@@ -127,102 +117,12 @@ class _TestbedReader:
         if node is None:
             return HealthLimits()
         if not isinstance(node, YamlMapping):
-            self._note(
-                node.place, "health", "is a mapping, e.g. {busy_cores: 2, wire_tolerance: 3}"
-            )
+            self.note(node.place, "health", "is a mapping, e.g. {busy_cores: 2, wire_tolerance: 3}")
             return HealthLimits()
-        self._unknown(node, ("busy_cores", "wire_tolerance"), "health")
-        busy = self._number(node, "health", "busy_cores", 0)
-        tolerance = self._number(node, "health", "wire_tolerance", 1)
+        self.only_keys(node, ("busy_cores", "wire_tolerance"), "health")
+        busy = self.number(node, "health", "busy_cores", 0)
+        tolerance = self.number(node, "health", "wire_tolerance", 1)
         return HealthLimits(busy, HealthLimits().wire_tolerance if tolerance is None else tolerance)
-
-    def hosts(self, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
-        """The local one's name, and the others."""
-        local: list[str] = []
-        targets: dict[str, SshTarget] = {}
-        for name, node in hosts.entries.items():
-            key = f"hosts.{name}"
-            if not _NAME.fullmatch(name):
-                self._note(node.place, key, "a host's name is letters, digits, '.', '_' and '-'")
-            elif not isinstance(node, YamlMapping):
-                self._note(node.place, key, "write its keys, e.g. {address: 192.0.2.7}")
-            elif "local" in node.entries:
-                local += self._local(name, node)
-            elif (target := self._target(name, node)) is not None:
-                targets[name] = target
-        if len(local) != 1:
-            what = "two hosts are local" if local else "no host is local"
-            remedy = "write `local: true` for the one that the bench runs on, and for no other"
-            self._note(hosts.place, "hosts", f"{what}; {remedy}")
-            return None, targets
-        return local[0], targets
-
-    def _local(self, name: str, node: YamlMapping) -> list[str]:
-        key = f"hosts.{name}"
-        for other in node.entries:
-            if other != "local":
-                place = node.key_places[other]
-                self._note(place, f"{key}.{other}", "is of no use for the local host; leave it out")
-        if self._text(node, key, "local") != "true":
-            self._note(node.place, f"{key}.local", "can only be true; leave it out otherwise")
-            return []
-        return [name]
-
-    def _target(self, name: str, node: YamlMapping) -> SshTarget | None:
-        key = f"hosts.{name}"
-        before = len(self.problems)
-        self._unknown(node, HOST_KEYS, key)
-        address = self._text(node, key, "address")
-        if address is None:
-            self._note(
-                node.place,
-                f"{key}.address",
-                "is missing; give a name or an IP address for SSH, or `local: true`",
-            )
-            return None
-        port = self._text(node, key, "port") or "22"
-        if not (port.isascii() and port.isdigit() and 1 <= int(port) <= 65535):
-            self._note(node.place, f"{key}.port", f"'{port}' is no TCP port, 1 to 65535")
-            return None
-        become = self._text(node, key, "become") or "none"
-        if become not in BECOME:
-            has = " or ".join(BECOME)
-            self._note(node.place, f"{key}.become", f"'{become}' is not known; use {has}")
-            return None
-        settings = self._settings(node, key)
-        ssh_key = self._file(node, key, "key", "a private key")
-        known_hosts = self._file(node, key, "known_hosts", "host keys, see ssh-keyscan")
-        if len(self.problems) > before:
-            return None
-        return SshTarget(
-            name,
-            address,
-            int(port),
-            self._text(node, key, "user"),
-            ssh_key,
-            known_hosts or Path("~/.ssh/known_hosts").expanduser(),
-            become,
-            self._text(node, key, "python") or "python3",
-            settings,
-        )
-
-    def _settings(self, node: YamlMapping, key: str) -> tuple[tuple[str, str], ...]:
-        """The places of that host's programs, by the variables that say it of this one."""
-        table = node.entries.get("settings")
-        if table is None:
-            return ()
-        if not isinstance(table, YamlMapping):
-            text = "is a mapping, e.g. {SWITCHMARK_VPP: /usr/local/bin/vpp}"
-            self._note(table.place, f"{key}.settings", text)
-            return ()
-        found = []
-        for name in table.entries:
-            if not _SETTING.fullmatch(name):
-                text = "is no setting of the bench; their names begin with SWITCHMARK_"
-                self._note(table.key_places[name], f"{key}.settings.{name}", text)
-            elif (value := self._text(table, f"{key}.settings", name)) is not None:
-                found.append((name, value))
-        return tuple(found)
 
     def _first_cable(
         self,
@@ -235,7 +135,7 @@ class _TestbedReader:
         """The first that begins here, as its other host and the two interfaces."""
         if not isinstance(cables, Items) or not cables.items:
             where = place if cables is None else cables.place
-            self._note(where, "cables", f"is no list; write e.g. - {{{near}: eth1, ...}}")
+            self.note(where, "cables", f"is no list; write e.g. - {{{near}: eth1, ...}}")
             return None
         used: set[tuple[str, str]] = set()
         found: list[tuple[str, Cable]] = []
@@ -244,28 +144,26 @@ class _TestbedReader:
             for end in ends.items():
                 if end in used:
                     text = f"{end[0]}'s {end[1]} is in two cables; an interface has one cable"
-                    self._note(node.place, f"cables[{number}]", text)
+                    self.note(node.place, f"cables[{number}]", text)
                 used.add(end)
             others = [name for name in ends if name in targets]
             if near in ends and others:
                 found.append((others[0], Cable(ends[near], ends[others[0]])))
         if not found and not self.problems:
-            self._note(cables.place, "cables", f"none joins {near} with another host")
+            self.note(cables.place, "cables", f"none joins {near} with another host")
             return None
         return found[0] if found else None
 
     def _ends(self, node: Node, key: str, hosts: set[str]) -> dict[str, str]:
         if not isinstance(node, YamlMapping) or len(node.entries) != 2:
-            self._note(node.place, key, "has two ends: write {host: interface, host: interface}")
+            self.note(node.place, key, "has two ends: write {host: interface, host: interface}")
             return {}
         ends = {}
         for host in node.entries:
-            interface = self._text(node, key, host)
+            interface = self.text(node, key, host)
             if host not in hosts:
                 known = ", ".join(sorted(hosts))
-                self._note(
-                    node.place, f"{key}.{host}", f"is no host of this file (it has: {known})"
-                )
+                self.note(node.place, f"{key}.{host}", f"is no host of this file (it has: {known})")
             elif interface is not None and (address := pci_address(interface)) is not None:
                 ends[host] = address
             elif interface is None or not _INTERFACE.fullmatch(interface):
@@ -273,56 +171,7 @@ class _TestbedReader:
                     f"'{interface or ''}' is no name of an interface (1 to 15 characters), and no "
                     "PCI address (0000:03:00.0)"
                 )
-                self._note(node.place, f"{key}.{host}", text)
+                self.note(node.place, f"{key}.{host}", text)
             else:
                 ends[host] = interface
         return ends
-
-    def _text(self, table: YamlMapping, key: str, name: str) -> str | None:
-        node = table.entries.get(name)
-        if node is None:
-            return None
-        if not isinstance(node, Text) or not node.text:
-            self._note(node.place, f"{key}.{name}", "has no value; write one, or leave the key out")
-            return None
-        return node.text
-
-    def _number(self, table: YamlMapping, key: str, name: str, least: float) -> float | None:
-        """A number that is greater than `least`."""
-        if (text := self._text(table, key, name)) is None:
-            return None
-        try:
-            number = float(text)
-        except ValueError:
-            number = math.nan
-        if not (math.isfinite(number) and number > least):
-            place = table.key_places[name]
-            self._note(place, f"{key}.{name}", f"'{text}' is no number greater than {least:g}")
-            return None
-        return number
-
-    def _file(self, table: YamlMapping, key: str, name: str, what: str) -> Path | None:
-        """A path; a relative one is meant from the testbed file's folder."""
-        text = self._text(table, key, name)
-        if text is None:
-            return None
-        path = self.path.resolve().parent / Path(text).expanduser()
-        if not path.is_file():
-            place = table.key_places[name]
-            self._note(place, f"{key}.{name}", f"{path} is no file; give that of {what}")
-            return None
-        return path
-
-    def only_keys(self, table: YamlMapping, known: tuple[str, ...]) -> None:
-        """No others than these may stand in the file."""
-        self._unknown(table, known, "")
-
-    def _unknown(self, table: YamlMapping, known: tuple[str, ...], key: str) -> None:
-        for name in table.entries:
-            if name not in known:
-                whole = f"{key}.{name}" if key else name
-                text = f"is no key here; there are: {', '.join(known)}"
-                self._note(table.key_places[name], whole, text)
-
-    def _note(self, place: SourcePlace, key: str, message: str) -> None:
-        self.problems.append(Problem(place, key, message))

@@ -9,7 +9,7 @@ import snappi
 from snappi import otg_pb2, otg_pb2_grpc
 
 from switchmark.otg import types
-from tests.integration.test_otg import (
+from tests.integration.otg_server import (
     A_MAC,
     TOKEN,
     add_flow,

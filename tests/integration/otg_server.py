@@ -1,0 +1,176 @@
+"""`switchmark otg` between two ends of a veth pair, and what tests ask of it through snappi."""
+
+import dataclasses
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+from pyroute2.netns import setns
+
+from tests.integration.main_job import need
+from tests.integration.waiting import until
+
+ROOT = Path(__file__).parents[2]
+A_MAC, B_MAC = "02:00:00:00:0a:01", "02:00:00:00:0b:01"
+TOKEN = "0123456789abcdef0123456789abcdef"
+
+
+@dataclasses.dataclass
+class Server:
+    process: subprocess.Popen
+    location: str  # for snappi
+    grpc: str  # the same
+    a: str
+    b: str
+    netns: str
+
+
+def ip(*words):
+    subprocess.run(["ip", *words], check=True, capture_output=True)
+
+
+def serve(folder, *more):
+    """In a namespace of its own for the devices: only the address is shared, by a veth to it."""
+    need()
+    netns = f"smotg{os.getpid()}-{folder.name[-4:]}"
+    a, b = "otga", "otgb"
+    ip("netns", "add", netns)
+    try:
+        inside = ["-n", netns, "link"]
+        ip(*inside, "set", "lo", "up")
+        ip(*inside, "add", a, "type", "veth", "peer", "name", b)
+        for device in (a, b):
+            ip(*inside, "set", device, "up")
+            quiet = f"echo 1 > /proc/sys/net/ipv6/conf/{device}/disable_ipv6"
+            subprocess.run(["ip", "netns", "exec", netns, "sh", "-c", quiet], check=True)
+        yield from run_server(folder, netns, a, b, more)
+    finally:
+        ip("netns", "del", netns)
+        shutil.rmtree(f"/tmp/{netns}", ignore_errors=True)
+
+
+def run_server(folder, netns, a, b, more):
+    command = ["ip", "netns", "exec", netns, sys.executable, "-m", "switchmark.cli.main", "otg"]
+    ports = ["--port", a, "--port", f"{b}=raw:mmsg", "--port", f"x1=af_xdp:dev={a}"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "SWITCHMARK_STATE_DIR": f"/tmp/{netns}"}
+    place = [] if more else ["--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    log = folder / "log"
+    with log.open("w") as err:
+        process = subprocess.Popen(
+            [*command, *ports, *place, *more], env=environment, stderr=err, cwd=ROOT
+        )
+
+    def told():
+        assert process.poll() is None, log.read_text()
+        return re.search(r"at (https?://\S+) and by gRPC at (\S+);", log.read_text())
+
+    try:
+        until(lambda: told() is not None, "the server", 60)
+        yield Server(process, *told().groups(), a, b, netns)
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0, log.read_text()
+        assert "left behind" not in log.read_text()
+
+
+@contextmanager
+def inside(server):
+    """This thread in the namespace, whose loopback the server listens at."""
+    own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    try:
+        setns(server.netns)
+        yield
+    finally:
+        setns(own)
+        os.close(own)
+
+
+def config_of(api, server, capture=False):
+    config = api.config()
+    config.ports.add(name="p1", location=server.a)
+    config.ports.add(name="p2", location=server.b)
+    if capture:
+        config.captures.add(name="c", port_names=["p2"]).format = "pcap"
+    return config
+
+
+def add_flow(config, name="f1", *, vlan=None, six=False, turned=False):
+    flow = config.flows.add(name=name)
+    ends = ("p2", "p1") if turned else ("p1", "p2")
+    flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = ends[0], [ends[1]]
+    flow.metrics.enable = flow.metrics.loss = True
+    flow.size.fixed = 128
+    eth = flow.packet.ethernet()[-1]
+    eth.src.value, eth.dst.value = (B_MAC, A_MAC) if turned else (A_MAC, B_MAC)
+    if vlan:
+        flow.packet.vlan()[-1].id.value = vlan
+    network = flow.packet.ipv6()[-1] if six else flow.packet.ipv4()[-1]
+    network.src.value, network.dst.value = ("2001:db8::1", "2001:db8::2") if six else (
+        "10.1.1.1", "10.1.1.2",
+    )  # fmt: skip
+    udp = flow.packet.udp()[-1]
+    udp.src_port.value, udp.dst_port.value = 5000, 6000
+    return flow
+
+
+def transmit(api, state="start", names=None):
+    asked = api.control_state()
+    asked.traffic.flow_transmit.state = state
+    if names:
+        asked.traffic.flow_transmit.flow_names = names
+    api.set_control_state(asked)
+
+
+def capture(api, state):
+    asked = api.control_state()
+    asked.port.capture.state = state
+    api.set_control_state(asked)
+
+
+def metrics(api, names=()):
+    asked = api.metrics_request()
+    asked.flow.flow_names = list(names)
+    return {one.name: one for one in api.get_metrics(asked).flow_metrics}
+
+
+def until_stopped(api):
+    found = {}
+
+    def stopped():
+        found.update(metrics(api))
+        return all(one.transmit == "stopped" for one in found.values())
+
+    until(stopped, "the end of all flows", 60)
+    return found
+
+
+def packets(data):
+    """The packets of a pcap file, and how long each was on the wire."""
+    assert struct.unpack("<I", data.read(4))[0] in (0xA1B2C3D4, 0xA1B23C4D)
+    data.read(20)
+    while head := data.read(16):
+        yield data.read(struct.unpack("<IIII", head)[2])
+
+
+def mac(text):
+    return bytes.fromhex(text.replace(":", ""))
+
+
+def guard(folder):
+    """The options of a server that others can reach, and its certificate."""
+    certificate, key, token = (folder / name for name in ("c.pem", "k.pem", "token"))
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj",
+         "/CN=localhost", "-keyout", key, "-out", certificate],
+        check=True, capture_output=True,
+    )  # fmt: skip
+    token.write_text(TOKEN + "\n")
+    tls = ["--certificate", str(certificate), "--key", str(key)]
+    secured = ["--listen", "0.0.0.0:0", "--grpc", "0.0.0.0:0", *tls, "--token-file", str(token)]
+    return secured, certificate
