@@ -232,6 +232,7 @@ METHOD = Method(
     meaning="highest load without loss, and with 0.5 % loss, by MLRsearch",
     run=run,
     usual_time_s=lambda trial: USUAL_TIME_S[trial.goals],
+    reads=("goals",),
     default_budget_s=DEFAULT_BUDGET_S,
     compared=(method_metric("NDR", "pps"), method_metric("PDR", "pps")),
 )

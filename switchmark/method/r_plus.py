@@ -157,5 +157,6 @@ METHOD = Method(
     run=run,
     usual_time_s=trials_of_full_length(9),
     compared=(method_metric("R+", "pps"),),
+    reads=("fractions",),
     times_frames=True,
 )

@@ -15,6 +15,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
+from switchmark.method.registry import METHODS
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.parameter import Parameter
@@ -205,6 +206,8 @@ def test_every_example_in_the_table_of_keys_loads(key: Parameter) -> None:
         text += "rate: 1000\n"
     if key.name == "probe_rate":
         text += "dimension: latency\n"
+    for method in METHODS.values():
+        text += f"method: {method.name}\n" if key.name in method.reads else ""
     assert load_text(text, "c.yaml", ANYWHERE).count >= 1
     values = key.parse(key.example, ANYWHERE)
     assert [key.value(key.text(value), ANYWHERE) for value in values] == values

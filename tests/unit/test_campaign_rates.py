@@ -110,6 +110,11 @@ def test_bad_schedules_say_what_to_write(text: str, because: str) -> None:
         ("schedule: on-off:1ms:1ms\nmethod: ndr-pdr", "c.yaml:2: schedule: methods of many trials"),
         ("probe_rate: 1k", "c.yaml:2: probe_rate: probes are timed, and a throughput trial"),
         ("probe_rate: 1k\nmethod: soak\nrate: 5", "c.yaml:2: probe_rate: probes are timed"),
+        (
+            "fractions: 0.5",
+            "c.yaml:2: fractions: method plain does not read it; use method: r-plus",
+        ),
+        ("goals: quick\nmethod: soak\nrate: 5", "c.yaml:2: goals: method soak does not read it"),
         ("probe_rate: 10M\ndimension: latency", "c.yaml:2: probe_rate: 10M is no low rate"),
     ],
 )

@@ -22,6 +22,7 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]
     yield from (("schedule", message) for message in _schedule_refusals(sweep))
     yield from (("probe_rate", message) for message in _probe_refusals(sweep))
     yield from (("duration", message) for message in _duration_refusals(sweep, trim))
+    yield from _unread_refusals(sweep)
 
 
 def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
@@ -45,6 +46,20 @@ def _probe_refusals(sweep: Sweep) -> Iterator[str]:
             "probes are timed, and a throughput trial takes no times; write it under latency:, "
             "or use method r-plus"
         )
+
+
+def _unread_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Keys that none of the methods reads, set to something: whoever wrote it expects an effect."""
+    for name in sorted({key for method in METHODS.values() for key in method.reads}):
+        row = BY_NAME[name]
+        readers = [each for each, method in METHODS.items() if name in method.reads]
+        usual = row.usual_for(sweep.dimension)
+        if getattr(sweep, row.field) != (usual,) and not set(readers) & set(sweep.method):
+            yield (
+                name,
+                f"method {' and '.join(sweep.method)} does not read it; use method: "
+                f"{' or '.join(readers)}, or leave it out",
+            )
 
 
 def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:

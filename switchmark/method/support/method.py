@@ -32,6 +32,7 @@ class Method:
     # What it cannot be asked of, and what to do instead; one sentence each.
     refusals: Callable[[Sweep, str, Capabilities], Iterable[str]] = nothing_refused
     one_host: str = ""  # why it is of one host, and what to do instead; empty: of two, too
+    reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them
     times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
     finds_outages: bool = False  # silence of the applications is a finding and no fault
     restarts_switch: bool = False
