@@ -17,6 +17,8 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 from pydantic_core import CoreSchema, core_schema
 
+from switchmark.statistics import decoded
+
 PERCENTILES = ("50", "90", "99", "99.9", "99.99", "99.999")
 
 
@@ -31,8 +33,8 @@ class PercentileCurve:
 class Histogram:
     """Samples in nanoseconds, each good to a thousandth; never changed.
 
-    Lines and records hold its text (HdrHistogram V2, compressed, base64). The text is decoded
-    when the samples are first asked for, and once: what passes a histogram on passes this value.
+    Lines and records hold its text (HdrHistogram V2, compressed, base64), which is decoded when
+    the samples are first asked for, and once in a process (decoded.py).
     """
 
     __slots__ = ("_held", "_text")
@@ -82,8 +84,7 @@ class Histogram:
     def text(self) -> str:
         """HdrHistogram V2, compressed, base64."""
         if self._text is None:
-            encoded: str = self._samples.encode().decode()
-            self._text = encoded
+            self._text = decoded.DECODER.encode(self._samples)
         return self._text
 
     @property
@@ -94,7 +95,7 @@ class Histogram:
     @property
     def _samples(self) -> HdrHistogram:
         if self._held is None:
-            self._held = _decoded(self._text or "")
+            self._held = decoded.DECODER.decode(self._text or "")
         return self._held
 
     @property
@@ -219,15 +220,6 @@ def percentiles_of_distances(
     ranks = [_rank(float(name), int(reached[-1])) for name in names]
     found = np.asarray(values)[order][np.searchsorted(reached, ranks)]
     return dict(zip(names, (float(value) for value in found), strict=True))
-
-
-def _decoded(text: str) -> HdrHistogram:
-    try:
-        return HdrHistogram.decode(text)
-    except Exception as error:  # the library raises several unrelated types
-        raise ValueError(
-            f"not an HdrHistogram (V2 compressed base64): {type(error).__name__}: {error}"
-        ) from error
 
 
 def _rank(percentage: float, count: int) -> int:

@@ -12,8 +12,11 @@ from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from switchmark.report.html import write_report
 from switchmark.results.query import read_table
 from switchmark.results.summary import summarise
+from switchmark.statistics import decoded as decoded_texts
+from switchmark.statistics.decoded import Decoder
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.trial.delays import merge_latency
 from tests.unit.engine_lines import timed
@@ -118,33 +121,82 @@ def decoded(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         return decode(text)
 
     monkeypatch.setattr(HdrHistogram, "decode", counting)
+    monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # as in a process that begins
     return times
 
 
 def test_a_histogram_is_decoded_once_from_the_engine_s_line_to_the_record(
-    decoded: Counter[str],
+    decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = [timed(latency_of({10_000 + pair: 50, 90_000: 2}, 500)) for pair in range(2)]
+    texts = {
+        histogram.text
+        for one in told
+        for histogram in (
+            *(one.from_actual, one.from_intended, one.pdv.above, one.pdv.below),
+            *(one.ipdv.grown, one.ipdv.shrunk),
+        )
+    }
+    monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # the engine encoded them
+    decoded.clear()
     merged = merge_latency("rtt", told, 0, "nothing")
     assert merged.histogram.count == 104
     assert merged.model_dump(mode="json")["histogram"] == merged.histogram.text
-    assert decoded.total() == 6 * len(told), "delays twice, PDV and IPDV on both sides"
+    assert decoded == Counter(texts), "delays twice, PDV and IPDV on both sides"
     assert decoded[merged.histogram.text] == 0, "what was merged is passed on as it is"
+    again = Histogram(merged.histogram.text)  # as the record is checked when it is written
+    assert again.count == 104 and not decoded[again.text], "nor is what was encoded here"
 
 
-def test_a_histogram_is_decoded_once_from_the_record_to_the_plot(
-    tmp_path: Path, decoded: Counter[str]
+def test_a_report_decodes_each_histogram_of_its_records_once(
+    tmp_path: Path, decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Checked, merged, drawn as a curve, given in the tables and told trial by trial."""
+    trials = [
+        synthetic_trial(dimension="latency", switch=switch, rate_pps=9, repetition=n)
+        for switch in ("basicfwd", "direct")
+        for n in range(3)
+    ]
+    records = [synthetic_record(trial) for trial in trials]
+    run = write_run(tmp_path, records)
+    held = [record.latency for record in records if record.latency]
+    texts = {text for one in held for text in (one.histogram.text, one.intended_histogram.text)}
+    monkeypatch.setattr(decoded_texts, "DECODER", Decoder())  # not the one that wrote them
+    decoded.clear()
+    assert write_report(run, tmp_path / "report.html") == []
+    page = (tmp_path / "report.html").read_text()
+    assert "Latency by percentile" in page and "Percentiles with their 95 % intervals" in page
+    assert decoded == Counter(texts)
+
+
+def test_the_curve_and_the_table_are_of_the_merged_samples(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", rate_pps=9, repetition=n) for n in range(3)]
     records = [synthetic_record(trial) for trial in trials]
     run = write_run(tmp_path, records)
-    table = read_table(run)  # which validates every record: that decodes them, too
-    decoded.clear()
-    (row,) = summarise(run, table, with_curves=True)
+    (row,) = summarise(run, read_table(run), with_curves=True)
     assert row.latency is not None and row.latency.curves is not None
-    held = [record.latency for record in records if record.latency]
-    texts = [text for one in held for text in (one.histogram.text, one.intended_histogram.text)]
-    assert decoded == Counter(texts), "for percentiles, their intervals and curves together"
-    merged = Histogram.merged(one.histogram for one in held)
+    merged = Histogram.merged(record.latency.histogram for record in records if record.latency)
     assert row.latency.curves.actual == merged.curve()
     assert row.latency.percentiles_ns == merged.percentiles_ns()
+
+
+@settings(deadline=None, max_examples=50)
+@given(SAMPLES)
+def test_a_text_that_was_decoded_before_holds_the_same_samples(values: list[int]) -> None:
+    text = held(values).text
+    first, again = Decoder(), Decoder()
+    again.decode(text)
+    one, other = first.decode(text), again.decode(text)
+    assert one.equals(other) and other.equals(one)
+    assert one.encode() == other.encode() == text.encode()
+
+
+def test_only_so_many_histograms_are_kept(
+    decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decoded_texts, "MOST_KEPT", 2)
+    texts = [held([value]).text for value in (1000, 2000, 3000)]
+    decoder = Decoder()
+    for text in (*texts, texts[2], texts[0]):
+        decoder.decode(text)
+    assert decoded == {texts[0]: 2, texts[1]: 1, texts[2]: 1}
