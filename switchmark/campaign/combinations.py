@@ -85,7 +85,7 @@ def _rows(
 
 
 def _cable(can: Capabilities) -> str:
-    """What its end can be for a switch."""
+    """The kinds of cable ends that the switch takes."""
     drivers = next((one.choices for one in can.options if one.name == "cable_driver"), ())
     interface = f"interface ({', '.join(drivers)})" if drivers else "interface"
     words = {CableEnd.INTERFACE: interface, CableEnd.PCI: "PCI *(NIC)*"}

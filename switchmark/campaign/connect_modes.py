@@ -1,4 +1,4 @@
-"""Which connect mode `auto` stands for, and whether switches would be compared unlike.
+"""Which connect mode `auto` stands for, and whether switches would be compared in unlike modes.
 
 Switches are compared in one mode, which each of them has, unless the campaign says otherwise.
 """
@@ -16,10 +16,9 @@ from switchmark.model.ports import ConnectMode
 def choose_modes(
     campaign: CampaignDefinition, capabilities: Mapping[str, Capabilities]
 ) -> tuple[dict[str, ConnectMode], list[str]]:
-    """The connect mode that `auto` stands for, a switch; and what forbids the comparison.
-
-    Without leave to mix, all switches take one mode that each of them has: the one that is
-    the natural mode of the most. With leave, each takes its own natural mode."""
+    """The connect mode that `auto` stands for, by switch, and the reasons that forbid the
+    comparison. Without leave to mix, all switches take one mode that each of them has: the one that
+    is the natural mode of the most. With leave, each takes its own natural mode."""
     everyone = list(dict.fromkeys(s for sweep in campaign.sweeps for s in sweep.switch))
     natural = {switch: capabilities[switch].connect_modes[0] for switch in everyone}
     automatic = list(

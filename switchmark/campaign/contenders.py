@@ -42,14 +42,14 @@ class Contender:
 
 
 def is_inside(key: str) -> bool:
-    """Whether the key of an override names a key of a contender."""
+    """Whether the key of an override belongs to a contender."""
     return key.startswith(f"{SECTION}.")
 
 
 def read_contenders(
     node: Node | None, overrides: Mapping[str, Text], known: Known, problems: list[Problem]
 ) -> list[Contender]:
-    """The section with what `--set contenders.NAME.KEY=VALUE` says on top."""
+    """Read the section, with `--set contenders.NAME.KEY=VALUE` laid over it."""
     found: dict[str, Contender] = {}
     if isinstance(node, YamlMapping) and node.entries:
         for name, inner in node.entries.items():
@@ -79,7 +79,8 @@ def compared_if_asked(contenders: Sequence[Contender]) -> str:
 def clashes(
     contenders: Sequence[Contender], outer: Sequence[Block], override: Block
 ) -> Iterator[Problem]:
-    """Keys that a contender sets and somebody else, too: it would not be seen which one holds."""
+    """Keys that both a contender and another layer set, where a reader could not see which one
+    holds."""
     owners = {"contender": contenders[0].name} if contenders else {}
     if compared_if_asked(contenders):
         owners["compared"] = contenders[0].name
@@ -97,7 +98,7 @@ def clashes(
 def twins(
     contenders: Sequence[Contender], grids: Mapping[str, Mapping[str, Entry]]
 ) -> Iterator[Problem]:
-    """Contenders that are the same by two names; `grids` has one grid of each."""
+    """Contenders that are the same under two names; `grids` has one grid of each."""
     seen: dict[tuple[tuple[object, ...], ...], str] = {}
     for one in contenders:
         grid = grids[one.name]
@@ -139,7 +140,7 @@ def _read(
 def _value(
     key: str, node: Node, place: SourcePlace, path: str, known: Known, problems: list[Problem]
 ) -> Entry | None:
-    """The one value of a key; None of a key that does not belong here."""
+    """The one value of a key; None for a key that does not belong here."""
     if key not in OF_CONTENDERS:
         message = unknown_key(key, OF_CONTENDERS)
         if key in BY_NAME or key in settings.STRUCTURE:

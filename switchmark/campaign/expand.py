@@ -43,7 +43,7 @@ class TimeEstimate:
 
     @property
     def total_s(self) -> float:
-        """Measuring and everything around it."""
+        """Seconds of measuring, and of everything around it."""
         return self.measuring_s + self.overhead_s
 
 
@@ -80,9 +80,8 @@ def leave_out_unable(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None = None,
 ) -> tuple[CampaignDefinition, list[str]]:
-    """The campaign, under `skip_unavailable`, without the switches that cannot do what is asked,
-    and why they are left out. Where none can do anything of it, it stays as it is, to be
-    refused."""
+    """The campaign, under `skip_unavailable`, without the switches that cannot do what it asks, and
+    why each is left out. Where no switch can, the campaign stays as it is and is refused later."""
     if not campaign.skip_unavailable:
         return campaign, []
     sweeps, reasons = [], []
@@ -100,15 +99,14 @@ def leave_out_unable(
 
 
 def _whose(sweep: Sweep) -> str:
-    """The contender whose sweep it is, as messages begin."""
+    """The beginning of a message about a contender's sweep: its name."""
     named = ", ".join(name for name in sweep.contender if name)
     return f"contender {named}: " if named else ""
 
 
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
-    """Every combination of the sweep's values, connect modes as written, no order drawn.
-
-    Bit rates become packets a second here, since that takes the packet size."""
+    """Every combination of the sweep's values, in no particular order, with connect modes as
+    written. Bit rates become packets a second here, since that takes the packet size."""
     names = [one.field for one in SWEPT]
     for values in product(*(getattr(sweep, name) for name in names)):
         fields = dict(zip(names, values, strict=True))
@@ -135,9 +133,8 @@ def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstim
 
 
 class _AutoResolver:
-    """Puts what `auto` stands for into a trial, as far as the comparison depends on it.
-
-    The port kind stays open (the switch's best) unless the I/O cannot use that one."""
+    """Replaces `auto` in a trial by what it stands for, where the comparison depends on it. The
+    port kind stays open (the switch's best) unless the I/O cannot use that one."""
 
     def __init__(
         self,
@@ -174,7 +171,8 @@ class _AutoResolver:
 
 
 def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]:
-    """Block by block; in a block point by point, so that what is compared is measured together."""
+    """Order trials block by block, and in a block point by point, so that what is compared is
+    measured together."""
     # random() alone is promised to give the same sequence in every Python version.
     draw = random.Random(campaign.seed).random
     points: dict[Any, list[Trial]] = defaultdict(list)

@@ -35,8 +35,8 @@ _READERS: dict[ExpectedFigure, Callable[[str], float]] = {
 def read_expectations(
     node: Node | None, dimensions: Collection[Dimension], problems: list[Problem]
 ) -> list[Expectation]:
-    """All that is expected; what is wrong is added to the problems. A figure that no trial of
-    these dimensions has cannot be expected."""
+    """Read the section; what is wrong is added to `problems`, such as a figure that no trial of
+    these dimensions has."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, YamlMapping):

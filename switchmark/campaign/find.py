@@ -25,7 +25,7 @@ PAPERS = "papers"  # the items of the papers, a campaign each
 
 
 def builtin_names() -> list[str]:
-    """The campaigns that come with switchmark; those of the papers' items last."""
+    """The campaigns that come with switchmark; those of the papers' items are last."""
     return [*_names(""), *_names(PAPERS)]
 
 
@@ -65,7 +65,8 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
 
 
 def source_text(what: str) -> str:
-    """What the user wrote, to be kept with the results: a campaign's YAML, or the notation."""
+    """The text that the user gave, to be kept with the results: a campaign's YAML, or the
+    notation."""
     if what in builtin_names():
         return builtin_text(what)
     if what.lstrip().startswith("("):

@@ -28,7 +28,7 @@ class Installed:
 
     @property
     def known(self) -> Known:
-        """The names alone, as the campaign loader wants them."""
+        """The names alone, for the campaign loader."""
         return Known(
             tuple(self.switches),
             tuple(self.environments),

@@ -1,5 +1,5 @@
-"""The layers of a campaign file and what they make together: the file's own keys, its blocks of
-`sweeps`, its contenders, and what `--set` lays over them."""
+"""The layers of a campaign file and how they combine: the file's own keys, its blocks of `sweeps`,
+its contenders, and the values of `--set`, which win over all."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Layers:
         self.problems = problems
 
     def overriding(self, overrides: dict[str, Text]) -> Block:
-        """What `--set` says of trials."""
+        """The block of values that `--set` gives for trials."""
         block = Block()
         for name, node in overrides.items():
             section, _, inner = name.rpartition(".")
@@ -48,7 +48,7 @@ class Layers:
         place: SourcePlace,
     ) -> list[dict[str, Entry]]:
         """One grid for each block, dimension and contender; `place` is where messages point that
-        are of none of them."""
+        belong to none of them."""
         blocks = self._sweep_blocks(table)
         layered = [([top, block, over], at) for block, at in blocks] or [([top, over], place)]
         self.problems += contenders.clashes(named, [top, *(block for block, _ in blocks)], over)

@@ -45,7 +45,8 @@ def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> Campai
 def load_text(
     text: str, where: str, known: Known, overrides: Sequence[str] = ()
 ) -> CampaignDefinition:
-    """The campaign in a text; `where` names its source in messages and, less its suffix, itself."""
+    """Read the campaign in a text; `where` names its source in messages and, less its suffix, the
+    campaign itself."""
     problems: list[Problem] = []
     table = source.parse(text, where, problems)
     return _Loader(known, problems).campaign(table, _split(overrides, problems), where)
@@ -127,7 +128,8 @@ class _Loader:
         published: Sequence[tuple[Published, SourcePlace]],
         where: str,
     ) -> list[Problem]:
-        """Figures of no trial of the file. What `--set` leaves out of it is no mistake."""
+        """Published figures that match no trial of the file. A trial that only `--set` removes
+        still counts."""
         if not published:
             return []
         as_written = Layers(self.known, []).grids(table, top, Block(), named, SourcePlace(where))

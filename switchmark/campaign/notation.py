@@ -24,7 +24,7 @@ _SEPARATORS = " \t\r\n,;"
 
 
 def to_notation(trial: Trial) -> str:
-    """The trial's notation: the seven letters, then whatever differs from the default."""
+    """Write the trial's notation: the seven letters, then whatever differs from the default."""
     parts = [f"{letter}={_shown(key, trial)}" for letter, key in BY_LETTER.items()]
     for key in KEYS:
         if key.letter is None and getattr(trial, key.field) != key.default:
@@ -39,9 +39,8 @@ def _shown(key: Parameter, trial: Trial) -> str:
 
 
 def from_notation(text: str, known: Known | None = None) -> Trial:
-    """The one trial that the notation names; `to_notation` undone.
-
-    Raises `UsageError` when the text is wrong or stands for several trials."""
+    """Read the one trial that the notation names; the inverse of `to_notation`. Raises `UsageError`
+    when the text is wrong or stands for several trials."""
     trials = expand_notation(text, known)
     if len(trials) != 1:
         raise UsageError(
@@ -51,10 +50,10 @@ def from_notation(text: str, known: Known | None = None) -> Trial:
 
 
 def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
-    """Every trial that the notation stands for, in the order of its values.
+    """Read every trial that the notation stands for, in the order of its values.
 
-    Letters and key names may be mixed, in any order, with any spacing; what is left out
-    takes the default, but V must be there. `known=None` takes any well-formed names."""
+    Letters and key names may be mixed, in any order, with any spacing; what is left out takes the
+    default, but V must be there. `known=None` takes any well-formed names."""
     settings = parse_settings(text)
     repetitions = pop_repetitions(settings)
     problems: list[Problem] = []
@@ -79,7 +78,8 @@ def pop_repetitions(settings: dict[str, str]) -> list[int]:
 
 
 def parse_settings(text: str) -> dict[str, str]:
-    """The notation's keys, as campaign files name them, with the text of their values."""
+    """Split the notation into its keys, as campaign files name them, and the text of their
+    values."""
     before, *pairs = _KEY.split(_without_parentheses(text))
     if before.strip(_SEPARATORS) or not pairs:
         wrong = shorten(before if pairs else text)

@@ -1,8 +1,8 @@
-"""Keys that have another name now: old campaign files are read as they were meant.
+"""Keys that have another name now, so that old campaign files keep their meaning.
 
-`budget` was the time of a method of many trials, `method_budget` today; now it is that of the whole
-campaign. It means the former in sections and sweeps, where nothing of a whole campaign may stand,
-and beside a method of many trials in a campaign that does not say `prove`.
+`budget` was the time of a method of many trials, now `method_budget`; today it is the time of the
+whole campaign. It has the old meaning in sections and sweeps, where no key of a whole campaign may
+stand, and beside a method of many trials in a campaign that does not say `prove`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_as_meant(
 
 
 def _methods(entries: Mapping[str, Node]) -> Iterator[Node]:
-    """What stands for `method`, wherever it may stand."""
+    """All values of `method`, wherever they are written."""
     for name, node in entries.items():
         match node:
             case _ if name.rpartition(".")[2] == "method":
@@ -70,8 +70,8 @@ def _renamed(table: YamlMapping) -> YamlMapping:
 
 
 def _rename(held: Mapping[str, _T]) -> dict[str, _T]:
-    """The mapping with the new name in the old one's place; whoever writes both has both kept,
-    and is told of the old one."""
+    """The mapping with the new name in place of the old one. Where both are written both are kept,
+    and the old one is refused later."""
     if NEW in held:
         return dict(held)
     return {NEW if name == OLD else name: value for name, value in held.items()}

@@ -59,8 +59,8 @@ KEYS = ("match", "value", "over", "values", *_READERS)
 def read_published(
     node: Node | None, known: Known, problems: list[Problem]
 ) -> list[tuple[Published, SourcePlace]]:
-    """All figures of the section, each with where it is written; what is wrong with them is added
-    to the problems."""
+    """Read all figures of the section, each with the place where it is written; what is wrong with
+    them is added to the problems."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, Items):
@@ -119,7 +119,7 @@ def _missing(node: YamlMapping, fields: dict[str, Any]) -> Iterator[tuple[str, s
 def _values(
     node: YamlMapping, known: Known, problems: list[Problem]
 ) -> Iterator[tuple[dict[str, Any], float, str]]:
-    """What each figure is of beside the entry's own match, its value, and how it is written."""
+    """The part of the match that each figure adds to the entry's, its value, and the text of it."""
     try:
         if "over" not in node.entries:
             yield {}, *_value(sweeps.text_of(node.entries["value"], _EXAMPLE))
@@ -146,7 +146,7 @@ def _values(
 
 
 def _value(text: str) -> tuple[float, str]:
-    """A number with its decimals, and perhaps a suffix: `50.99`, `14.84M`."""
+    """Read a number with its decimals and an optional suffix: `50.99`, `14.84M`."""
     number: Decimal = values.number(text)
     return float(number), text
 
@@ -177,7 +177,7 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
 
 
 def _settled(match: dict[str, Any]) -> dict[str, Any]:
-    """The match with a scenario under its one name, and the number of paths in it as `pairs`."""
+    """The match with the scenario's canonical name, and its number of paths as `pairs`."""
     found = resolve(str(match.get("scenario", "")))
     if found is None:
         return match
@@ -188,7 +188,8 @@ def _settled(match: dict[str, Any]) -> dict[str, Any]:
 def unmatched(
     figures: list[tuple[Published, SourcePlace]], grids: list[dict[str, sweeps.Entry]]
 ) -> Iterator[Problem]:
-    """The figures that are of no trial of these grids, each with the nearest that could be."""
+    """The figures that match no trial of these grids, each with the nearest trial there could
+    be."""
     kinds = [_GridValues(grid) for grid in grids]
     for figure, place in figures:
         lacking = min((grid.lacking(figure) for grid in kinds), key=len, default=[])
@@ -198,7 +199,7 @@ def unmatched(
 
 
 class _GridValues:
-    """The values that the trials of a grid have, scenarios under their one name."""
+    """The values that the trials of a grid have, scenarios under their canonical names."""
 
     def __init__(self, grid: dict[str, sweeps.Entry]) -> None:
         self.values = {BY_NAME[name].field: entry.values for name, entry in grid.items()}
@@ -214,7 +215,7 @@ class _GridValues:
         self.values["pairs"] = tuple(sorted({n for held in self.pairs_of.values() for n in held}))
 
     def lacking(self, figure: Published) -> list[str]:
-        """In words, what the figure's match asks for and no trial of the grid has."""
+        """The values that the figure's match asks for and no trial of the grid has, in words."""
         found = []
         for field, value in figure.match.items():
             held = self.values[field]

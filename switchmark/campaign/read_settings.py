@@ -1,6 +1,6 @@
-"""What a campaign says of itself as a whole: its settings, from the file and from `--set`.
+"""Reads the settings of the whole campaign, from the file and from `--set`.
 
-Keys that are nobody's are told here, too.
+Keys that belong to no part of the language are refused here, too.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SettingsReader:
         return found
 
     def overridden(self, overrides: dict[str, Text]) -> dict[str, Any]:
-        """Those of `--set`."""
+        """Read the settings that `--set` gives."""
         found: dict[str, Any] = {}
         for name, node in overrides.items():
             if name in settings.BY_NAME:
@@ -45,7 +45,7 @@ class SettingsReader:
         return found
 
     def refuse_unknown(self, table: YamlMapping) -> None:
-        """Tell of the keys of a file that are not in the language."""
+        """Add a problem for each key of a file that is not in the language."""
         tops = [name for name in settings.BY_NAME if "." not in name]
         allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
         for name, place in table.key_places.items():

@@ -47,7 +47,7 @@ def structure_keys() -> str:
 
 
 def switch_options() -> str:
-    """What `switch_options` may hold, a switch."""
+    """The options that each switch has."""
     rows = [
         (f"`{name}`", f"`{o.name}`", o.meaning, o.allowed, f"`{o.default}`")
         for name, make in SWITCHES.items()

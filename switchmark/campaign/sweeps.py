@@ -24,7 +24,7 @@ SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Di
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The values of one key; empty when they were wrong and that has been said."""
+    """The values of one key; empty when they were wrong and that has been reported."""
 
     values: tuple[Any, ...]
     place: SourcePlace
@@ -46,7 +46,7 @@ def joined(path: str, key: str) -> str:
 
 
 def unknown_key(key: str, allowed: Iterable[str]) -> str:
-    """The message for a key that is not in the language."""
+    """The message about a key that is not in the language."""
     names = list(allowed)
     near = values.nearest(key, names)
     return (
@@ -76,13 +76,14 @@ def read_values(
 
 
 def mapping_text(table: YamlMapping) -> str:
-    """`{emc: off, n: 1}` as `emc:off+n:1`, the way a value is written on one line."""
+    """Write `{emc: off, n: 1}` as `emc:off+n:1`, the form of a value on one line."""
     parts = [f"{name}:{text_of(node, 'on')}" for name, node in table.entries.items()]
     return "+".join(parts) or options.NONE
 
 
 def text_of(node: Node, example: str) -> str:
-    """The text of a scalar; raises `BadValueError` else (without a message for `Bad`)."""
+    """The text of a scalar. Raises `BadValueError` for anything else (without a message for
+    `Bad`)."""
     match node:
         case Text(text=None):
             raise values.BadValueError(f"has no value; write e.g. {example}")
@@ -136,7 +137,7 @@ def _read_section(
 
 
 def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
-    """What is measured: as said, else the sections that are written, else throughput."""
+    """What is measured: the key's values, else the sections that are written, else throughput."""
     for block in reversed(layers):
         if "dimension" in block.plain:
             return block.plain["dimension"].values
@@ -160,9 +161,8 @@ def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None
 def grids(
     layers: list[Block], place: SourcePlace, problems: list[Problem]
 ) -> list[dict[str, Entry]]:
-    """One grid a dimension: an entry for every key, defaults filled in.
-
-    A key that must be given and is not is a problem, said once."""
+    """One grid a dimension: an entry for every key, defaults filled in. A key that is required and
+    missing is a problem, reported once."""
     found = []
     missing: set[str] = set()
     for dimension in dimensions(layers):
@@ -192,7 +192,7 @@ def count(grid: Mapping[str, Entry]) -> int:
 
 
 def too_many(grids: Sequence[Mapping[str, Entry]], repetitions: int) -> str | None:
-    """The message when there are more trials than anyone can mean; counted, not made."""
+    """The message about more trials than anyone can mean; they are counted, not made."""
     total = repetitions * sum(count(grid) for grid in grids)
     if total <= MAX_TRIALS:
         return None

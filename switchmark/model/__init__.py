@@ -1,1 +1,1 @@
-"""What is asked and what is made, as plain values: the leaf that every other room may import."""
+"""What a campaign asks for and what the bench makes, as plain values, for every other room."""

@@ -1,4 +1,5 @@
-"""A campaign as a plain value: which trials, how often, in what order, and what is demanded."""
+"""A campaign as a plain value: its trials, how often and in which order they run, and which
+precision it demands."""
 
 from __future__ import annotations
 
@@ -49,23 +50,23 @@ SHORTEST_SAMPLE_S = 0.001  # the engine's
 
 
 def sample_s(interval_s: float, duration_s: float) -> float:
-    """How long a sample is in a trial of this length: what was asked for, but the default gives
-    way to shorter ones in short trials."""
+    """The length of a sample in a trial of this length, in seconds: as asked for. The default is
+    shorter in short trials."""
     if interval_s != Trial.model_fields["interval_s"].default:
         return interval_s
     return min(interval_s, max(SHORTEST_SAMPLE_S, duration_s / SAMPLES_A_TRIAL))
 
 
 class TrimPolicy(Frozen):
-    """What is left out of a trial: the first and last samples of a throughput trial (inside
-    its duration); a latency trial has a warm-up run of its own before it (outside)."""
+    """Which samples are left out: the first and last of a throughput trial, inside its duration; a
+    latency trial has a warm-up run before it instead."""
 
     # Unless they are set, a share of the duration, and no more than this.
     warm_up_s: float = Field(default=1.0, ge=0)
     cool_down_s: float = Field(default=0.4, ge=0)
 
     def over(self, duration_s: float) -> TrimPolicy:
-        """What it comes to in a trial of this length."""
+        """The policy in seconds for a trial of this length."""
         shares = {"warm_up_s": WARM_UP_SHARE, "cool_down_s": COOL_DOWN_SHARE}
         return TrimPolicy(
             **{
@@ -78,7 +79,7 @@ class TrimPolicy(Frozen):
 
 
 class VerifyPolicy(Frozen):
-    """What the check before each trial sends and what it demands."""
+    """How many frames the check before each trial sends, and how many must arrive."""
 
     # Each way, a pair; campaigns of earlier runs call them probes.
     frames: int = Field(default=16, ge=1, validation_alias=AliasChoices("frames", "probes"))
@@ -88,9 +89,8 @@ class VerifyPolicy(Frozen):
 
 
 class Published(Frozen):
-    """A figure from the literature, to be printed beside what was measured here.
-
-    It says what it is; where an older record does not, a load is a mean and a time a median."""
+    """A figure from the literature, to be printed beside what was measured here. Where an older
+    record does not say what the figure is, a load is a mean and a time a median."""
 
     match: dict[str, str | int | float | bool | None]  # Trial field -> value
     value: float = Field(allow_inf_nan=False)
@@ -106,17 +106,18 @@ class Published(Frozen):
 
     @property
     def is_time(self) -> bool:
-        """Whether it is a time; otherwise it is a load."""
+        """Whether the figure is a time; otherwise it is a load."""
         return self.unit in ("ns", "us")
 
     @property
     def of(self) -> str:
-        """The statistic, also where an older record does not name it."""
+        """The statistic; the default where an older record does not name it."""
         return self.statistic or ("median" if self.is_time else "mean")
 
     @property
     def words(self) -> str:
-        """What it is: `mean one-way time at 0.5 R+`, `mean load, L1, each direction`."""
+        """What the figure is, in words: `mean one-way time at 0.5 R+`, `mean load, L1, each
+        direction`."""
         if self.is_time:
             at = "" if self.at is None else f" at {self.at:g} R+"
             return f"{self.of} {self.path} time{at}"
@@ -131,7 +132,7 @@ class Published(Frozen):
         return f"{digits} {suffix}{self.unit}"
 
     def matches(self, trial: Trial) -> bool:
-        """True when the figure was measured under what this trial describes."""
+        """Whether the figure was measured under the conditions of this trial."""
         return all(
             field in Trial.model_fields and getattr(trial, field) == value
             for field, value in self.match.items()
@@ -139,7 +140,8 @@ class Published(Frozen):
 
 
 class CampaignDefinition(Frozen):
-    """A set of trials, how often and in what order they run, and what is demanded of them."""
+    """A set of trials, how often and in which order they run, and which precision is demanded of
+    them."""
 
     name: str = Field(pattern=NAME_PATTERN)
     description: str = ""
@@ -163,10 +165,10 @@ class CampaignDefinition(Frozen):
 
     @property
     def proves(self) -> bool:
-        """Whether it ends when every comparison is decided, or its budget is spent."""
+        """Whether the campaign runs until every comparison is decided or its budget is spent."""
         return self.budget_s is not None
 
     @property
     def count(self) -> int:
-        """Trials at most, repetitions included (sweeps may overlap)."""
+        """The greatest number of trials, repetitions included (sweeps may overlap)."""
         return self.repetitions * sum(sweep.count for sweep in self.sweeps)

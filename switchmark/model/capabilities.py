@@ -12,8 +12,8 @@ from switchmark.model.taxonomy import Taxonomy
 
 @dataclass(frozen=True, slots=True)
 class SwitchOption:
-    """A setting that a campaign may choose: one of some words, a whole number in a range, or
-    text of a form."""
+    """A setting of a switch that a campaign may choose: one of some words, a whole number in a
+    range, or text of a given form."""
 
     name: str
     meaning: str
@@ -28,13 +28,13 @@ class SwitchOption:
 
     @property
     def allowed(self) -> str:
-        """What may be written, for messages and tables."""
+        """The values that the option takes, in words for messages and tables."""
         if self.form:
             return "a probability, 0 to 1"
         return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
 
     def takes(self, value: str) -> bool:
-        """Whether the value is one of those."""
+        """Whether the option takes this value."""
         if self.form:
             return re.fullmatch(self.form, value) is not None
         if self.range is None:
@@ -45,7 +45,7 @@ class SwitchOption:
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a switch can do; placement and planning read this, the machine is not touched."""
+    """What a switch can do. Placement and planning read this and never touch the machine."""
 
     port_kinds: tuple[PortKind, ...]  # in order of preference
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
@@ -70,13 +70,14 @@ class Capabilities:
 
     @property
     def is_contender(self) -> bool:
-        """Whether it is compared with others: a bare wire is not, nor what methods are tried on."""
+        """Whether the switch is compared with others. A bare wire is not, and neither are the
+        switches that methods are tried on."""
         return self.taxonomy is not None and not self.known_truth
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Can this machine run the switch? Either a version, or a reason with a remedy."""
+    """Whether this machine can run the switch: a version, or a reason with a remedy."""
 
     available: bool
     version: str | None = None
@@ -85,10 +86,10 @@ class Availability:
 
 
 def available(version: str | None) -> Availability:
-    """An availability that says: it can run here, in this version."""
+    """The availability of a switch that can run here, in this version."""
     return Availability(True, version=version)
 
 
 def unavailable(reason: str | None, remedy: str | None = None) -> Availability:
-    """An availability that says why it cannot run here, and what to do."""
+    """The availability of a switch that cannot run here: why, and what to do."""
     return Availability(False, reason=reason, remedy=remedy)

@@ -10,7 +10,8 @@ UNKNOWN_WAY = "no way is known to change its ports or rules while it runs"
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One thing that is done to the running switch; returns when the switch says it is done."""
+    """One change to the running switch. The call returns when the switch reports that it is
+    done."""
 
     name: str  # e.g. "4 ports added"
     apply: Callable[[], None]

@@ -1,4 +1,4 @@
-"""The words that a trial is described by, and the bounds of its numbers."""
+"""The words that describe a trial, and the bounds of its numbers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VNFS = ("forwarder", "bridge", "pcap")
 
 
 def rewrites(vnf: str) -> bool:
-    """Whether the VNF addresses each frame to the next station, as a learning switch needs."""
+    """Whether the VNF addresses each frame to the next station, as learning switches require."""
     return vnf in ("forwarder", "pcap")
 
 
@@ -43,7 +43,8 @@ class Dimension(StrEnum):
 
 
 class Idle(StrEnum):
-    """What a traffic application does when its ring is full or empty. `auto`: by placement."""
+    """What a traffic application does while its ring is full or empty. `auto`: decided by
+    placement."""
 
     AUTO = "auto"
     POLL = "poll"

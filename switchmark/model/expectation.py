@@ -1,4 +1,5 @@
-"""What a campaign expects of its figures, as `throughput: ">= 5M"` (results/expectations.py)."""
+"""What a campaign expects of its figures, such as `throughput: ">= 5M"`
+(results/expectations.py)."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from switchmark.model.trial import Frozen
 
 
 class ExpectedFigure(StrEnum):
-    """The figures of which something may be expected."""
+    """The figures that a campaign may expect something of."""
 
     THROUGHPUT = "throughput"  # frames/s that arrived; of a search, its headline
     LOSS = "loss"  # share of the frames that were sent
@@ -20,7 +21,7 @@ class ExpectedFigure(StrEnum):
 
 
 class Expectation(Frozen):
-    """A bound on one figure, of every trial that has it."""
+    """A bound on one figure, which every trial that has this figure must keep."""
 
     figure: ExpectedFigure
     relation: Literal[">=", "<="]

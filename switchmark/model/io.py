@@ -26,7 +26,7 @@ class Io(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IoRow:
-    """What an I/O is."""
+    """One backend of the engine: its name, its ports and what it can do."""
 
     backend: str  # of `--port BACKEND:...`
     meaning: str
@@ -106,5 +106,5 @@ IO_ROWS: dict[Io, IoRow] = {
 
 
 def sends_datagrams(io: Io) -> bool:
-    """Whether the kernel writes the headers of what it sends; of `auto`, it does not."""
+    """Whether the kernel writes the headers of the frames it sends. False for `auto`."""
     return io is not Io.AUTO and IO_ROWS[io].datagrams

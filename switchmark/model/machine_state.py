@@ -1,7 +1,9 @@
-"""What the machine was like at one moment: how far its cores are from each other, and how fast.
+"""The state of the machine at one moment: how far its cores are from each other, and how fast they
+run.
 
-A host moves the cores of a virtual machine about, and what shares a core's execution units slows
-it down: the same switch then carries half, or twice as much. Trials are compared within a state.
+A host moves the cores of a virtual machine about, and whatever shares a core's execution units
+slows it down: the same switch then carries half, or twice as much. Trials are compared within a
+state.
 """
 
 from __future__ import annotations
@@ -29,5 +31,5 @@ class MachineState(Value):
 
     @property
     def line_ns(self) -> float | None:
-        """The longest way; None where none is known."""
+        """The longest of the cache line's times, in ns; None where none is known."""
         return max((line for line in self.lines_ns if line is not None), default=None)

@@ -19,25 +19,25 @@ FORM = rf"^({_CABLE}(\+{_CABLE})*)?$"
 
 @dataclass(frozen=True, slots=True)
 class Nic:
-    """Two ports of this host with a cable between them."""
+    """Two ports of this host with a cable between them: the tester's and the switch's."""
 
     tester: str  # whose traffic application sends and receives by it
     switch: str  # which the switch under test has
 
     @property
     def both(self) -> tuple[str, str]:
-        """Both ports."""
+        """The tester's port and the switch's port."""
         return self.tester, self.switch
 
 
 def is_pci(port: str) -> bool:
-    """Whether it is a PCI address, and no network device."""
+    """Whether the port is a PCI address, not a network device."""
     return PCI.fullmatch(port) is not None
 
 
 def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The NICs of each wire end; none for an empty text. Raises ValueError for what is not written
-    so, and for a port that is named twice."""
+    """The NICs of each wire end; empty for an empty text. Raises ValueError where the text has
+    another form, or names a port twice."""
     if not text:
         return ()
     if not re.fullmatch(FORM, text, re.ASCII):
@@ -50,7 +50,7 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def read_nics(text: str) -> str:
-    """Read what a campaign says: `none` is the empty text. Raises ValueError."""
+    """Read the value of a campaign; `none` gives the empty text. Raises ValueError."""
     found = "" if text == NO_WORD else text
     parse_nics(found)
     return found

@@ -11,12 +11,10 @@ from switchmark.model.ports import MadePort, PortKind
 
 @dataclass(frozen=True, slots=True)
 class NodePort:
-    """A node's port. The caller fills in the upper part; the environment fills in the lower
-    part and hands the whole back in `node.spec.ports`.
-
-    For veth that is the name of the device inside the node (`eth0`) and of the switch's end
-    (None on a wire); for vhost-user and memif the socket path as the *host* and as the node
-    sees it."""
+    """A port of a node. The caller fills in the upper part; the environment fills in the lower part
+    and returns the whole in `node.spec.ports`. For veth that is the name of the device inside the
+    node (`eth0`) and of the switch's end (None on a wire); for vhost-user and memif it is the path
+    of the socket as the *host* and as the node see it."""
 
     kind: PortKind
     mac: str
@@ -44,7 +42,7 @@ class NodePort:
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """What to make: a short name unique in the session, its ports, its cores."""
+    """A node to make: a short name that is unique in the session, its ports, its cores."""
 
     name: str  # at most 7 characters (6 with several ports): it ends the names of devices
     ports: tuple[NodePort, ...]
@@ -53,5 +51,5 @@ class NodeSpec:
 
     @property
     def port(self) -> NodePort:
-        """The node's port; of several, the first."""
+        """The node's first port."""
         return self.ports[0]

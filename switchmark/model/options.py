@@ -20,7 +20,7 @@ _OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._-]+)")
 
 
 def parse(text: str) -> dict[str, str]:
-    """`emc:off+pmd_maxsleep_us:50` as a mapping. Raises ValueError that names the bad part."""
+    """Read `emc:off+pmd_maxsleep_us:50` as a mapping. Raises ValueError that names the bad part."""
     if text in ("", NONE):
         return {}
     found: dict[str, str] = {}
@@ -35,7 +35,7 @@ def parse(text: str) -> dict[str, str]:
 
 
 def join(options: Mapping[str, str]) -> str:
-    """The mapping as text; `parse` takes it back. Empty for no options."""
+    """Write the mapping as text that `parse` reads; empty for no options."""
     return "+".join(f"{name}:{value}" for name, value in sorted(options.items()))
 
 
@@ -66,7 +66,8 @@ def mode_refusal(
 
 
 def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str, str]:
-    """The value of every option: as chosen, else as a chosen option sets it, else its default."""
+    """The value of every option: the chosen one, else the one that a chosen option implies, else
+    the default."""
     values = {option.name: option.default for option in capabilities.options}
     for option in capabilities.options:
         values.update(option.sets.get(options.get(option.name, option.default), {}))

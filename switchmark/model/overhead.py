@@ -1,9 +1,9 @@
-"""What the bench takes around a trial beyond the traffic, until trials of a run have told it.
+"""The time that the bench spends around a trial, before trials of a run have shown it.
 
-Medians that `bench/overhead` holds every switch to, in netns and lxc; other environments take
-longer, which is learnt from the first trials. Plans (estimates of time, the looks of a campaign
-that proves) rest on these, and on nothing else. A switch that is not named counts as a program:
-its first trials are given too much time rather than too little.
+These are medians that `bench/overhead` holds every switch to, in netns and lxc; other environments
+take longer, which the first trials show. Plans (estimates of time, the looks of a campaign that
+proves) rest on these alone. A switch that is not named counts as a program: its first trials are
+given too much time rather than too little.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ IN_KERNEL = frozenset(
 
 
 def usual_overhead_s(switch: str) -> float:
-    """Seconds from the start of one trial to that of the next, but for its duration."""
+    """Seconds from the start of one trial to that of the next, less its duration."""
     if switch == "ovs-dpdk":
         return OVS_DPDK_S
     return IN_KERNEL_S if switch in IN_KERNEL else USER_SPACE_S

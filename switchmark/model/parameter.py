@@ -1,4 +1,4 @@
-"""What a parameter of a trial is: all that a row of the table in `trial.py` says of it.
+"""What a row of the table in `trial.py` says of a parameter.
 
 Nothing else lists parameters: campaigns, notations, `--set`, messages, the tables of docs/, what
 makes two trials comparable, the load of a baseline and the key of a kept ceiling follow from it.
@@ -40,8 +40,8 @@ class Known:
 
 
 class Kind(Enum):
-    """What a parameter describes. It decides which trials may be compared: those that are at one
-    point, that is, equal in traffic, layout, place, cores and method."""
+    """What a parameter describes. It decides which trials may be compared: those at one point, that
+    is, with equal traffic, layout, place, cores and method."""
 
     TRAFFIC = auto()  # the frames that are sent, and when
     LAYOUT = auto()  # the ends and VNFs that there are
@@ -53,7 +53,7 @@ class Kind(Enum):
 
 
 class Wire(Enum):
-    """What the trial over the bare wire, by which another is judged, has in place of a value."""
+    """Which value the trial over the bare wire has where another trial is judged by it."""
 
     SAME = auto()  # the same value: for any other the wire's figure says nothing
     PACE = auto()  # the same; but the default, which saturates, where only a ceiling is wanted
@@ -64,7 +64,7 @@ class Wire(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How plots are drawn over a parameter of which a run has enough values."""
+    """How plots are drawn over a parameter when a run has enough values of it."""
 
     title: str
     place: Callable[[Any], float | None] = float  # of a value; None: it has no place
@@ -77,7 +77,7 @@ Reader: TypeAlias = Callable[[str, Known], Any]  # one value; raises BadValueErr
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a trial. What is not given follows from the type of its field."""
+    """One parameter of a trial. What a row leaves out follows from the type of its field."""
 
     name: str  # in campaign files, `--set` and notations
     kind: Kind
@@ -109,7 +109,7 @@ class Parameter:
     required: bool = False
 
     def of(self, name: str, info: FieldInfo) -> Parameter:
-        """The row with what its field says."""
+        """The row of a field, completed from the field's name, type and default."""
         return replace(
             self,
             field=name,
@@ -122,7 +122,7 @@ class Parameter:
     def __get_pydantic_core_schema__(
         self, source: Any, handler: GetCoreSchemaHandler
     ) -> CoreSchema:
-        """The field's own schema within the limits of the row."""
+        """The schema of the field, within the limits of the row."""
         schema: Any = handler(source)
         if self.limits is not None:
             number = schema["schema"] if schema["type"] == "nullable" else schema
@@ -137,7 +137,7 @@ class Parameter:
 
     @property
     def is_number(self) -> bool:
-        """Whether its values are amounts."""
+        """Whether the parameter's values are amounts."""
         return self.value_type in (int, float) or isinstance(next(iter(self._literals), None), int)
 
     @property
@@ -146,13 +146,13 @@ class Parameter:
 
     @property
     def choices(self) -> dict[str, Any]:
-        """The values by their words, where there are only some; without the word for none."""
+        """The values by their words, where there are only a few; the word for none is left out."""
         if isinstance(self.value_type, type) and issubclass(self.value_type, StrEnum):
             return {one.value: one for one in self.value_type}
         return {str(one): one for one in self._literals}
 
     def usual_for(self, dimension: Dimension) -> Any:
-        """The value when a campaign says none; raises KeyError where it must."""
+        """The value where a campaign gives none. Raises KeyError where a campaign must give one."""
         if dimension is Dimension.LATENCY and self.usual_latency is not None:
             return self.usual_latency
         if self.required and self.usual is None:
@@ -160,13 +160,13 @@ class Parameter:
         return self.usual if self.required else self.default
 
     def parse(self, text: str, known: Known) -> list[Any]:
-        """A value, list or range as written; raises `BadValueError`."""
+        """Read a value, a list or a range. Raises `BadValueError`."""
         if text == ALL and self.every is not None and (names := self.every(known)) is not None:
             return list(names)
         return values.many(text, lambda item: self.value(item, known), ranges=self.ranges)
 
     def value(self, text: str, known: Known) -> Any:
-        """One value as written; raises `BadValueError`."""
+        """Read one value. Raises `BadValueError`."""
         if text == self.none:
             return self.default
         if self.read is not None:
@@ -179,7 +179,7 @@ class Parameter:
         return self.choices[values.choice(text, words, self.noun or self.name.replace("_", " "))]
 
     def text(self, value: Any) -> str:
-        """A value as it is written."""
+        """Write a value as `value` reads it."""
         if self.none is not None and value == self.default:
             return self.none
         if self.value_type is bool:
@@ -187,7 +187,7 @@ class Parameter:
         return self.show(value)
 
     def words(self, value: Any) -> str:
-        """A value as reports say it."""
+        """A value in the words of reports."""
         return self.say(value) if self.say else f"{self.field.replace('_', ' ')} {value}"
 
 

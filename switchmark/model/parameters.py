@@ -1,4 +1,4 @@
-"""What follows from the table of parameters: which there are, and what must be equal where.
+"""What follows from the table of parameters: which there are, and which must be equal where.
 
 Two trials are at one *point* when they may be compared; a trial and the bare wire have one *load*
 when the wire's figure is the trial's ceiling, or floor.
@@ -48,14 +48,15 @@ OF_CONTENDERS: dict[str, Parameter] = {
 
 
 def point_of(trial: Trial) -> tuple[tuple[str, Any], ...]:
-    """What must be equal in trials that are compared, as JSON has it; None: it is compared."""
+    """The values that must be equal in trials that are compared, as JSON has them; None stands for
+    a value that is itself compared."""
     values = trial.model_dump(mode="json", include={one.field for one in POINT})
     values |= dict.fromkeys(one.field for one in means_if_asked(trial))
     return tuple(values.items())
 
 
 def means_if_asked(trial: Trial) -> tuple[Parameter, ...]:
-    """The keys of place and cores that are compared."""
+    """The keys of place and cores that this trial's campaign compares."""
     return _named(trial.compared)
 
 
@@ -65,22 +66,21 @@ def _named(compared: str) -> tuple[Parameter, ...]:
 
 
 def over_wire(trial: Trial) -> dict[str, Any]:
-    """What is otherwise in the trial over the bare wire that this one is judged by, as far as it
-    does not depend on ports and cores."""
+    """The values in which the trial over the bare wire differs from the trial that it judges, where
+    they do not depend on ports and cores."""
     changes = {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.DEFAULT}
     changes["scenario"] = without_vnfs(trial.scenario)
     return changes if trial.split == "none" else changes | {"pairs": 1}
 
 
 def saturating() -> dict[str, Any]:
-    """What is otherwise in a trial that shows a ceiling."""
+    """The values in which a trial that finds a ceiling differs from this one."""
     return {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.PACE}
 
 
 def load_of(trial: Trial, *, ceiling: bool = False) -> dict[str, Any]:
-    """What a trial and the bare wire that it is judged by have in common, as JSON has it.
-
-    `ceiling`: a throughput with a steady schedule is judged by what a saturated wire carries."""
+    """The values that a trial and the bare wire that judges it have in common, as JSON has them.
+    `ceiling`: a saturated wire judges a throughput with a steady schedule."""
     changes = over_wire(trial)
     if ceiling and trial.dimension is Dimension.THROUGHPUT and is_steady(trial.schedule):
         changes |= saturating()

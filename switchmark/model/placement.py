@@ -1,4 +1,4 @@
-"""Which core does what."""
+"""Which core runs what."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from switchmark.model.value import Count, Value
 
 
 class Placement(Value):
-    """Which core did what, and whether there were enough."""
+    """Which core ran what, and whether there were enough cores."""
 
     switch_cores: list[Count]
     application_cores: dict[str, list[Count]]  # node name -> cores

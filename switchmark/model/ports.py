@@ -19,7 +19,7 @@ class PortKind(StrEnum):
 
 
 class CableEnd(StrEnum):
-    """What the end of a cable to another host is for a switch."""
+    """What the end of a cable to another host is to a switch: an interface, or a PCI address."""
 
     INTERFACE = "interface"  # a network device of the host's
     PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
@@ -30,7 +30,7 @@ MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
 
 
 class ConnectMode(StrEnum):
-    """How the switch decides where a frame goes; the same meaning for every switch."""
+    """How the switch chooses the output port. The words mean the same for every switch."""
 
     CROSS_CONNECT = "cross-connect"  # port 2k <-> port 2k+1, whatever the frame says
     LEARNING = "learning"  # IEEE 802.1D learning bridge
@@ -42,8 +42,9 @@ class ConnectMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """What comes in at port 0 is dealt out to chains of VNFs beside each other; what comes out of
-    them leaves by the last port. In between, port 2k joins 2k + 1 as everywhere."""
+    """One stream over several chains: the frames that enter at port 0 are dealt out to parallel
+    chains of VNFs, and what leaves the chains leaves by the last port. In between, port 2k joins 2k
+    + 1 as everywhere."""
 
     by: str  # src-mac or flow
     chains: int
@@ -62,7 +63,7 @@ class Split:
 
     @property
     def last(self) -> int:
-        """The port by which all leave."""
+        """The port by which all frames leave."""
         return 2 * self.vnfs * self.chains + 1
 
 
@@ -102,9 +103,9 @@ class MacvlanParent:
 
 @dataclass(frozen=True, slots=True)
 class MadePort:
-    """A port that a switch has made for a node: a device, which lies in the bench's namespace
-    and is moved into the node; or a parent, on which the node gets a macvlan device; or a PCI
-    function for DPDK; or what netmap applications open."""
+    """A port that a switch has made for a node: a device in the bench's namespace, which is moved
+    into the node; a parent, on which the node gets a macvlan device; a PCI function for DPDK; or
+    the name that netmap applications open."""
 
     device: str | None = None
     macvlan_on: MacvlanParent | None = None
@@ -114,7 +115,8 @@ class MadePort:
 
 @dataclass(frozen=True, slots=True)
 class PortCounters:
-    """What the switch itself counted on one port, from the switch's point of view."""
+    """The counters of one port, from the switch's point of view: `rx` is what entered the
+    switch."""
 
     rx_frames: int
     tx_frames: int
@@ -124,8 +126,8 @@ class PortCounters:
 
 @dataclass(frozen=True, slots=True)
 class SwitchCounters:
-    """Counters of all ports, by port index; `witness_rx_frames` counts what came out of the
-    third port that the switch was given to detect flooding (None: mode cannot flood)."""
+    """Counters of all ports, by port index. `witness_rx_frames` counts the frames that left by the
+    third port, which shows flooding (None: this mode cannot flood)."""
 
     ports: dict[int, PortCounters] = field(default_factory=dict)
     witness_rx_frames: int | None = None

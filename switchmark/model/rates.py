@@ -38,13 +38,13 @@ class BitRate:
     layer: int
 
     def pps(self, frame_bytes: float) -> int:
-        """The nearest whole number of frames of this size (with FCS) a second, at least 1."""
+        """Frames of this size (with FCS) a second: the nearest whole number, at least 1."""
         more = L1_OVERHEAD_BYTES if self.layer == 1 else 0
         return max(1, round(float(self.bps) / (8 * (frame_bytes + more))))
 
 
 def rate(text: str) -> int | BitRate | None:
-    """Frames/s (`1.5M`, `800kpps`), bits/s of a named layer, a share of a named line, or `max`
+    """Read frames/s (`1.5M`, `800kpps`), bits/s of a named layer, a share of a named line, or `max`
     (None). Raises `BadValueError`."""
     return None if text == "max" else bit_rate(text) or _frames(text)
 
@@ -55,9 +55,8 @@ def _frames(text: str) -> int:
 
 
 def bit_rate(text: str) -> BitRate | None:
-    """`1Gbps-l1`, `500Mbit/s-l2`, `80% of 10Gbps`; None when the text is none of these.
-
-    Raises `BadValueError` where it is one, but says too little or the impossible."""
+    """Read `1Gbps-l1`, `500Mbit/s-l2` or `80% of 10Gbps`; None when the text is none of these.
+    Raises `BadValueError` where it is one, but is incomplete or impossible."""
     share = _SHARE.fullmatch(text)
     if share is not None:
         return _share_of(text, share["share"], share["line"])
@@ -88,7 +87,7 @@ def _share_of(text: str, share: str, line: str | None) -> BitRate:
 
 
 def schedule(text: str) -> str:
-    """A schedule in its shortest form; raises `BadValueError`."""
+    """Read a schedule and return its shortest form. Raises `BadValueError`."""
     shape, *parts = text.strip().split(":")
     match shape, parts:
         case ("constant", []):
@@ -125,10 +124,10 @@ def _end(text: str) -> str:
 
 
 def is_steady(text: str) -> bool:
-    """Whether the mean rate of the schedule is the same all the time."""
+    """Whether the schedule has the same mean rate all the time."""
     return text == CONSTANT or text.startswith("poisson")
 
 
 def has_own_rate(text: str) -> bool:
-    """Whether the schedule says its rates itself: a ramp."""
+    """Whether the schedule itself gives the rates, as a ramp does."""
     return text.startswith("ramp")

@@ -34,7 +34,7 @@ _PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
 
 
 def pairs(text: str, _known: Known) -> int:
-    """How many pairs: `4` or `4vs4`."""
+    """Read a number of pairs: `4` or `4vs4`."""
     match = _PAIRS_NOTATION.fullmatch(text)
     if match and match[1] != match[2]:
         raise BadValueError(f"'{text}' is uneven; pairs have as many ends left as right, e.g. 2vs2")
@@ -42,37 +42,38 @@ def pairs(text: str, _known: Known) -> int:
 
 
 def switch(text: str, known: Known) -> str:
-    """The name of a switch."""
+    """Read the name of a switch."""
     return values.choice(text, known.switches, "switch")
 
 
 def contenders(known: Known) -> tuple[str, ...] | None:
-    """Every switch that is compared with others."""
+    """The names of all switches that are compared with others."""
     return known.contenders
 
 
 def environment(text: str, known: Known) -> str:
-    """The name of an environment."""
+    """Read the name of an environment."""
     return values.choice(text, known.environments, "environment")
 
 
 def method(text: str, known: Known) -> str:
-    """The name of a method."""
+    """Read the name of a method."""
     return values.choice(text, known.methods, "method")
 
 
 def generator(text: str, known: Known) -> str:
-    """The name of what sends and receives."""
+    """Read the name of an instrument that sends and receives."""
     return values.choice(text, known.generators, "generator")
 
 
 def goals(text: str, known: Known) -> str:
-    """The name of what a search looks for."""
+    """Read the name of a set of goals of a search."""
     return values.choice(text, known.goals, "preset of goals")
 
 
 def scenario(text: str, known: Known) -> str:
-    """Names with numbers in them (`loopback-3`) are known by the pattern (`loopback-N`)."""
+    """Read a scenario's name. A name with numbers (`loopback-3`) is known by its pattern
+    (`loopback-N`)."""
     if known.scenarios is None:
         return values.choice(text, None, "scenario")
     patterns = {
@@ -84,7 +85,7 @@ def scenario(text: str, known: Known) -> str:
 
 
 def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
-    """One of some kinds, or the absolute path of a program."""
+    """Read one of some kinds, or the absolute path of a program."""
 
     def read(text: str, _known: Known) -> str:
         if not text.startswith("/"):
@@ -100,7 +101,7 @@ def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
 
 
 def program(text: str, known: Known) -> str:
-    """The absolute path of a program; where it must be here, one that can be executed."""
+    """Read the absolute path of a program; where it must be here, one that can be executed."""
     if not re.fullmatch(choices.PROGRAM_PATTERN, text, re.ASCII):
         raise BadValueError(
             f"'{values.shorten(text)}' is no absolute path of letters, digits, '.', '_', '+', '-' "
@@ -112,12 +113,12 @@ def program(text: str, known: Known) -> str:
 
 
 def contender(text: str, _known: Known) -> str:
-    """The name of a contender."""
+    """Read the name of a contender."""
     return values.name(text)
 
 
 def compared(text: str, _known: Known) -> str:
-    """Keys of place and cores, sorted."""
+    """Read keys of place and cores; returns them sorted."""
     from switchmark.model.parameters import COMPARABLE  # (made of the table that reads by this)
 
     keys = sorted({part.strip() for part in text.split("+")})
@@ -128,7 +129,7 @@ def compared(text: str, _known: Known) -> str:
 
 
 def cpu_limit(text: str, _known: Known) -> float:
-    """A share above 0."""
+    """Read a share above 0."""
     limit = values.share(text)
     if limit <= 0:
         raise BadValueError(f"{text} leaves the switch no CPU time; use e.g. 50%")
@@ -136,7 +137,7 @@ def cpu_limit(text: str, _known: Known) -> float:
 
 
 def fractions(text: str, _known: Known) -> str:
-    """Shares above 0, joined by `+`, each as short as it can be written."""
+    """Read shares above 0, joined by `+`; returns each in its shortest form."""
     shares = [values.share(item.strip()) for item in text.split("+")]
     if min(shares) <= 0:
         raise BadValueError(f"{text}: a fraction of R+ is above 0; write e.g. 0.1+0.5+0.99")
@@ -144,7 +145,7 @@ def fractions(text: str, _known: Known) -> str:
 
 
 def cores(*words: str) -> Reader:
-    """One of some words, or cores joined by `+`."""
+    """Read one of some words, or cores joined by `+`."""
 
     def read(text: str, _known: Known) -> str:
         if text in words or re.fullmatch(choices.CORES_PATTERN, text, re.ASCII):
@@ -157,19 +158,19 @@ def cores(*words: str) -> Reader:
 
 
 def one_core(text: str, _known: Known) -> str:
-    """A core's number, or `auto`."""
+    """Read a core's number, or `auto`."""
     if text == "auto" or re.fullmatch(r"\d{1,4}", text, re.ASCII):
         return text
     raise BadValueError(f"'{values.shorten(text)}' is not a core; write its number, or auto")
 
 
 def switch_options(text: str) -> str:
-    """Options in their one form: sorted by name. Raises ValueError."""
+    """Read options; returns them sorted by name. Raises ValueError."""
     return options.join(options.parse(text))
 
 
 def words(read: Callable[[str], Any]) -> Reader:
-    """A reader of words of another module, whose ValueError is the message."""
+    """Make a reader of another module's function, whose ValueError is the message."""
 
     def checked(text: str, _known: Known) -> Any:
         try:
@@ -183,12 +184,13 @@ def words(read: Callable[[str], Any]) -> Reader:
 
 
 def packet_size(text: str, _known: Known) -> int:
-    """Bytes with FCS; points out a mix of sizes."""
+    """Read a frame size in bytes with FCS; a mix of sizes is refused with a hint at
+    `packet_mix`."""
     if re.match(r"imix$|genome:|random:|\d+[+*]", text):
         raise BadValueError(f"'{text}' is a mix of sizes in one trial; write packet_mix: {text}")
     return values.whole(text, FRAME)
 
 
 def time(text: str, _known: Known) -> float:
-    """Seconds, within what a trial can last."""
+    """Read seconds, within the limits of a trial's length."""
     return values.seconds(text, choices.MIN_TIME_S, choices.MAX_TIME_S)

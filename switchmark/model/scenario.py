@@ -30,7 +30,7 @@ WRITTEN: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a scenario's name says."""
+    """The parts of a scenario's name."""
 
     kind: str  # of KINDS
     chain: int = 0  # VNFs on each path
@@ -38,13 +38,13 @@ class Resolved:
 
     @property
     def name(self) -> str:
-        """The one name under which the scenario is kept (how many paths is a key of its own)."""
+        """The name under which the scenario is kept (the number of paths is a key of its own)."""
         return f"{self.kind}-{self.chain}" if self.chain else self.kind
 
 
 @lru_cache(maxsize=1024)
 def resolve(name: str) -> Resolved | None:
-    """What the name stands for; None for a name that is none."""
+    """The scenario that the name stands for; None where it stands for none."""
     if name in KINDS and name != "loopback":
         return Resolved(name)
     if match := re.fullmatch(r"pairs-(\d{1,4})", name, re.ASCII):
@@ -61,14 +61,14 @@ def resolve(name: str) -> Resolved | None:
 
 
 def chain_length(name: str) -> float | None:
-    """VNFs between two wires; None where the ends are not wires."""
+    """The number of VNFs between two wires; None where the ends are not wires."""
     found = resolve(name)
     return None if found is None or not (found.chain or name == "p2p") else found.chain
 
 
 def without_vnfs(name: str) -> str:
-    """The scenario over a bare wire that this one is judged against: between the ends of a
-    chain, or of ends that are not alike, what the traffic applications could do at best."""
+    """The scenario over a bare wire that judges this one: the best that the traffic applications
+    could reach between the ends of a chain, or between ends that are not alike."""
     found = resolve(name)
     if found is None or found.kind in ("pairs", "v2v", "p2p"):
         return name

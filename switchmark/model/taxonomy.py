@@ -1,5 +1,5 @@
-"""What kind of thing each switch is, in the terms of table 1 of Zhang et al., "Comparing the
-Performance of State-of-the-Art Software Switches for NFV", CoNEXT 2019.
+"""Classes of switches, in the terms of table 1 of Zhang et al., "Comparing the Performance of
+State-of-the-Art Software Switches for NFV", CoNEXT 2019.
 
 The rows of its seven switches are the paper's; the others are our reading of the same terms.
 """

@@ -25,7 +25,7 @@ ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
 class NodePlace(StrEnum):
-    """The place of a node: in the environment of the trial, or outside of it, at a wire."""
+    """Where a node is: in the environment of the trial, or outside of it at a wire."""
 
     ENVIRONMENT = "environment"
     WIRE = "wire"  # stands in for a tester behind a physical port
@@ -67,7 +67,7 @@ class TopologyNode:
 
 @dataclass(frozen=True, slots=True)
 class PortPeer:
-    """What a port is joined to: the switch under test, or (without one) another node."""
+    """The other side of a port: the switch under test or, without one, another node."""
 
     node: str
     peer: str | None  # None: the switch
@@ -76,7 +76,7 @@ class PortPeer:
 
 @dataclass(frozen=True, slots=True)
 class TrafficPath:
-    """The way of one stream of traffic, from node to node, through VNFs if there are any."""
+    """The path of one stream of traffic, from node to node, through VNFs if there are any."""
 
     pair: int
     stream: int  # the engine's --stream
@@ -103,7 +103,7 @@ class Topology:
 
     @property
     def links(self) -> tuple[PortPeer, ...]:
-        """Every port and what it is joined to."""
+        """Every port with its other side."""
         owners = {port.index: node.name for node in self.nodes for port in node.ports}
         return tuple(
             PortPeer(node.name, owners[port.index ^ 1] if self.direct else None, number)
@@ -113,7 +113,7 @@ class Topology:
 
     @property
     def port_count(self) -> int:
-        """Ports of the switch."""
+        """The number of the switch's ports."""
         return sum(len(node.ports) for node in self.nodes)
 
     def node(self, name: str) -> TopologyNode:
@@ -124,8 +124,8 @@ class Topology:
         raise KeyError(name)
 
     def pairs(self, *, far: bool = False) -> tuple[tuple[str, ...], ...]:
-        """Node names of each path, its sending end first, then the receiving one, then the
-        VNFs (for placement): those on this host, or those on the other one."""
+        """Node names of each path for placement: the sending end, the receiving end, then the VNFs;
+        those on this host, or those on the other one."""
         there = self.far_names
         return tuple(
             tuple(n for n in (path.source, path.target, *path.via) if (n in there) == far)
@@ -151,11 +151,10 @@ class Topology:
         linux_capabilities: tuple[str, ...] = (),
         vnf_capabilities: tuple[str, ...] = (),
     ) -> list[NodeSpec]:
-        """What environments are asked to make, node by node; `cores` by node name.
-
-        `past_ip_stack`: the applications read frames from the device themselves, and the
-        kernel's IP stack is to leave them alone; the devices get addresses of their own.
-        `linux_capabilities`: see `NodeSpec`; VNFs have their own."""
+        """The nodes that environments have to make; `cores` by node name. `past_ip_stack`: the
+        applications read frames from the device themselves, so the kernel's IP stack must leave
+        them alone, and the devices get addresses of their own. `linux_capabilities`: see
+        `NodeSpec`; VNFs have their own."""
 
         def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
             device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
@@ -188,13 +187,13 @@ class Topology:
 
 
 def wire_kind(kind: PortKind) -> PortKind:
-    """What a wire end has where the environment has ports of this kind: a tap is there for a
-    virtual machine, and wire ends live in network namespaces."""
+    """The kind of port at a wire end, where the environment has ports of this kind. Wire ends live
+    in network namespaces; a tap, which serves a virtual machine, becomes a veth there."""
     return PortKind.VETH if kind is PortKind.TAP else kind
 
 
 def port_mac(index: int, prefix: str = APPLICATION_PREFIX) -> str:
-    """The address behind a port of the switch."""
+    """The MAC address behind a port of the switch."""
     return pair_mac(index >> 1, index & 1, prefix)
 
 

@@ -1,8 +1,8 @@
-"""What frames a trial sends, in words: mixes of sizes, flows, IP versions, VLAN tags.
+"""The frames that a trial sends: mixes of sizes, flows, IP versions, VLAN tags.
 
-The words are those of the engine (docs/engine-protocol.md, Addresses and frames), so that a
-campaign means what `switchmark-traffic --help` says; they are read here to refuse a mistake
-before anything starts, and for what a trial must know of them.
+The texts are those of the engine (docs/engine-protocol.md, Addresses and frames), so that a
+campaign means what `switchmark-traffic --help` says. They are read here to refuse a mistake before
+anything starts, and for what the bench must know of a trial.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Mix:
 
 @lru_cache(maxsize=256)
 def mix(text: str) -> Mix:
-    """What a mix consists of. Raises ValueError, one line with the remedy."""
+    """Read the parts of a mix. Raises ValueError, one line with the remedy."""
     if match := _RANDOM.fullmatch(text):
         low, high = _frame(match[1]), _frame(match[2])
         if low >= high:
@@ -112,7 +112,7 @@ def _frame(digits: str) -> int:
 
 
 def read_mix(text: str) -> str:
-    """A mix as a campaign writes it; "" for none. Raises ValueError."""
+    """Read the mix of a campaign; "" for none. Raises ValueError."""
     if text == NO_WORD:
         return ""
     mix(text)
@@ -120,7 +120,7 @@ def read_mix(text: str) -> str:
 
 
 def read_flows(text: str) -> str:
-    """Flows as a campaign writes them. Raises ValueError."""
+    """Read the flows of a campaign. Raises ValueError."""
     count, *parts = text.split(":")
     number = _count(count, MOST_FLOWS)
     if number is None:
@@ -138,7 +138,7 @@ def read_flows(text: str) -> str:
 
 
 def _count(text: str, most: int) -> int | None:
-    """A number from 1 to `most`; None when it is none."""
+    """Read a number from 1 to `most`; None for anything else."""
     try:
         return values.whole(text, Limits(1, most, "too few", "too many", suffixes=True))
     except BadValueError:
@@ -170,7 +170,7 @@ def _check_setting(part: str) -> None:
 
 
 def flow_fields(flows: str) -> frozenset[str]:
-    """The fields in which these flows differ; none for one flow."""
+    """The fields in which these flows differ; empty for one flow."""
     if flows == "1":
         return frozenset()
     parts = flows.split(":")
@@ -180,7 +180,7 @@ def flow_fields(flows: str) -> frozenset[str]:
 
 
 def mirrored_flows(flows: str) -> str:
-    """The same flows from the other end's point of view."""
+    """These flows in the other direction: source and destination change places."""
     parts = flows.split(":")
     if len(parts) == 1 or parts[1].startswith(_SETTINGS):
         parts.insert(1, "src-ip")
@@ -190,7 +190,7 @@ def mirrored_flows(flows: str) -> str:
 
 
 def read_vlan(text: str) -> str:
-    """`100`, or `200.100` for two tags, the outer first; "" for none. Raises ValueError."""
+    """Read `100`, or `200.100` for two tags, the outer first; "" for none. Raises ValueError."""
     if text == NO_WORD:
         return ""
     ids = text.split(".")
@@ -202,7 +202,7 @@ def read_vlan(text: str) -> str:
 
 
 def smallest_frame(ip_version: int, vlan: str) -> int:
-    """Bytes with FCS of the smallest frame of this kind that holds the engine's stamp: a tag
-    takes 4 bytes more than a plain frame's 64, IPv6 20."""
+    """The smallest frame of this kind that holds the engine's stamp, in bytes with FCS: a tag takes
+    4 bytes more than a plain frame's 64, IPv6 20."""
     tags = len(vlan.split(".")) if vlan else 0
     return SMALLEST_FRAME + 4 * tags + (20 if ip_version == 6 else 0)

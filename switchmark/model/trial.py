@@ -302,10 +302,9 @@ class Trial(Frozen):
 
     @property
     def id(self) -> str:
-        """16 hex digits of the whole description: the key under which its record is kept.
-
-        A field that came later does not count while it has its default: what was measured
-        before there was such a field keeps its id."""
+        """16 hex digits of the whole description: the key under which its record is kept. A field
+        that was added later does not count while it has its default, so that older trials keep
+        their ids."""
         described = {
             name: value
             for name, value in self.model_dump(mode="json").items()
@@ -315,10 +314,9 @@ class Trial(Frozen):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def repeated(self, repetition: int) -> "Trial":
-        """This trial as another of its repetitions.
-
-        What `model_copy` does in a fraction of its time and memory, since campaigns have up to
-        10^5 of them: all share one set of the names of the fields that were given."""
+        """This trial as another of its repetitions. `model_copy` would take many times the time and
+        memory, and campaigns have up to 10^5 trials: all share one set of the names of the fields
+        that were given."""
         other = Trial.__new__(Trial)
         put = object.__setattr__
         put(other, "__dict__", self.__dict__ | {"repetition": repetition})
@@ -329,7 +327,7 @@ class Trial(Frozen):
 
     @property
     def called(self) -> str:
-        """What results call its means: the contender's name, else the switch's."""
+        """The name of this trial's means in results: the contender's, else the switch's."""
         return self.contender or self.switch
 
     @property
@@ -342,8 +340,8 @@ class Trial(Frozen):
 
     @property
     def streams(self) -> int:
-        """How many streams of traffic there are: a pair has two where it is bidirectional, and
-        chains that one stream is split over have it in common."""
+        """The number of streams of traffic: a bidirectional pair has two, and chains that one
+        stream is split over share it."""
         if self.split != "none":
             return 1
         return self.pairs * (2 if self.bidirectional else 1)

@@ -1,7 +1,7 @@
-"""What cannot be between two hosts, each with a switch and one cable between them.
+"""What is not possible between two hosts, each with a switch and one cable between them.
 
-Of one combination `between_problems` says it; a campaign and the table of docs/combinations.md
-both ask there. What has no column in that table (methods, VNFs, splits) only a campaign asks for.
+`between_problems` judges one combination; campaigns and the table of docs/combinations.md both ask
+it. Methods, VNFs and splits have no column in that table: only campaigns ask for them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from switchmark.model.scenario import resolve
 
 
 def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """What a campaign asks for that cannot be, each once."""
+    """The reasons why a campaign between hosts cannot run, each once."""
     found = [resolve(name) for name in sweep.scenario]
     pairs = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
     modes = [one or can.connect_modes[0] for one in sweep.connect_mode]
@@ -53,7 +53,8 @@ def between_problems(
     io: Io,
     pairs: int,
 ) -> Iterator[str]:
-    """Why one combination cannot be; nothing when it can. `kind` None: whichever is there."""
+    """The reasons why one combination cannot run; empty when it can. `kind` None: any kind of
+    port."""
     if environment == "qemu":
         yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
     if switch == WIRE:
@@ -84,8 +85,9 @@ def between_problems(
 
 
 def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
-    """Those of the kinds of port that nodes can have between hosts. The agent there makes a node
-    before there is a switch that could make its port; without a switch it is the cable's end."""
+    """Those of the kinds of port that nodes can have between hosts. The agent makes a node
+    before there is a switch that could make the node's port; without a switch the port is the
+    cable's end."""
     left = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
     return [PortKind.VETH] if switch == WIRE else left
 
@@ -99,8 +101,7 @@ def made_before_nodes(kind: PortKind) -> str:
 
 
 def bare_cable_problem(pairs: int, io: Io) -> str | None:
-    """Why so many pairs cannot be joined by the cable between two hosts alone; None when they
-    can."""
+    """Why the cable between two hosts alone cannot join so many pairs; None when it can."""
     if pairs > 1:
         return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
     if sends_datagrams(io):

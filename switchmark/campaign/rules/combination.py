@@ -21,7 +21,7 @@ from switchmark.model.scenario import resolve
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One cell's part."""
+    """One cell of the table: a switch, a scenario, an environment and a kind of port."""
 
     switch: str
     scenario: str
@@ -33,7 +33,7 @@ class Combination:
 def problem(
     one: Combination, can: Capabilities, environments: Mapping[str, Collection[PortKind]]
 ) -> str | None:
-    """Why it cannot be; None when it can."""
+    """Why the combination cannot run; None when it can."""
     found = resolve(one.scenario)
     assert found is not None, one.scenario
     pairs = found.pairs or 1
@@ -53,7 +53,7 @@ def problem(
 
 
 def _between_problem(one: Combination, can: Capabilities, pairs: int) -> str | None:
-    """Why it cannot be between two hosts in any mode; None when it can."""
+    """Why the combination cannot run between two hosts in any mode; None when it can."""
     each = [
         next(
             between_problems(one.switch, can, mode, one.environment, one.port_kind, Io.AUTO, pairs),

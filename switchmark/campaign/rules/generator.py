@@ -1,4 +1,4 @@
-"""What a foreign instrument cannot do of a sweep, by what it says it can."""
+"""Which parts of a sweep a foreign instrument cannot do, by its capabilities."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def generator_refusals(
     can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[str]:
-    """What cannot be asked of the foreign instruments of a sweep, with what to do instead."""
+    """What the foreign instruments of a sweep cannot do, each with what to do instead."""
     for name in sweep.generator:
         if name == OWN_ENGINE:
             continue

@@ -1,4 +1,4 @@
-"""What cannot be carried, and why: switch, scenario, environment and port kind together.
+"""Which layouts cannot be made: switch, scenario, environment and port kind together.
 
 Pure: the same answers refuse a campaign before anything is started and fill the table of
 docs/combinations.md. A reason ends with what to do instead.
@@ -75,8 +75,8 @@ def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -
 
 
 def nodes_have_devices(nics: str, can: Capabilities) -> bool:
-    """Whether the nodes beside real ports have network devices, as those ports are: where the
-    switch takes them, and unless it has sockets and all the testers' ports are DPDK's anyway."""
+    """Whether the nodes beside real ports have network devices, as the real ports do: where the
+    switch takes devices, unless all the testers' ports are DPDK's and the switch has sockets."""
     if not nics or PortKind.VETH not in can.port_kinds:
         return False
     all_pci = all(is_pci(nic.tester) for nic in parse_nics(nics))
@@ -84,7 +84,7 @@ def nodes_have_devices(nics: str, can: Capabilities) -> bool:
 
 
 def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """What real ports in place of wire ends cannot be combined with."""
+    """Why real ports cannot take the place of wire ends in this sweep."""
     named = [nic for text in sweep.nics for nic in parse_nics(text)]
     if not named:
         return
@@ -111,7 +111,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
 
 
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """What the switch cannot do of the sweep's scenarios, wherever they are."""
+    """Why the switch cannot carry the sweep's scenarios, in any environment."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
         yield (
             "round trips go both ways anyway; leave bidirectional out of latency trials, or time "
@@ -140,7 +140,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
 def _split_refusals(
     sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
 ) -> Iterator[str]:
-    """What one stream over several chains cannot be combined with."""
+    """Why one stream over several chains cannot be combined with the rest of the sweep."""
     told = f"split: {split}"
     if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
         yield f"{told} needs several chains with one sender; use scenario: chains-MxN, M from 2 on"
@@ -204,7 +204,8 @@ def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
 
 
 def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
-    """Why a scenario's wire ends cannot have their ports; None when they can, or it has none."""
+    """Why a scenario's wire ends cannot have their ports; None when they can, or when there are
+    none."""
     if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
         return None
     return f"a wire end has no {kind} port; use pairs or v2v"
@@ -213,7 +214,7 @@ def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str 
 def environment_refusals(
     sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
 ) -> Iterator[str]:
-    """What cannot be in this environment with ports of this kind and this I/O."""
+    """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
     if (problem := io_problem(io, environment)) is not None:
         yield problem
     for name in sweep.scenario:

@@ -1,6 +1,6 @@
-"""What a sweep cannot ask of a switch, and why, by what the switch says it can.
+"""What a switch cannot do of a sweep, by its capabilities.
 
-What scenario, environment and port kind together forbid is in `layout.py`.
+`layout.py` says what scenario, environment and port kind together forbid.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def refusals(
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[str]:
-    """Why this switch cannot do what the sweep asks, a line for each reason."""
+    """The reasons why this switch cannot do what the sweep asks, one line each."""
     can = capabilities.get(switch)
     if can is None:
         known = ", ".join(capabilities) or "none"
@@ -73,7 +73,7 @@ def chosen_modes_refusals(
     capabilities: Mapping[str, Capabilities],
     modes: Mapping[str, ConnectMode],
 ) -> Iterator[str]:
-    """Switch options that cannot be in the mode that `auto` stands for."""
+    """Switch options that the mode that `auto` stands for does not allow."""
     for sweep in campaign.sweeps:
         if None not in sweep.connect_mode:
             continue
@@ -84,7 +84,7 @@ def chosen_modes_refusals(
 
 
 def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """What cannot be asked of the switch's CPU time and cores."""
+    """Limits of CPU time and choices of cores that the switch does not allow."""
     if can.in_kernel and any(limit is not None for limit in sweep.cpu_limit):
         yield (
             f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
@@ -116,7 +116,7 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
 
 
 def _apart_refusals(sweep: Sweep) -> Iterator[str]:
-    """What else says where applications are, when the generator is to be apart."""
+    """Keys that place applications elsewhere, where the generator is to be apart."""
     told = "numa: generator-apart places every application"
     for name in sweep.scenario:
         found = resolve(name)
@@ -131,7 +131,7 @@ def _apart_refusals(sweep: Sweep) -> Iterator[str]:
 
 
 def _unpinned_refusals(sweep: Sweep) -> Iterator[str]:
-    """What says where a switch is that the kernel moves about."""
+    """Keys that place a switch whose threads the kernel is to move."""
     told = "switch_cpus: any leaves the switch where the kernel puts it"
     if "remote" in sweep.location:
         yield f"{told}, on this host only; leave location: remote out"

@@ -1,4 +1,4 @@
-"""What the trials of a campaign, taken together, have no time for."""
+"""Times that the trials of a campaign, taken together, cannot keep."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from switchmark.statistics.asked import BUDGET_S
 def time_refusals(
     grids: Sequence[Mapping[str, Entry]], options: Mapping[str, Any], trim: TrimPolicy
 ) -> Iterator[tuple[str, str]]:
-    """What is wrong with the times of a campaign: the key, and why."""
+    """The times of a campaign that cannot be: the key, and why."""
     most_s, proves = options.get("time_budget_s"), stops_when_decided(options)
     if most_s is None and not proves:
         return  # adding the times up takes a while where there are many trials
@@ -46,7 +46,8 @@ def time_refusals(
 
 
 def stops_when_decided(options: Mapping[str, Any]) -> bool:
-    """Whether it proves; a set number of repetitions is kept to, whatever they prove."""
+    """Whether the campaign ends once everything is decided; a set number of repetitions is always
+    kept."""
     asked = options.get("prove") is not None or options.get("budget_s") is not None
     return asked and "repetitions" not in options
 

@@ -1,4 +1,4 @@
-"""What frames, loads and times cannot be, whatever the switch."""
+"""Which frames, loads and times cannot be, whatever the switch."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
 def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]]:
-    """What is wrong with the load and the times of a sweep: the key, and why."""
+    """The loads and times of a sweep that cannot be: the key, and why."""
     yield from (("schedule", message) for message in _schedule_refusals(sweep))
     yield from (("probe_rate", message) for message in _probe_refusals(sweep))
     yield from (("duration", message) for message in _duration_refusals(sweep, trim))
@@ -26,7 +26,7 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]
 
 
 def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
-    """Whether schedules, rates and methods go together, every one with every one."""
+    """Why schedules, rates and methods do not go together, for every combination."""
     usual = BY_NAME["rate"].usual_for(sweep.dimension)
     for schedule in sweep.schedule:
         shape = schedule.partition(":")[0]
@@ -49,7 +49,7 @@ def _probe_refusals(sweep: Sweep) -> Iterator[str]:
 
 
 def _unread_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
-    """Keys that none of the methods reads, set to something: whoever wrote it expects an effect."""
+    """Keys that are set but that none of the methods reads: the writer expects an effect."""
     for name in sorted({key for method in METHODS.values() for key in method.reads}):
         row = BY_NAME[name]
         readers = [each for each, method in METHODS.items() if name in method.reads]
@@ -82,7 +82,7 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
 
 
 def frame_refusals(sweep: Sweep) -> Iterator[str]:
-    """What frames cannot be, whatever the switch."""
+    """Frames that cannot be, whatever the switch."""
     for version, vlan in product(sweep.ip_version, sweep.vlan):
         least = traffic.smallest_frame(version, vlan)
         kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
