@@ -31,7 +31,7 @@ RESOLUTION = 0.02  # (shortest failed - longest passed) / shortest failed
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BackToBack:
-    """The result; frames are totals over all pairs."""
+    """The longest clean bursts; frames are totals over all pairs."""
 
     burst_frames: Estimate | None  # longest clean burst, mean over repetitions; None: none clean
     endless_repetitions: int  # in so many, even the longest burst passed: nothing is lost at all
@@ -128,7 +128,7 @@ def _longest_clean(
 def _buffer_frames(
     frames: Estimate | None, throughput_pps: float | None, rate_pps: float
 ) -> float | None:
-    """RFC 9004: of the burst, the share that the switch could not forward meanwhile."""
+    """The buffer by RFC 9004: the part of the burst that the switch could not forward meanwhile."""
     if frames is None or throughput_pps is None:
         return None
     return frames.mean * max(0.0, 1 - throughput_pps / rate_pps)

@@ -20,7 +20,7 @@ CEILING = "ceiling"
 
 
 def run(task: Task) -> MethodResult:
-    """The ceiling by saturated trials, then paced ones at fractions of it."""
+    """Measure the ceiling by saturated trials, then paced trials at fractions of it."""
     found = of_trial(task)
     figures = [figure(CEILING, found.estimate, "pps")]
     for fraction in LATENESS_FRACTIONS:
@@ -52,9 +52,10 @@ def run(task: Task) -> MethodResult:
 
 
 def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
-    """It says something about the traffic applications alone."""
+    """Why this trial cannot be calibrated: only a bare wire tells about the traffic applications
+    alone."""
     if switch != WIRE:
-        yield f"method calibrate is of the bare wire; use switch: {WIRE}, not {switch}"
+        yield f"method calibrate measures the bare wire; use switch: {WIRE}, not {switch}"
 
 
 METHOD = Method(

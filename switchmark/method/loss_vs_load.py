@@ -32,7 +32,7 @@ class LossCurve:
 
     @property
     def unmet(self) -> tuple[LoadPoint, ...]:
-        """Points whose load was not really offered: their loss rate is of a lower load."""
+        """Points whose load was not really offered: their loss rate belongs to a lower load."""
         return tuple(point for point in self.points if not point.load_met)
 
 
@@ -75,7 +75,7 @@ def _is_clean(point: LoadPoint) -> bool:
 
 
 def run(task: Task) -> MethodResult:
-    """The curve from the highest load downwards."""
+    """Measure the curve from the highest load downwards."""
     found = loss_vs_load(
         task.measurer,
         max_pps=task.max_pps,

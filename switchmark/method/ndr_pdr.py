@@ -1,9 +1,9 @@
 """NDR and PDR by MLRsearch (RFC 9971): several loss ratios in one search.
 
-The search itself is the reference implementation by its authors (PyPI `mlrsearch`, the
-package `MLRsearch`); here are the goals it is given, the budget that it is held to, the end
-that is put to it when noise decides, and the reading of what it found. Loads are totals
-over all pairs and directions: MLRsearch does not care, and neither does its result.
+The search itself is the reference implementation by its authors (PyPI `mlrsearch`, the package
+`MLRsearch`). This file gives it its goals and its budget, ends it when noise decides, and reads
+what it found. Loads are totals over all pairs and directions, which MLRsearch and its result do not
+depend on.
 """
 
 from __future__ import annotations
@@ -55,11 +55,10 @@ def search(
 ) -> SearchResult:
     """Find lower and upper bounds for each goal between `min_pps` and `max_pps`.
 
-    `max_pps` is the highest load worth asking (line rate, or the sender's ceiling on the
-    bare wire). A warm-up trial at `max_pps` comes first and counts for nothing but the
-    budget. Never raises for a budget that ended or a switch beyond the range: what is known
-    by then is returned, and `stopped` and `decided_by` say so.
-    """
+    `max_pps` is the highest load worth asking (line rate, or the sender's ceiling on the bare
+    wire). A warm-up trial at `max_pps` comes first and counts for nothing but the budget. A budget
+    that ends, or a switch beyond the range, raises nothing: the bounds known by then are returned,
+    and `stopped` and `decided_by` say why."""
     if not 0 < min_pps < max_pps < math.inf:
         raise UsageError(
             f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
@@ -94,7 +93,7 @@ def search(
 
 
 def _library() -> ModuleType:
-    """The library takes half a second to import: only searches pay for it."""
+    """Import the library, which takes half a second: only searches pay for it."""
     import MLRsearch  # type: ignore[import-untyped]
 
     return MLRsearch  # type: ignore[no-any-return]
@@ -105,7 +104,7 @@ class _NoiseError(Exception):
 
 
 class _Adapter:
-    """What the library calls for each trial."""
+    """The measurer in the form that the library calls."""
 
     def __init__(
         self, budgeted: BudgetedMeasurer, engine: Any, goals: Sequence[Goal], stop_on_noise: bool
@@ -161,8 +160,8 @@ def _library_search(goals: Sequence[Goal], min_pps: float, max_pps: float) -> An
 
 
 def _as_library_result(point: LoadPoint) -> Any:
-    """Durations are the intended ones, so that duration sums count traffic and no overhead;
-    a shortfall within tolerance is no loss."""
+    """The trial as the library takes it. Durations are the intended ones, so that duration sums
+    count traffic and no overhead; a shortfall within tolerance is no loss."""
     return _library().MeasurementResult(
         intended_duration=point.duration_s,
         intended_load=point.intended_pps,
@@ -173,7 +172,7 @@ def _as_library_result(point: LoadPoint) -> Any:
 
 
 def _found(engine: Any, goal: Goal) -> tuple[float | None, float | None, float | None]:
-    """Lower bound, upper bound and conditional throughput as known to the search so far."""
+    """Lower bound, upper bound and conditional throughput, as far as the search knows them."""
     if getattr(engine, "database", None) is None:
         return None, None, None
     target = engine.scaling.goal_to_final_target[_library_goal(goal)]
@@ -187,11 +186,11 @@ def _found(engine: Any, goal: Goal) -> tuple[float | None, float | None, float |
 
 
 def _silent(_: str) -> None:
-    """The library narrates every step; the trials say the same in fewer words."""
+    """Discard the library's narration of every step; the trials say the same in fewer words."""
 
 
 def run(task: Task) -> MethodResult:
-    """Search within the trial's budget for the goals that it names."""
+    """Search, within the trial's budget, for the goals that the trial names."""
     found = search(
         task.measurer,
         preset(task.trial.goals),
@@ -211,8 +210,8 @@ def run(task: Task) -> MethodResult:
 
 
 def _lower_bound(task: Task, found: GoalBounds) -> MethodFigure:
-    """The lower bound; where the sender decided, under a name that does not claim to be the
-    switch's, and without an upper bound."""
+    """The lower bound. Where the sender decided, it has a name that does not claim to be the
+    switch's, and no upper bound."""
     assert found.lower_pps is not None, "asked of goals with a lower bound only"
     best = max(point.forwarded_pps for point in task.measurer.points)
     switchs = found.decided_by != "sender" or refused_in_kernel(

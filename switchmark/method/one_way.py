@@ -1,8 +1,9 @@
 """One-way times at a set load: how long frames take from sender to receiver, and their spread.
 
-Of every frame, or of a probe stream (`probe_rate`) beside an untimed load; on one clock on one
-host, on two that are compared between two. Of bidirectional traffic both ways are timed at once.
-This is what a traffic generator with time stamps on two ports of its own measures through a switch.
+It times every frame, or a probe stream (`probe_rate`) beside an untimed load; on one host by one
+clock, between two by clocks that are compared. Of bidirectional traffic both ways are timed at
+once. A traffic generator with time stamps on two ports of its own measures the same through a
+switch.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ FIGURES = ("mean", "min", "median", "p90", "p99", "p99.9", "max", "stdev")
 
 
 def run(task: Task) -> MethodResult:
-    """One warm-up, one timed trial of the whole duration at the trial's own rate and burst."""
+    """Run one warm-up and one timed trial of the whole duration at the trial's own rate and
+    burst."""
     trial = task.trial
     load_pps = task.max_pps
     task.measurer.measure(max(0.1, WARM_UP_SHARE * trial.duration_s), load_pps)
@@ -50,7 +52,7 @@ def run(task: Task) -> MethodResult:
 
 def _refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:
     if None in sweep.rate_pps:
-        yield "one-way times are of a set load; give rate, e.g. 100k (r-plus takes fractions of R+)"
+        yield "method one-way needs a set load; give rate, e.g. 100k (r-plus takes fractions of R+)"
 
 
 def _usual_time_s(trial: Trial) -> float:

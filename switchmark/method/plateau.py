@@ -45,7 +45,7 @@ class Plateau:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadSweep:
-    """All points, in the order they were measured, and what they add up to."""
+    """All points, in the order in which they were measured, and the fit."""
 
     points: tuple[LoadPoint, ...]
     plateau: Plateau
@@ -118,7 +118,7 @@ def fit(points: Sequence[LoadPoint]) -> Plateau:
 
 
 def _fit_at(found: Sequence[tuple[float, float]], knee: float) -> tuple[float, float]:
-    """Relative residual (root mean square) with the plateau from `knee` on."""
+    """The relative residual (root mean square) of the fit with the plateau from `knee` on."""
     above = [y for x, y in found if x >= knee]
     height = statistics.fmean(above) if above else 0.0
     total = 0.0

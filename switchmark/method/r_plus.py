@@ -1,9 +1,9 @@
 """R+: the mean throughput under saturating input, and the loads that are fractions of it.
 
-After T. Zhang et al., "Comparing the performance of state-of-the-art software switches for
-NFV" (CoNEXT 2019): latency is compared between switches of unequal speed at the same
-fraction of each one's own R+. R+ is a mean: a switch may lose frames at R+ itself, which is
-why the highest fraction is 0.99, and why NDR is another number.
+After T. Zhang et al., "Comparing the performance of state-of-the-art software switches for NFV"
+(CoNEXT 2019): latency is compared between switches of unequal speed at the same fraction of each
+one's own R+. R+ is a mean: a switch may lose frames at R+ itself. So the highest fraction is 0.99,
+and NDR is another number.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ DEFAULT_PRECISION = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RPlus:
-    """Mean forwarded load under saturating input; total over all pairs, frames per second."""
+    """The mean forwarded load under saturating input, with its interval; total over all pairs,
+    frames/s."""
 
     estimate: Estimate  # its interval holds at all looks together with 95 %
     trials: tuple[LoadPoint, ...]
@@ -53,12 +54,12 @@ class RPlus:
 
     @property
     def pps(self) -> float:
-        """R+ itself."""
+        """R+ itself, frames/s."""
         return self.estimate.mean
 
     @property
     def precision(self) -> float | None:
-        """Half the interval over the mean; None with one repetition."""
+        """Half the 95 % interval over the mean; None with one repetition."""
         return self.estimate.relative_half_width
 
 
@@ -111,13 +112,14 @@ def measure_r_plus(
 
 
 def _estimate(points: Sequence[LoadPoint], rule: StoppingRule, *, is_last: bool) -> Estimate:
-    """The estimate at the level of its look: stopping must not make its interval lie."""
+    """The estimate at the level of its look, so that stopping early does not make its interval too
+    narrow."""
     level = rule.level_at(max(2, len(points)), is_last=is_last)
     return estimate([point.forwarded_pps for point in points], level)
 
 
 def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[float, float]:
-    """The total load at each fraction of R+: fraction -> frames per second."""
+    """The total load at each fraction of R+: fraction -> frames/s."""
     for fraction in fractions:
         if not 0 < fraction <= 1:
             raise UsageError(f"fraction of R+: {fraction:g} must be above 0 and at most 1")
@@ -125,7 +127,7 @@ def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[
 
 
 def run(task: Task) -> MethodResult:
-    """R+, and one-way times at fractions of it."""
+    """Measure R+, then one-way times at fractions of it."""
     found = of_trial(task)
     shares = [float(share) for share in task.trial.fractions.split("+")]
     latency = [latency_at(task, share, load) for share, load in loads_at(found.pps, shares).items()]
@@ -147,7 +149,7 @@ def run(task: Task) -> MethodResult:
 
 
 def of_trial(task: Task) -> RPlus:
-    """R+ by trials of the length that was asked for."""
+    """Measure R+ by trials of the length that the trial asks for."""
     return measure_r_plus(task.measurer, trial_s=task.trial.duration_s, budget_s=task.limit_s)
 
 

@@ -1,9 +1,9 @@
 """Reconfiguration: how long forwarding stops while ports or rules are added and removed.
 
-Each change is made while a steady load passes, half of what the switch carries unless a rate
-is set; the outage follows from the frames that are missing, and from the longest silence. The
-load goes on until the change is done and for some time after it. A trial without any change
-comes first: what is missing there, the change has not done.
+Each change is made while a steady load passes, half of what the switch carries unless a rate is
+set; the outage follows from the frames that are missing, and from the longest silence. The load
+goes on until the change is done and for some time after it. A trial without any change comes first:
+frames that are missing there are not the change's doing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LONGEST_CHANGE_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconfigured:
-    """One change and what it did to the traffic."""
+    """One change and its effect on the traffic."""
 
     name: str
     seen: Disturbance
@@ -64,7 +64,7 @@ def reconfigure(
 
 
 def _nothing() -> None:
-    """The change of the trial that has none."""
+    """The change of the trial in which nothing is changed."""
 
 
 def _notes(quiet: Disturbance, made: Sequence[Reconfigured]) -> list[str]:
@@ -83,7 +83,7 @@ def _notes(quiet: Disturbance, made: Sequence[Reconfigured]) -> list[str]:
 
 
 def run(task: Task) -> MethodResult:
-    """How long forwarding stops while ports or rules are changed."""
+    """Measure how long forwarding stops while ports or rules are changed."""
     changes = task.switch_changes()
     throughput_pps, looks = throughput(task)
     load = throughput_pps if task.trial.rate_pps is not None else RELIEF * throughput_pps
@@ -100,7 +100,7 @@ def run(task: Task) -> MethodResult:
 
 
 def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
-    """Not every switch can be changed while it runs."""
+    """Why this switch cannot be changed while it runs; empty when it can."""
     if switch == WIRE:
         yield f"method reconfiguration needs a switch; leave {WIRE} out"
     elif not can.reconfigures:

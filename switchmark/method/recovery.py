@@ -36,7 +36,7 @@ NEVER_SHARE = 0.9  # losses later than this share of the relief: it has not reco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How the switch came back; times in seconds."""
+    """How the switch recovered; times in seconds."""
 
     step: StepDown
     seconds: float | None  # from the end of the overload to the last loss; None: not within
@@ -47,7 +47,7 @@ class Recovery:
 
 
 def relief_s(overload_s: float) -> float:
-    """How long the lower load is offered."""
+    """How long the lower load is offered, in seconds."""
     return min(LONGEST_RELIEF_S, max(SHORTEST_RELIEF_S, overload_s))
 
 
@@ -58,7 +58,7 @@ def recover(
     overload_s: float,
     restart: Callable[[], None],
 ) -> Recovery:
-    """Overload and relieve it, then kill and restart it under half its throughput."""
+    """Overload the switch and relieve it, then kill and restart it under half its throughput."""
     step = switch.step_down(
         overload_s, OVERLOAD * throughput_pps, relief_s(overload_s), RELIEF * throughput_pps
     )
@@ -92,8 +92,8 @@ def _step_notes(step: StepDown, overload_s: float, seconds: float | None) -> lis
         notes.append(f"overloaded for {overload_s:g} s; RFC 2544 asks for {RFC_OVERLOAD_S:g} s")
     if not step.overload.load_met:
         notes.append(
-            f"of the overload, {step.overload.offered_pps:.0f} of "
-            f"{step.overload.intended_pps or 0.0:.0f} pps were offered: it was less of an overload"
+            f"the overload: only {step.overload.offered_pps:.0f} of "
+            f"{step.overload.intended_pps or 0.0:.0f} pps were offered: smaller than intended"
         )
     if step.overload.lost_frames == 0:
         notes.append("the overload lost no frame: there was nothing to recover from")
@@ -113,7 +113,7 @@ def _reset_notes(reset: Disturbance) -> list[str]:
 
 
 def run(task: Task) -> MethodResult:
-    """Recovery from overload and from a reset."""
+    """Measure recovery from overload and from a reset."""
     throughput_pps, looks = throughput(task)
     found = recover(
         task.measurer,
@@ -134,7 +134,7 @@ def run(task: Task) -> MethodResult:
 
 
 def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
-    """A wire has nothing to restart."""
+    """Why this cannot be restarted, as a wire cannot; empty when it can."""
     if switch == WIRE:
         yield f"method recovery needs a switch; leave {WIRE} out"
 

@@ -27,12 +27,12 @@ METHODS: Folder[Method] = Folder("switchmark.method", _method)
 
 
 def method_names() -> tuple[str, ...]:
-    """What a campaign may write: one plain run, or a method of many trials."""
+    """The values of `method`: `plain` (one run), and the methods of many trials."""
     return (PLAIN, *METHODS)
 
 
 def usual_time_s(trial: Trial) -> float:
-    """Seconds of traffic: exact for a plain trial, the usual time for a method of many."""
+    """Seconds of traffic: exact for a plain trial, the usual time for a method of many trials."""
     if trial.method == PLAIN:
         return trial.duration_s
     usual_s = METHODS[trial.method].usual_time_s(trial)

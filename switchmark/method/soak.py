@@ -1,12 +1,12 @@
-"""Soak: one load for a long time, in windows; rare losses and slow changes come out.
+"""Soak: one load for a long time, in windows, shows rare losses and slow changes.
 
-A search proves a load over seconds; a soak asks whether it holds for hours. The loss ratio
-of frames says how much was lost, the share of windows with loss how often; with no loss at
-all the upper limit is stated instead of a zero (rule of three: at most 3/n with 95 %
-confidence after n frames without loss). Between two windows nothing is measured.
+A search proves a load over seconds; a soak asks whether it holds for hours. The loss ratio of
+frames says how much was lost, the share of windows with loss how often; with no loss at all the
+upper limit is stated instead of a zero (rule of three: at most 3/n with 95 % confidence after n
+frames without loss). Between two windows nothing is measured.
 
-An outage is what a soak is there to find, so it goes on through one: how long nothing arrived is
-told apart, since a port that takes nothing loses nothing of what it took, either.
+A soak goes on through an outage, which it exists to find. The time in which nothing arrived is
+given apart, since a port that takes nothing loses nothing of what it took.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TOLD_FRAMES = 100  # due in a sample: that none of so many came is no chance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Soak:
-    """What a load did over time. Frames and loads are totals over all pairs."""
+    """The result of one load over time. Frames and loads are totals over all pairs."""
 
     load_pps: float
     windows: tuple[LoadPoint, ...]
@@ -70,10 +70,9 @@ def soak(
 ) -> Soak:
     """Offer `load_pps` for `duration_s` of traffic, window by window.
 
-    Ends early, with what it has, when the budget does; raises `BudgetError` when not even
-    one window fits, and `TrialFailed`, saying what was seen so far, when a window cannot be
-    measured (the switch died).
-    """
+    Ends early with the windows it has when the budget ends. Raises `BudgetError` when not even one
+    window fits, and `TrialFailed` that says what was found so far when a window cannot be measured
+    (the switch died)."""
     if not 0 < window_s <= duration_s:
         raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
     budgeted = BudgetedMeasurer(measurer, budget_s)
@@ -129,8 +128,8 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
 
 
 def _longest_silence(windows: list[LoadPoint]) -> tuple[float | None, int]:
-    """The longest run of samples in which not one of many due frames came, over the windows'
-    ends, too; and the window in which it ended."""
+    """The longest run of samples without any of many due frames, across the windows' ends, and the
+    window in which it ended."""
     longest, where, running, told = 0.0, 0, 0.0, False
     for index, window in enumerate(windows):
         sample_s = window.sample_s or 0.0
@@ -154,7 +153,7 @@ def _longest_clean_s(windows: list[LoadPoint]) -> float:
 
 
 def run(task: Task) -> MethodResult:
-    """The set load for the whole duration."""
+    """Offer the set load for the whole duration."""
     duration_s = task.trial.duration_s
     found = soak(
         task.measurer,
@@ -206,7 +205,7 @@ def _notes(found: Soak) -> list[str]:
 
 
 def refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterator[str]:
-    """A soak proves a load that somebody names."""
+    """Why this load cannot be soaked: a soak proves a load that the campaign names."""
     if None in sweep.rate_pps:
         yield "method soak tests one load; give its rate"
 

@@ -21,7 +21,7 @@ from switchmark.trial.verification import PairEnds
 
 
 def probes_of(engines: Iterable[EngineProcess]) -> list[ProbeStream]:
-    """What each says of the probes."""
+    """The probe stream in each of these results."""
     found = [engine.result.probe for engine in engines]
     if any(one is None for one in found):
         raise TrialFailed("a traffic application gave no figures of its probes")
@@ -29,13 +29,14 @@ def probes_of(engines: Iterable[EngineProcess]) -> list[ProbeStream]:
 
 
 def probe_load(sent: Sequence[ProbeStream], received: Sequence[ProbeStream]) -> Load:
-    """What became of the probes of all pairs (of round trips: what came back)."""
+    """The load of the probes of all pairs: sent, received, lost (of round trips: what came
+    back)."""
     each = [loads.load("the probes", a, b) for a, b in zip(sent, received, strict=True)]
     return loads.total(each)
 
 
 def load_beside(trial: Trial, pairs: Sequence[PairEnds]) -> LoadBeside:
-    """What became of the load beside the probes of a latency trial, total over all streams."""
+    """The load that ran beside the probes of a latency trial, total over all streams."""
     each = [loads.load("the load", pair.a.result, pair.b.result) for pair in pairs]
     whole = loads.total(each)
     return LoadBeside(

@@ -1,8 +1,8 @@
-"""Does the switch forward by the rule that was asked for? Proven with broadcast frames.
+"""Checks, by broadcast frames, that the switch forwards by the rule that was asked for.
 
-A learning bridge sends a broadcast to every port, a cross-connect to one, a static table
-nowhere: what becomes of a few of them tells the three apart, as far as there are ports to see
-it on. A verification frame that follows them tells when to stop waiting.
+A learning bridge sends a broadcast to every port, a cross-connect to one, a static table to none:
+where a few of them arrive tells the three apart, as far as there are ports to see it on. A
+verification frame that follows them tells when to stop waiting.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _POLL_S = 0.01
 def wrong_mode(
     ends: Sequence[PairEnds], mode: ConnectMode, witness_frames: Callable[[], int | None]
 ) -> str:
-    """How the switch forwards otherwise than `mode` says; empty when it does as it should."""
+    """How the switch forwards, where that is not what `mode` says; empty when it is."""
     sender, peer = ends[0].a, ends[0].b
     others = [end for pair in ends[1:] for end in (pair.a, pair.b)]
 

@@ -17,7 +17,7 @@ from switchmark.trial.quality import delay_variation
 
 
 def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
-    """The delays that each has timed."""
+    """The delays that each end has timed. Raises `TrialFailed` where one has timed none."""
     found = [end.latency for end in ends]
     if any(one is None for one in found):
         raise TrialFailed("a traffic application timed no frames, though it was asked to")
@@ -27,9 +27,9 @@ def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
 def merge_latency(
     kind: Literal["rtt", "one_way"], timed: Sequence[TimedDelays], lost: int, nothing: str
 ) -> Latency:
-    """One distribution of what several engines timed, from their merged histograms.
+    """One distribution of the delays that several engines timed, from their merged histograms.
 
-    Raises `TrialFailed` saying `nothing` when there is no sample in any of them."""
+    Raises `TrialFailed` saying `nothing` when none of them holds a sample."""
     counted = [one for one in timed if one.count]
     if not counted:
         raise TrialFailed(f"{nothing}: there is no latency to report")

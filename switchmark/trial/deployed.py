@@ -69,17 +69,17 @@ class DeployedMeasurer:
         self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:
-        """One trial at this total load; see `Measurer.measure`."""
+        """Run one trial at this total load; see `Measurer.measure`."""
         return self._run(duration_s, load_pps, {}, {})
 
     def measure_latency(
         self, duration_s: float, load_pps: float, burst: int
     ) -> tuple[LoadPoint, Latency]:
-        """One trial in which the way from sender to receiver is timed: of every frame, or, where
-        the trial has a probe rate, of the probes beside the load.
+        """Run one trial that times the way from sender to receiver: of every frame or, where the
+        trial has a probe rate, of the probes beside the load.
 
-        Both are processes of one host, and share one clock, or their hosts' clocks are compared.
-        Of bidirectional traffic both ways are timed at once, and told together and apart. Raises
+        Both are processes of one host and share a clock, or their hosts' clocks are compared. Of
+        bidirectional traffic both ways are timed at once, and given together and apart. Raises
         `TrialFailed` when no frame arrived, or none in one direction."""
         timed = TimedRun.begin(self._clocks, self._ends, duration_s) if self._clocks else None
         if self._trial.probe_rate_pps is not None:
@@ -90,11 +90,11 @@ class DeployedMeasurer:
         return point, frame_times(self._ends, timed)
 
     def trials(self) -> list[MethodTrial]:
-        """Every trial so far as the record keeps it."""
+        """Every trial so far, as the record keeps it."""
         return as_trials(self.points, self.side_counts)
 
     def notes(self) -> list[str]:
-        """What happened beside the loads."""
+        """What else happened in the trials: duplicates, reordering, drops of the receivers."""
         told = {
             "duplicated": sum(one.duplicates for one in self.side_counts),
             "reordered": sum(one.reordered for one in self.side_counts),
@@ -156,7 +156,8 @@ class DeployedMeasurer:
         return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s))
 
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
-        """Add a finished trial to the books; of receivers that go on, only the next one's."""
+        """Keep a finished trial; of receivers that go on, only the samples of the next one are
+        kept."""
         senders = [pair.a for pair in self._ends]
         receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
         self.points.append(point)
@@ -175,7 +176,7 @@ class DeployedMeasurer:
         return point
 
     def _schedule(self, load_pps: float) -> dict[str, str]:
-        """The trial's schedule, which saturating input has not."""
+        """The trial's schedule; saturating input has none."""
         shaped = self._trial.schedule != CONSTANT and not math.isinf(load_pps)
         return {"schedule": self._trial.schedule} if shaped else {}
 

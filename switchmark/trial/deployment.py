@@ -92,18 +92,19 @@ class Deployment:
 
     @property
     def streams(self) -> list[PairEnds]:
-        """What sends to what: a stream a pair, or one each way of bidirectional traffic."""
+        """Sender and receiver of each stream: one stream a pair, or one each way of bidirectional
+        traffic."""
         forward = list(self.ends)
         if not self.plan.trial.bidirectional:
             return forward
         return [*forward, *(PairEnds(pair.b, pair.a, "reverse") for pair in forward)]
 
     def faults(self) -> list[str]:
-        """What took something from the results of the applications, each fault once."""
+        """Faults of the applications that spoil their results, each once."""
         return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
 
     def forget_faults(self) -> None:
-        """What comes from now on is another measurement's."""
+        """Begin a new list of faults, for the next measurement."""
         for engine in self.engines:
             engine.faults.clear()
 
@@ -126,8 +127,8 @@ class Deployment:
         )
 
     def hand_over(self) -> InstrumentRun:
-        """End our applications and let a foreign instrument have their ports. On return frames
-        that come will be counted. Raises `TrialFailed`."""
+        """End our applications and give their ports to a foreign instrument. It counts frames from
+        the moment of return on. Raises `TrialFailed`."""
         close_engines(self._spawned)
         (pair,) = self.ends
         self.guest = InstrumentRun(self.session, self.plan.trial, pair, self._nodes)
@@ -145,7 +146,7 @@ class Deployment:
         return [vnf.cpu for vnf in asked if vnf.cpu is not None]
 
     def cable(self) -> tuple[int, int] | None:
-        """The numbers under which its two ends are counted: this host's, the other's."""
+        """The numbers of the cable's two ends in the counters: this host's, the other's."""
         if self.plan.far is None:
             return None
         count = self.plan.topology.port_count
@@ -164,8 +165,8 @@ class Deployment:
                 raise TrialFailed(died)
 
     def _take_down(self, error: BaseException | None) -> None:
-        """Undo everything. What fails while another error is on its way does not hide it (the
-        ledger keeps what could not be undone)."""
+        """Undo everything. An error on the way does not hide an earlier one; the ledger keeps what
+        could not be undone."""
         self._undo.callback(self._keep_last_words, error)  # first of all, while they can be had
         try:
             self._undo.close()
@@ -175,7 +176,7 @@ class Deployment:
             error.add_note(f"and taking it down failed: {one_line(problem)}")
 
     def _keep_last_words(self, error: BaseException | None) -> None:
-        """What can be told of machines, and of a switch that died, while they are there."""
+        """Keep the last output of machines, and of a switch that died, while they still exist."""
         if error is not None:
             self.running_switch.keep_last_words()
         self.machine_details = {

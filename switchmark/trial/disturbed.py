@@ -1,6 +1,6 @@
-"""A measurer that also disturbs: drops the load in mid-trial, or acts on the switch meanwhile.
+"""A measurer that also disturbs: it drops the load in mid-trial, or acts on the switch meanwhile.
 
-Samples are short here, since they are the clock by which an outage is timed.
+Its samples are short, since they are the clock that times an outage.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class DisturbedMeasurer(DeployedMeasurer):
         action: Callable[[], None],
         tail_s: float | None = None,
     ) -> Disturbance:
-        """One trial at this load; `action` is done `at_s` after its begin, while it runs. With
-        `tail_s` it ends so long after the action is done, and `duration_s` is the longest."""
+        """Run one trial at this load, and call `action` `at_s` after its begin. With `tail_s` the
+        trial ends so long after the action has returned, and lasts `duration_s` at most."""
         due = time.monotonic() + at_s
         took: list[float] = []
         ends: list[float] = []
@@ -75,8 +75,8 @@ class DisturbedMeasurer(DeployedMeasurer):
     def step_down(
         self, first_s: float, first_pps: float, second_s: float, second_pps: float
     ) -> StepDown:
-        """Overload, then at once the lower load, while the receivers go on receiving: for them
-        it is one trial, of which the second load's frames count and the first's are stale."""
+        """Overload, then offer the lower load at once, while the receivers go on: for them it is
+        one trial, in which the second load's frames count and the first's are stale."""
         senders = [pair.a for pair in self._ends]
         receivers = [pair.b for pair in self._ends]
         if any(sender is receiver for sender in senders for receiver in receivers):
@@ -120,8 +120,8 @@ class DisturbedMeasurer(DeployedMeasurer):
         return tick
 
     def _sent(self, duration_s: float, load_pps: float, elapsed_s: float) -> LoadPoint:
-        """The overload as the senders and the receivers' samples so far tell it: frames on
-        their way at its end count as lost, since nobody waited for them."""
+        """The overload, by the senders' counts and the receivers' samples so far. Frames on their
+        way at its end count as lost, since nobody waited for them."""
         whole = loads.total(
             [loads.load_so_far(pair.a.result, pair.b.intervals) for pair in self._ends]
         )
@@ -157,8 +157,8 @@ class DisturbedMeasurer(DeployedMeasurer):
         ]
 
     def _flows_at_end(self, receiver: EngineProcess) -> bool:
-        """Whether frames arrived in the last twentieth of the trial, and of a short one in its
-        last tenth of a second: a receiver may be kept from its core for some of it."""
+        """Whether frames arrived in the last twentieth of the trial, and of a short one in its last
+        tenth of a second: for some of that time the receiver may have been kept from its core."""
         samples = self._while_sending(receiver)
         if not samples:
             return False

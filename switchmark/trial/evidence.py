@@ -1,4 +1,5 @@
-"""What a trial is judged by: its figures, what was seen meanwhile, and the bare wire beside it."""
+"""What a trial is judged by: its figures, what was observed meanwhile, and the bare wire's
+result."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from switchmark.results.record import Latency, MethodResult, Throughput
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The same trial over the bare wire (`direct`); None where it was not run."""
+    """The result of the same trial over the bare wire (`direct`); None where it was not run."""
 
     forwarded_pps: float | None = None
     rtt_median_ns: float | None = None
@@ -21,7 +22,7 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What the trial found; one of the three, and what may stand beside it."""
+    """The figures of a trial: one of the three, and what may stand beside it."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
@@ -30,7 +31,7 @@ class Figures:
 
     @property
     def clocks_uncertain(self) -> bool:
-        """Whether a median one-way time between hosts is less than what is not known of it."""
+        """Whether the median one-way time between hosts is smaller than its uncertainty."""
         at_loads = [one.latency for one in self.method.latency] if self.method else []
         return any(
             one.percentiles_ns["50"] <= one.clock_uncertainty_ns
@@ -41,7 +42,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was seen in one trial, over the kept window unless the name says otherwise."""
+    """Observations of one trial, over the kept window unless the name says otherwise."""
 
     sender: FrameCounters  # summed counters of all senders (or clients)
     receiver: FrameCounters  # summed counters of all receivers
@@ -66,20 +67,21 @@ class Evidence:
 
     @property
     def idle_share(self) -> float:
-        """Share of the receivers' polls that found nothing: near 0, they never waited."""
+        """The share of the receivers' polls that found nothing. Near 0 they never waited."""
         idle = self.receiver.idle_polls
         polls = idle + self.receiver.useful_polls
         return idle / polls if polls else 1.0
 
     @property
     def refused_share(self) -> float:
-        """Share of transmit calls that met a full ring: the port pushed back."""
+        """The share of transmit calls that met a full ring: the port pushed back."""
         polls = self.sender.tx_polls
         return self.sender.ring_full_polls / polls if polls else 0.0
 
     @property
     def stray_frames(self) -> int:
-        """Frames seen where they do not belong: at another pair's port, or at the third port."""
+        """Frames that arrived where they do not belong: at another pair's port, or at the third
+        port."""
         return self.witness_frames + self.sender.rx_foreign + self.receiver.rx_foreign
 
     @property

@@ -16,8 +16,8 @@ EXPECTED = (SwitchmarkError, OSError, ValueError, KeyError, subprocess.Subproces
 
 
 def why(causes: Sequence[str], error: BaseException) -> str:
-    """A dead switch, or an application's port that failed, is the reason for whatever went wrong
-    after it."""
+    """The reason why a trial failed: a dead switch or a failed port of an application goes before
+    whatever went wrong after it."""
     seen = one_line(error)
     for cause in causes:
         words = _storable(" ".join(cause.split()))
@@ -27,7 +27,7 @@ def why(causes: Sequence[str], error: BaseException) -> str:
 
 
 def one_line(error: BaseException) -> str:
-    """An error with its notes, as one line."""
+    """An error with its notes, on one line."""
     if isinstance(error, ValidationError):  # its own text speaks to programmers
         what = "; ".join(problem["msg"] for problem in error.errors())
     else:
@@ -39,11 +39,11 @@ def one_line(error: BaseException) -> str:
 
 
 def _storable(text: str) -> str:
-    """Names of files may hold bytes of no encoding, which JSON does not take."""
+    """The text without bytes of no encoding: names of files may hold them, JSON does not."""
     return text.encode(errors="backslashreplace").decode()
 
 
 def _place(error: BaseException) -> str:
-    """Where in the program it was raised, for those who mend it."""
+    """Where in the program the error was raised, for those who repair it."""
     frames = traceback.extract_tb(error.__traceback__)
     return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "nowhere"

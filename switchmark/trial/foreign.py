@@ -1,8 +1,8 @@
-"""A trial whose traffic is a foreign instrument's: the same three loads, from its own counts.
+"""A trial whose traffic a foreign instrument makes: the same three loads, from its own counts.
 
-Intended is what was asked, offered what its sender says it sent, forwarded what its receiver says
-it got, over the kept window of each. Lost is what was sent and not received in the whole run; of
-what it cannot know, nothing is said.
+Intended is what was asked, offered what its sender reports as sent, forwarded what its receiver
+reports as received, over the kept window of each. Lost is what was sent and not received in the
+whole run. What the instrument cannot know is left out.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
 
 
 def _on_schedule(trial: Trial, reading: Reading) -> bool:
-    """Whether it sent what its rate asked for, as far as its own counts tell."""
+    """Whether the instrument sent at its intended rate, as far as its own counts tell."""
     if trial.rate_pps is None:
         return True
     wanted = trial.rate_pps * reading.duration_ns / 1e9

@@ -1,5 +1,5 @@
-"""A foreign instrument on the ports of a deployment: started, watched, its counts beside the
-kernel's.
+"""A foreign instrument on the ports of a deployment: it is started and watched, and its counts
+stand beside the kernel's.
 
 Our own applications have taught and verified the switch before, and have left the ports.
 """
@@ -62,7 +62,7 @@ class InstrumentRun:
         self._launched.wait_ready(timeout_s)
 
     def measure(self, tick: Tick) -> Reading:
-        """Let it run once, to its end, calling `tick` meanwhile. Raises `TrialFailed`."""
+        """Let it run once to its end; call `tick` meanwhile. Raises `TrialFailed`."""
         duration_s = self._trial.duration_s
         self._used.look(self._launched.process_ids())
         dropped, arrived = self._dropped(), self._arrived()
@@ -87,22 +87,23 @@ class InstrumentRun:
         return self.reading
 
     def _dropped(self) -> int:
-        """At UDP sockets, on both sides, by the kernel."""
+        """Frames that the kernel dropped at UDP sockets, on both sides."""
         return sum(udp_socket_drops(n.netns) for n in self._nodes if n.netns is not None)
 
     def _arrived(self) -> int:
-        """At the receiving device, by the kernel; 0 where it is none of the kernel's."""
+        """Frames at the receiving device, by the kernel's count; 0 where the kernel has no
+        device."""
         frames = self._nodes[1].device_frames()
         return frames[0] if frames else 0
 
     def cpu(self) -> ApplicationCpu:
-        """What its programs have used since they were told to begin, both ends together; of one
-        that has ended, up to the last look at it."""
+        """CPU time of its programs at both ends since they were told to begin; for one that has
+        ended, up to its last reading."""
         return self._used.of(time.monotonic_ns() - self.begun_ns)
 
     def counters(self) -> dict[str, EngineCounters]:
-        """What has passed the ports: by the kernel where they are devices, else by the
-        instrument's own count."""
+        """Frames that passed the ports: the kernel's counts where they are devices, else the
+        instrument's."""
         ends = zip((self._pair.a, self._pair.b), self._nodes, (True, False), strict=True)
         found = {}
         for engine, node, sends in ends:
@@ -115,7 +116,7 @@ class InstrumentRun:
         return found
 
     def note(self, before: CounterReading, after: CounterReading) -> InstrumentNote:
-        """What the record says of it, with the kernel's counts between two readings."""
+        """The record's account of the instrument, with the kernel's counts between two readings."""
         assert self.reading is not None, "it has run"
         source, target = self.reading.source, self.reading.target
         sent = received = None
@@ -141,8 +142,8 @@ class InstrumentRun:
         )
 
     def as_runs(self) -> list[EngineRun]:
-        """Both ends as the record keeps applications, with the counts that they have; times are
-        the instrument's own, from the moment when it was told to begin."""
+        """Both ends, as the record keeps applications, with their counts. Times are the
+        instrument's own, from the moment when it was told to begin."""
         if self.reading is None:
             return [self._pair.a.as_run(), self._pair.b.as_run()]
         source, target = self.reading.source, self.reading.target
@@ -161,21 +162,21 @@ class InstrumentRun:
 
 
 class _Used:
-    """The CPU time of some processes' threads, by the last look at each."""
+    """CPU time of some processes' threads, by the last reading of each."""
 
     def __init__(self) -> None:
         self._first: dict[int, tuple[float, float]] = {}
         self._last: dict[int, tuple[float, float]] = {}
 
     def look(self, pids: Sequence[int]) -> None:
-        """Read what these processes have used; one that came later counts from its start."""
+        """Read the CPU time of these processes; one that came later counts from its start."""
         seen = ThreadTimes.of(pids).by_thread
         if not self._last:
             self._first = dict(seen)
         self._last |= seen
 
     def of(self, wall_ns: int) -> ApplicationCpu:
-        """What they used since the first look."""
+        """The CPU time of a process since its first reading."""
         ran = waited = 0.0
         for thread, (ran_s, waited_s) in self._last.items():
             before = self._first.get(thread, (0.0, 0.0))

@@ -81,7 +81,7 @@ def verdict(
 
 
 def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
-    """The marks that only a search or series can have."""
+    """The marks that only a method of many trials can have."""
     return {
         "noise-decided": any(one.decided_by == "noise" for one in found.bounds),
         "out-of-budget": found.stopped == "budget",

@@ -39,8 +39,8 @@ def measure(
     tick: Tick,
     clocks: Clocks | None = None,
 ) -> Measurement:
-    """Run one latency trial on applications that are ready, verified and warmed up. With the
-    clocks of two hosts the way there is timed, too."""
+    """Run one latency trial on applications that are ready, verified and warmed up. With the clocks
+    of two hosts, the way there is timed, too."""
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
     way_there = frame_times if trial.probe_rate_pps is None else probe_times
@@ -73,7 +73,8 @@ def measure(
 
 
 def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
-    """Answered requests pass twice; beside probes, which do, too, the load passes once."""
+    """Frames that passed the switch: an answered request or probe passes twice, the untimed load
+    once."""
     if trial.probe_rate_pps is None:
         return 2 * sum(loss_of(pair.a.result).received_unique for pair in pairs)
     probes = probes_of(pair.a for pair in pairs)
@@ -82,7 +83,7 @@ def _passed_frames(trial: Trial, pairs: Sequence[PairEnds]) -> int:
 
 
 def _merge_probes(trial: Trial, pairs: Sequence[PairEnds]) -> Latency:
-    """The delays of the probes alone; the load beside them is told, too."""
+    """The delays of the probes alone, with the load that ran beside them."""
     probes = probes_of(pair.a for pair in pairs)
     lost = probe_load(probes, probes).lost_frames
     merged = merge_latency("rtt", timed_by(probes), lost, "no probe was answered")

@@ -1,10 +1,10 @@
-"""What limited a figure: a conclusion from measured evidence only.
+"""What limited a figure, concluded from measured evidence only.
 
 The order of the questions matters: a load that was met limits nothing; frames lost in the
-receiver's own socket are the receiver's fault; a figure close to what the bare wire gives
-says more about the traffic applications than about the switch; only what is left is the
-switch's. A wire that was clearly slower than the switch is no ceiling, and nothing is
-concluded from it. Every conclusion carries the figures it rests on.
+receiver's own socket are the receiver's fault; a figure close to the bare wire's says more about
+the traffic applications than about the switch; the switch is named only when nothing else explains
+the figure. A wire that was clearly slower than the switch is no ceiling, and nothing is concluded
+from it. Every conclusion carries the figures it rests on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MOSTLY_WAITED = 0.5
 
 
 def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
-    """Name what held the figure where it is."""
+    """What limited the trial's figure, with the evidence."""
     if figures.method is not None:
         return method_limit(trial, figures.method, evidence)
     if figures.latency is not None:
@@ -54,8 +54,9 @@ def limit(trial: Trial, figures: Figures, evidence: Evidence) -> Limit:
 
 
 def method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limit:
-    """Who decided the headline of a search or series; see docs/methods.md. What the switches let
-    through and the cable between them did not is the link's, also where no switch is."""
+    """What limited the headline of a method of many trials (docs/methods.md). Frames that the
+    switches passed on and the cable between them lost are charged to the link, also where there is
+    no switch."""
     bound = _method_limit(trial, found, evidence)
     lost = sum(one.lost_frames for one in found.trials)
     open_ = (
@@ -141,10 +142,10 @@ def _held_back(seen: Throughput) -> bool:
 
 
 def _waits_for_core(evidence: Evidence) -> bool:
-    """Whether most of what is missing was lost by receivers that were away from their cores; or,
-    where more was not sent than lost, came too late from senders that had waited for theirs, or
-    was refused while the switch waited for its own. A switch that waited half of the time carried
-    half of what it can."""
+    """Whether most missing frames were lost by receivers that were away from their cores; or, where
+    more were not sent than lost, came too late from senders that had waited for theirs, or were
+    refused while the switch waited for its own. A switch that waited half of the time carried half
+    of what it can."""
     if evidence.switch_wait_share >= MOSTLY_WAITED:
         return True
     lost, dropped = evidence.receiver.rx_missing, evidence.sender.tx_dropped
@@ -160,13 +161,13 @@ def _waits_for_core(evidence: Evidence) -> bool:
 
 
 def _ceiling_pps(seen: Throughput, evidence: Evidence) -> float | None:
-    """What the applications can do, from the bare wire; None when it is not known."""
+    """The rate that the applications reach over the bare wire; None when it is not known."""
     wire = evidence.baseline.forwarded_pps
     return wire if wire and seen.forwarded_pps <= BEATEN_SHARE * wire else None
 
 
 def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
-    """A round trip is made of the applications' own part (the floor) and the switch's."""
+    """What limited a round trip: the applications' own part (the floor), or the switch."""
     median = seen.percentiles_ns["50"]
     floor = evidence.baseline.rtt_median_ns
     notes = [f"median round trip {median / 1e3:.1f} us"]
@@ -220,7 +221,7 @@ def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
 
 
 def _from(evidence: Evidence) -> str:
-    """Where the baseline is from, when it was not measured in this run."""
+    """Where the baseline was measured, when it was not in this run."""
     return f" ({evidence.baseline.source})" if evidence.baseline.source else ""
 
 

@@ -1,4 +1,4 @@
-"""What a method hands back: its figure and what the figure was made of."""
+"""What a measurement returns: its figure, and what the figure was made of."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from switchmark.trial.cost.cpu import ApplicationCpu
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """One trial as measured. Exactly one of the three figures is there."""
+    """The measured part of one trial. Exactly one of the three figures is there."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None

@@ -47,7 +47,8 @@ def measure_deployed(
     watch: Stopwatch,
     observe: Callable[[float | None], None],
 ) -> dict[str, Any]:
-    """Verify, run the traffic, read the counters, conclude: the measured part of the record."""
+    """Verify, run the traffic, read the counters, conclude; returns the measured part of the
+    record."""
     switch, trial = plan.switch, plan.trial
     try:
         wait_reachable(deployment.ends, plan.verify.timeout_s)
@@ -150,8 +151,8 @@ def measure_deployed(
 
 
 def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:
-    """What comes before the traffic that counts; a foreign instrument is put in our engine's
-    place, and warms up as it does."""
+    """Run what comes before the traffic that counts. A foreign instrument takes our engine's place
+    and warms up in its own way."""
     if plan.trial.generator != OWN_ENGINE:
         deployment.hand_over()
     elif plan.trial.dimension is Dimension.LATENCY:
@@ -178,8 +179,8 @@ def _verified(deployment: Deployment, plan: TrialPlan) -> Verification:
 def _traffic(
     deployment: Deployment, plan: TrialPlan, baseline: Baseline, watched: Callable[[], None]
 ) -> Measurement:
-    """The measured part: one run, or the many of a method; the bench stays off the cores of a
-    switch that has some. (Of one that it starts again meanwhile, it would keep that one, too.)"""
+    """Run the measured traffic, once or in the many trials of a method. The bench stays off the
+    switch's cores, but for a switch that it starts again meanwhile."""
     trial, streams = plan.trial, deployment.streams
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
@@ -196,7 +197,7 @@ def _traffic(
 def _run_beside(
     neighbour: NoisyNeighbour, traffic: Callable[[], Measurement]
 ) -> tuple[Measurement, Neighbour | None]:
-    """The traffic with the neighbour beside it, which is there neither before nor after."""
+    """Run the traffic with the neighbour beside it, which runs neither before nor after."""
     try:
         neighbour.start()
         seen = traffic()
@@ -208,8 +209,8 @@ def _run_beside(
 def _reconciled(
     deployment: Deployment, before: CounterReading
 ) -> tuple[CounterReading, Reconciliation]:
-    """The counters after the traffic. While they do not agree with each other they are read
-    again for a moment: some are late, and a frame may still be on its way."""
+    """Compare the counters after the traffic. While they disagree they are read again for a moment:
+    some are late, and a frame may still be on its way."""
     patience = max([1.0, *(machine.patience for machine in deployment.machines)])
     deadline = time.monotonic() + COUNTERS_SETTLE_S * patience
     while True:
@@ -228,7 +229,8 @@ def _reconciled(
 
 
 def _whole_placement(deployment: Deployment) -> Placement:
-    """This host's; where either host had too few cores, so had the trial."""
+    """This host's placement; it says that there were too few cores where either host had too
+    few."""
     here, there = deployment.plan.placement, deployment.far_placement
     crowded = here.oversubscribed or (there is not None and there.oversubscribed)
     return here.model_copy(update={"oversubscribed": crowded})
@@ -239,18 +241,18 @@ def _witness(reading: CounterReading) -> int:
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
-    """What arrives right now, over all streams: the last sample of each receiving end."""
+    """The rate that arrives right now, over all streams: the last sample of each receiving end."""
     last = [engine.intervals[-1:] for engine in _receiving(ends)]
     return sum(forwarded_pps(samples) for samples in last) if any(last) else None
 
 
 def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
-    """Receivers, or clients (which receive the answers)."""
+    """The ends that receive: receivers, or clients (which receive the answers)."""
     return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:
-    """Counters as JSON: port indices become strings there."""
+    """Counters as JSON has them: port indices become strings."""
     return {
         "ports": {str(index): asdict(port) for index, port in counters.ports.items()},
         "witness_rx_frames": counters.witness_rx_frames,

@@ -1,4 +1,4 @@
-"""A method of many trials on a deployment that is ready and verified.
+"""Runs a method of many trials on a deployment that is ready and verified.
 
 The method gets a measurer, the highest load worth asking and its budget. The highest load is the
 trial's own rate, else what the bare wire carried, else what this switch took when everything was
@@ -51,7 +51,7 @@ def measure(
 def _found(
     trial: Trial, measurer: DisturbedMeasurer, deployment: Deployment, wire_pps: float | None
 ) -> MethodResult:
-    """Raises `TrialFailed` when the method cannot say anything at all."""
+    """The method's result. Raises `TrialFailed` when the method has none at all."""
     method = METHODS[trial.method]
     switch = deployment.switch
     max_pps = _max_pps(trial, measurer, wire_pps)

@@ -31,7 +31,7 @@ SETTLE_S = 0.1  # in which a program that cannot run has said so
 
 
 def availability(neighbour: str) -> Availability:
-    """Whether this machine can run it."""
+    """Whether this machine can run this load."""
     if neighbour.startswith("/"):
         found = shutil.which(neighbour)
         return Availability(found is not None, neighbour, "there is no such program")
@@ -41,7 +41,7 @@ def availability(neighbour: str) -> Availability:
 
 
 def cores_of(trial: Trial, placement: Placement) -> list[int]:
-    """The cores that it is pinned to; none: the kernel puts it where it likes."""
+    """The cores that the load is pinned to; empty: the kernel places it."""
     match trial.neighbour_cpus:
         case "any":
             return []
@@ -58,7 +58,7 @@ def _applications(placement: Placement) -> list[int]:
 
 
 class NoisyNeighbour:
-    """One background load. `stop` returns what it was and what it used."""
+    """One background load. `stop` returns what ran and how much CPU time it used."""
 
     def __init__(self, session: Session, trial: Trial, placement: Placement) -> None:
         self._session = session
@@ -69,7 +69,7 @@ class NoisyNeighbour:
         self._begun = 0.0
 
     def start(self) -> None:
-        """Start it. Raises TrialFailed when it ends at once."""
+        """Start the load. Raises TrialFailed when it ends at once."""
         if self._trial.neighbour == "none":
             return
         workers = len(self.cores) or 1
@@ -88,7 +88,7 @@ class NoisyNeighbour:
             raise TrialFailed(f"neighbour: {error}") from None
 
     def stop(self) -> Neighbour | None:
-        """End it; None when there was none. Raises TrialFailed when it had ended before."""
+        """End the load; None when there was none. Raises TrialFailed when it had ended before."""
         process, self._process = self._process, None
         if process is None:
             return None
@@ -106,14 +106,14 @@ class NoisyNeighbour:
         )
 
     def close(self) -> None:
-        """Make sure that it has ended, whatever happened. Idempotent."""
+        """Make sure that the load has ended. Idempotent."""
         process, self._process = self._process, None
         if process is not None:
             process.terminate(grace_s=3.0)
 
 
 def command(neighbour: str, workers: int) -> list[str]:
-    """What is run."""
+    """The command line of the load."""
     if neighbour.startswith("/"):
         return [neighbour]
     return ["stress-ng", "--quiet", *_options(neighbour, workers)]
@@ -124,6 +124,6 @@ def _options(neighbour: str, workers: int) -> Sequence[str]:
 
 
 def _children_s() -> float:
-    """CPU time of all children that have ended, with theirs."""
+    """CPU time in seconds of all children that have ended, and of their children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return used.ru_utime + used.ru_stime

@@ -1,4 +1,4 @@
-"""The nodes of a trial: made with their ports, and what of these the switch gets."""
+"""Makes the nodes of a trial with their ports, and says which ports the switch gets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 def create_nodes(
     session: Session, plan: TrialPlan, specs: Sequence[NodeSpec], made: dict[str, Node]
 ) -> None:
-    """Make the nodes, into `made` by name: node by node, or without a switch wire by wire."""
+    """Make the nodes, into `made` by name: node by node or, without a switch, wire by wire."""
     nodes = plan.topology.nodes
     places = [plan.environment_of(node.place) for node in nodes]
     far = plan.far
@@ -47,7 +47,7 @@ def _create_ends_of_cable(
     far: FarSide,
     made: dict[str, Node],
 ) -> None:
-    """Without a switch the cable's two ends are the ports of one application each."""
+    """Make the applications of a cable without a switch: each has one end of it as its port."""
     cable = far.site.testbed.cable
     here, there = (
         replace(spec, ports=(replace(spec.port, lent=end),))
@@ -63,7 +63,8 @@ def _create_ends_of_cable(
 
 
 def switch_ports(nodes: Iterable[Node]) -> list[SwitchPort]:
-    """The switch's ports in the order in which frames meet them, which is that of the nodes."""
+    """The switch's ports in the order in which frames meet them, which is the order of the
+    nodes."""
     ports = [(node, port) for node in nodes for port in node.spec.ports]
     return [
         SwitchPort(
@@ -83,12 +84,12 @@ def switch_ports(nodes: Iterable[Node]) -> list[SwitchPort]:
 
 
 def with_switch_at(netns: str, spec: NodeSpec) -> NodeSpec:
-    """The node, to be made with the switch's ends of its ports in that namespace."""
+    """The node's description, with the switch's ends of its ports in that namespace."""
     return replace(spec, ports=tuple(replace(port, switch_netns=netns) for port in spec.ports))
 
 
 def with_made(specs: Sequence[NodeSpec], made: Sequence[MadePort]) -> list[NodeSpec]:
-    """The nodes with the made ports in their order, if there are such."""
+    """The nodes' descriptions, with the ports that a switch has made in their order."""
     if not made:
         return list(specs)
     left = iter(made)

@@ -29,12 +29,12 @@ class ClockComparison(Protocol):
 
     @property
     def ahead_ns(self) -> int:
-        """Signed."""
+        """By how much the other host's clock is ahead, in ns; negative: behind."""
         ...
 
     @property
     def uncertainty_ns(self) -> int:
-        """The truth lies within this, either way."""
+        """The bound of the error of `ahead_ns`, in ns, either way."""
         ...
 
 
@@ -42,13 +42,13 @@ class Clocks(Protocol):
     """The clocks of two hosts."""
 
     def compare(self) -> ClockComparison:
-        """Now."""
+        """Compare the clocks now."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClockCorrection:
-    """What is to be taken off every time of a stream, and by how much that may be wrong."""
+    """What is subtracted from every time of a stream, and the uncertainty of it, in ns."""
 
     less_ns: int
     uncertainty_ns: int
@@ -56,14 +56,15 @@ class ClockCorrection:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """An application before the run, as its own host's clock has it."""
+    """The state of an application before the run, by its own host's clock."""
 
     engine: EngineProcess
     before: EngineCounters
 
 
 class TimedRun:
-    """Around one run: `begin` before the applications are started, `end` after their results."""
+    """The clock comparisons around one run: `begin` before the applications start, `end` after
+    their results."""
 
     def __init__(self, clocks: Clocks, streams: Sequence[PairEnds], margin_ns: int) -> None:
         self._clocks = clocks
@@ -83,11 +84,11 @@ class TimedRun:
 
     @classmethod
     def begin(cls, clocks: Clocks, streams: Sequence[PairEnds], duration_s: float) -> TimedRun:
-        """Compare the clocks and tell the receivers; the run lasts about so long."""
+        """Compare the clocks and tell the receivers; the run lasts about `duration_s`."""
         return cls(clocks, streams, MARGIN_NS + round(DRIFT_NS_PER_S * duration_s))
 
     def end(self) -> list[ClockCorrection]:
-        """Compare them again; what is to be taken off the times of each stream."""
+        """Compare the clocks again; returns the correction of each stream's times."""
         last = self._clocks.compare()
         after = _points([end for pair in self._streams for end in (pair.a, pair.b)])
         found = []
@@ -114,8 +115,8 @@ class TimedRun:
         after: Mapping[int, EngineCounters],
         last: ClockComparison,
     ) -> float:
-        """The excess of a time that is measured now: the receiver's tick at which the
-        sender's clock is read now, less the one that it takes that for."""
+        """The excess of a time that is measured now: the receiver's tick at the moment of reading
+        the sender's clock, less the tick that the receiver takes that reading for."""
         s, r = after[id(sender.engine)], after[id(receiver.engine)]
         hz = receiver.engine.tick_hz
         since_told = (s.ticks - sender.before.ticks) * hz / sender.engine.tick_hz
@@ -127,19 +128,19 @@ class TimedRun:
 
 
 def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockComparison) -> int:
-    """How far the receiver's clock is ahead of its sender's."""
+    """By how much the receiver's clock is ahead of its sender's, in ns."""
     return (receiver.far - sender.far) * reading.ahead_ns
 
 
 def _points(engines: Sequence[EngineProcess]) -> dict[int, EngineCounters]:
-    """Both clocks of every application, each once."""
+    """Readings of both clocks at every application, each once."""
     asked = list({id(one): one for one in engines}.values())
     return dict(zip(map(id, asked), counters_of(asked), strict=True))
 
 
 def corrected(seen: TimedDelays, correction: ClockCorrection) -> TimedDelays:
-    """What an application timed, with true one-way times. Delay variation is of differences and
-    stays, but for what those of PDV are told from."""
+    """The delays that an application timed, as true one-way times. Delay variation is made of
+    differences and stays, but for the base that PDV is counted from."""
     less = correction.less_ns
     changes = {
         "intended": _less(seen.intended, less),

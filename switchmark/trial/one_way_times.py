@@ -1,6 +1,8 @@
 """One-way times of streams, as their receivers took them: of every frame, or of probes beside a
-load that is not timed. Of bidirectional traffic both ways are timed at once; the record holds them
-together and apart, since a switch may serve one of its ports before the other.
+load that is not timed.
+
+Of bidirectional traffic both ways are timed at once; the record holds them together and apart,
+since a switch may serve one of its ports before the other.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from switchmark.trial.verification import PairEnds
 
 @dataclass(frozen=True, slots=True)
 class _TimedStream:
-    """What the receiver of one stream took."""
+    """What the receiver of one stream timed."""
 
     direction: Direction
     delays: TimedDelays
@@ -29,9 +31,8 @@ class _TimedStream:
 
 
 def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
-    """Of all frames; `timed` is the run between two hosts whose clocks were compared.
-
-    Raises `TrialFailed` when none arrived, or none in one direction."""
+    """One-way times of all frames; `timed` is the run between two hosts whose clocks were compared.
+    Raises `TrialFailed` when no frame arrived, or none in one direction."""
     each = [loads.load(f"pair {one.a.pair}", one.a.result, one.b.result) for one in streams]
     lost = [
         load.lost_frames - lost_while_away([one], load.lost_frames)
@@ -41,14 +42,15 @@ def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
 
 
 def probe_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
-    """The same of the probes alone."""
+    """One-way times of the probes alone; see `frame_times`."""
     sent, arrived = probes_of(one.a for one in streams), probes_of(one.b for one in streams)
     lost = [probe_load([a], [b]).lost_frames for a, b in zip(sent, arrived, strict=True)]
     return _merge(streams, timed_by(arrived), lost, timed, "probe")
 
 
 def lost_while_away(streams: Iterable[PairEnds], lost_frames: int) -> int:
-    """Of these, frames lost while a receiver was away from its core: never the switch's."""
+    """Of these lost frames, those lost while a receiver was away from its core: never the
+    switch's."""
     return min(lost_frames, sum(one.b.result.totals.rx_missed_away for one in streams))
 
 

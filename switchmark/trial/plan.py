@@ -46,11 +46,11 @@ from switchmark.trial.neighbour import cores_of
 
 
 class Cores:
-    """The machine's cores, on which trials that demand the same are placed the same: campaigns
-    have many trials and few ways to place them."""
+    """The machine's cores. Trials with the same demand are placed once: campaigns have many trials
+    and few ways to place them."""
 
     def __init__(self, cpus: Sequence[Cpu], usable: Collection[int] | None = None) -> None:
-        """`usable`: of another machine's, those that a bench there may use."""
+        """`usable`: the CPUs of another machine that a bench there may use."""
         self._cpus = tuple(cpus)
         self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
         self._placed: dict[Demand, Placement] = {}
@@ -69,7 +69,7 @@ def plan_trial(
     cores: Cores,
     site: Site | None = None,
 ) -> TrialPlan:
-    """Every choice that a trial leaves open: port kind, connect mode, cores."""
+    """Make every choice that a trial leaves open: port kind, connect mode, cores."""
     can = there.switches[trial.switch]
     remote = trial.location == "remote"
     held = there.environments[trial.environment]
@@ -115,7 +115,7 @@ def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -
 
 
 def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
-    """One switch on each host; without a switch the cable itself."""
+    """The plan between two hosts: one switch on each or, without a switch, the cable itself."""
     cable = far.site.testbed.cable
     if isinstance(switch, Direct):
         switch.cable = f"{cable.near} to {cable.far}"
@@ -146,8 +146,8 @@ def _place(trial: Trial, can: Capabilities, topology: Topology, cores: Cores) ->
 
 
 def _generator(topology: Topology) -> tuple[str, ...]:
-    """The nodes outside: wire ends. Without any it is the bare wire of a path from outside to an
-    application (`without_vnfs`), one end of which is."""
+    """The nodes of the generator: the wire ends. A bare wire may stand for a path from a wire to an
+    application (`without_vnfs`) and have no wire end; then one of its ends counts."""
     wires = tuple(node.name for node in topology.nodes if node.place is NodePlace.WIRE)
     return wires or tuple(path.source for path in topology.paths)
 
@@ -170,13 +170,13 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
 
 
 def _cores(text: str) -> tuple[int, ...]:
-    """The cores that a campaign names; none: placement chooses."""
+    """The cores that a campaign names; empty: placement chooses."""
     return () if text in ("auto", "any") else tuple(int(core) for core in text.split("+"))
 
 
 @dataclass(frozen=True, slots=True)
 class TrialPlan:
-    """A trial with every choice made: what a deployment needs, nothing touched yet."""
+    """A trial with every choice made: all that a deployment needs. Nothing has been touched yet."""
 
     trial: Trial
     topology: Topology
@@ -192,7 +192,7 @@ class TrialPlan:
     wires: Environment | None = None  # where wire ends live; None: with everything else
 
     def labels(self) -> Labels:
-        """What a drawing of it says."""
+        """The labels of a drawing of the plan."""
         trial = self.trial
         vnf = trial.vnf.rpartition("/")[2]
         split = "" if trial.split == "none" else f", split by {trial.split}"
@@ -205,12 +205,12 @@ class TrialPlan:
         )
 
     def environment_of(self, place: NodePlace) -> Environment:
-        """Where a node of the topology lives."""
+        """The environment that a node of the topology lives in."""
         return self.wires if self.wires and place is NodePlace.WIRE else self.environment
 
     def specs(self) -> list[NodeSpec]:
-        """What environments are asked to make. Made on demand: plans are many, trials run
-        one at a time."""
+        """The nodes that environments have to make. Made on demand: there are many plans, and one
+        trial runs at a time."""
         io = io_of(self.trial, self.port_kind)
         return self.topology.specs(
             self.port_kind,

@@ -1,4 +1,4 @@
-"""From the engines' results: order, delay variation, the cost of their loops, fairness."""
+"""Order, delay variation, the cost of the loops and fairness, from the engines' results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.statistics.histogram import Distances, Histogram, percentiles_of
 
 
 def reordering(loss: Loss) -> Reordering | None:
-    """A receiver's `loss` as the record keeps its order; None when nothing came out of order."""
+    """The order of a receiver's frames as the record keeps it; None when all came in order."""
     if not loss.reordered:
         return None
     return Reordering(
@@ -29,7 +29,7 @@ def reordering(loss: Loss) -> Reordering | None:
 
 
 def delay_variation(timed: Sequence[TimedDelays]) -> DelayVariation | None:
-    """What the engines timed, merged; None where no frame arrived.
+    """The delay variation of all engines, merged; None where no frame arrived.
 
     PDV is taken from the shortest delay of all pairs, as if they were one."""
     counted = [one for one in timed if one.count]
@@ -64,7 +64,7 @@ def delay_variation(timed: Sequence[TimedDelays]) -> DelayVariation | None:
 
 
 def loop_costs(engines: Iterable[EngineProcess]) -> dict[str, LoopCost]:
-    """The loop's cost by role, of every engine whose trial has ended."""
+    """The cost of the loop by role, of every engine whose trial has ended."""
     roles: dict[str, list[EngineProcess]] = defaultdict(list)
     for engine in engines:
         if engine.has_result:

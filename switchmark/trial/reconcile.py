@@ -1,9 +1,9 @@
 """Where frames were lost: the counters of the switch against those of the applications.
 
-Both are read twice, when nothing moves: before the traffic and after it. Frames that one
-station passed on and the next did not get were lost in between. Some loss is owned up to by
-a counter of dropped frames; the rest is unexplained, and above a ten-thousandth of what was
-sent it is told with the result.
+Both are read twice, when nothing moves: before the traffic and after it. Frames that one station
+passed on and the next did not get were lost in between. A counter of dropped frames explains some
+loss; the rest is unexplained, and the result says so where it is more than a ten-thousandth of what
+was sent.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class CounterReading:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """What has been counted between two readings."""
+    """Frames counted between two readings."""
 
     before: CounterReading
     after: CounterReading
@@ -59,7 +59,7 @@ class _Changes:
         return DeviceDrops(after.rx - before.rx, after.tx - before.tx)
 
     def vnf(self, node: str) -> int:
-        """Frames that a VNF says it dropped, and those dropped at its devices."""
+        """Frames that a VNF reports as dropped, and frames dropped at its devices."""
         before, after = (each.vnfs.get(node) for each in (self.before, self.after))
         own = (after.dropped if after else 0) - (before.dropped if before else 0)
         at_devices = self.device(node)
@@ -95,7 +95,7 @@ class _Cable:
         return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped))
 
     def bare(self, lost: int, counted: int) -> Stage:
-        """The stage of a cable with no switch at either end: what no application dropped."""
+        """The stage of a cable with no switch at either end: frames that no application dropped."""
         self.lost += max(0, lost - counted)
         return _stage("between the hosts", lost, max(lost, counted))
 
@@ -113,11 +113,11 @@ def reconcile(
     cable: tuple[int, int] | None = None,
     split: Split | None = None,
 ) -> Reconciliation:
-    """Follow the frames of every pair both ways; a way that nobody used is left out.
+    """Follow the frames of every pair both ways; a way without frames is left out.
 
-    `via` names the VNFs on the way of each pair; none where it is left out. `cable`: under which
-    numbers the two ends of the cable between two hosts are counted. Where the switch deals the
-    frames out, `split` says to which of its ports."""
+    `via` names the VNFs on the way of each pair (empty: none). `cable`: the numbers of the two ends
+    of the cable between two hosts in the counters. Where the switch deals the frames out, `split`
+    says to which of its ports."""
     changes = _Changes(before, after)
     ways = []
     forth = _Cable.crossed(changes, cable)
@@ -154,7 +154,7 @@ def _path(
     vnfs: Sequence[str],
     cable: _Cable | None = None,
 ) -> FramePath:
-    """One way, from this port of the switch to that one, through VNFs if there are any."""
+    """One way, from one port of the switch to another, through VNFs if there are any."""
     sent = changes.application(sender.node, lambda one: one.tx_offered)
     arrived = changes.application(receiver.node, loads.arrived)
     entry, leaving = changes.port(ports[0]), changes.port(ports[1])
@@ -184,7 +184,7 @@ def _path(
 
 
 def _chains(changes: _Changes, split: Split | None) -> list[ChainFrames]:
-    """What passed through each chain; none where the switch does not count."""
+    """Frames that passed through each chain; empty where the switch does not count."""
     found = []
     for chain, ends in enumerate(zip(split.heads, split.tails, strict=True) if split else ()):
         head, tail = map(changes.port, ends)
@@ -202,8 +202,9 @@ def _stages(
     on_entry: int,
     on_leaving: int,
 ) -> list[Stage]:
-    """Some switches count a frame that they drop on arrival as received, others do not: what a
-    port's receive drops do not explain before it, they may explain behind it."""
+    """The stages of a way through the switch. Some switches count a frame that they drop on arrival
+    as received, others do not: receive drops of a port that explain nothing before it may explain
+    loss behind it."""
     into = sent - entry.rx_frames
     before_the_port = min(max(0, into - on_entry), entry.rx_dropped)
     return [
@@ -220,8 +221,8 @@ def _stages(
 def _in_the_chain(
     changes: _Changes, whole: Stage, ports: tuple[int, int], vnfs: Sequence[str]
 ) -> Stage:
-    """Between the first port and the last, frames are dropped by the switch at any port in
-    between, by a VNF, or at its devices."""
+    """The loss between the first port and the last: the switch may drop frames at any port in
+    between, as may a VNF or its devices."""
     inner = range(min(ports) + 1, max(ports))
     at_ports = (port for index in inner if (port := changes.port(index)) is not None)
     dropped = sum(port.rx_dropped + port.tx_dropped for port in at_ports)

@@ -1,7 +1,7 @@
-"""The record of a trial, made of what is known of it, however the trial ended.
+"""Makes the record of a trial from what is known of it, however the trial ended.
 
-A record is refused where its figures contradict each other; then it is that of a failed trial,
-without them.
+A record whose figures contradict each other is refused; a record of a failed trial, without
+figures, takes its place.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ _ALWAYS_KNOWN = {
 def failed_record(
     trial: Trial, *, campaign: str, run_id: str, begun: datetime, error: Exception
 ) -> Record:
-    """The record of a trial that failed where there is nothing to tell of it but why."""
+    """The record of a trial of which nothing is known but why it failed."""
     asked = what_was_asked(trial, campaign, run_id, begun)
     return Record(**as_failed(asked, one_line(error)), ended_at=_utc(max(begun, datetime.now(UTC))))
 
 
 def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) -> dict[str, Any]:
-    """What is known of a trial before anything is planned or made."""
+    """The facts of a trial that are known before anything is planned or made."""
     return {
         "trial_id": trial.id,
         "trial": trial,
@@ -61,15 +61,16 @@ def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) ->
 
 
 def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
-    """The facts as those of a failed trial, without figures; the first reason comes first."""
+    """These facts as those of a failed trial, without figures; the first reason is the first one
+    told."""
     kept = {name: fact for name, fact in facts.items() if name not in _FIGURES}
     told = "; ".join(filter(None, [facts.get("message"), message]))
     return kept | {"status": "failed", "message": told}
 
 
 def made_record(facts: dict[str, Any], begun: datetime, watch: Stopwatch) -> Record:
-    """The record of a trial that has ended. Where its figures contradict each other it has none
-    and says so; where other facts are refused, too, it has only what was asked."""
+    """The record of a trial that has ended. Contradictory figures are left out, and the record says
+    so; where other facts are refused, too, it holds only what was asked."""
     # (by the monotonic clock: the real-time one may be set back meanwhile)
     ended_at = _utc(begun + timedelta(seconds=watch.whole_s))
     facts |= {"ended_at": ended_at, "timing": watch.timing()}
@@ -81,7 +82,7 @@ def made_record(facts: dict[str, Any], begun: datetime, watch: Stopwatch) -> Rec
         return Record(**as_failed(facts, f"the figures contradict each other: {refused}"))
     except Exception:
         asked = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
-        return Record(**as_failed(asked, f"what ran cannot be told: {refused}"))
+        return Record(**as_failed(asked, f"the facts of what ran contradict each other: {refused}"))
 
 
 def _utc(moment: datetime) -> str:

@@ -60,12 +60,12 @@ def run_trial(
         try:
             facts[name] = tell()
         except Exception as error:  # the other facts are told all the same
-            facts = as_failed(facts, f"{name} cannot be told: {one_line(error)}")
+            facts = as_failed(facts, f"{name} cannot be recorded: {one_line(error)}")
     return made_record(facts, begun, watch)
 
 
 def _planned(plan: TrialPlan) -> dict[str, Any]:
-    """The choices that the plan has made."""
+    """The facts that the plan decides."""
     return {
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
@@ -81,14 +81,14 @@ def _planned(plan: TrialPlan) -> dict[str, Any]:
 
 
 def _as_it_was(plan: TrialPlan) -> Placement:
-    """A foreign instrument idles as its authors have decided."""
+    """The placement as it was: a foreign instrument has its own idle strategy."""
     if plan.trial.generator == OWN_ENGINE:
         return plan.placement
     return plan.placement.model_copy(update={"idle": f"{plan.trial.generator}'s own"})
 
 
 def _as_it_ran(deployment: Deployment, plan: TrialPlan) -> dict[str, Callable[[], Any]]:
-    """What ran, whether or not the trial came to its end: each fact with what tells it."""
+    """The facts of what ran, whether or not the trial came to its end."""
     guest, far = deployment.guest, plan.far
     return {
         "far_host": lambda: far.as_record() if far else None,

@@ -1,8 +1,8 @@
 """The switch of one trial, from its ports to its end: where it runs, its pins, its limit of CPU
 time, a restart in mid-trial.
 
-The nodes lie between its namespace and its start, the applications before its end: so the
-deployment says when, and lends the stack on which all is laid that undoes it.
+Nodes are made between the making of its namespace and its start, and applications end before it
+does: so the deployment says when each step is due, and lends the stack that undoes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ PORTS_UP_TIMEOUT_S = 20.0
 
 
 class RunningSwitch:
-    """What is done with the switch of a deployment."""
+    """The steps in the life of a deployment's switch."""
 
     def __init__(
         self, session: Session, plan: TrialPlan, nodes: Mapping[str, Node], undo: ExitStack
@@ -49,7 +49,8 @@ class RunningSwitch:
         self._moves_before: int | None = None  # of one that is not pinned
 
     def make_ports(self) -> list[MadePort]:
-        """Ports that exist only as part of the switch, in the order in which it numbers them."""
+        """Make the ports that exist only as part of the switch, in the order in which it numbers
+        them."""
         ports = [port for spec in self._plan.specs() for port in spec.ports]
         if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
             return []
@@ -74,7 +75,7 @@ class RunningSwitch:
         return [with_switch_at(name, spec) if spec in here else spec for spec in specs]
 
     def end_with(self, made: Sequence[MadePort]) -> None:
-        """Lay on the stack what ends it, and what is in its place after that."""
+        """Put on the stack what ends the switch, and what has to be done after that."""
         self._undo.callback(self._remove_limit)
         self._undo.callback(contained.close, self._inside)
         # A function that an application drives itself goes after the application: the kernel would
@@ -88,15 +89,15 @@ class RunningSwitch:
         self._runs = True
 
     def settle(self) -> None:
-        """Once its ports are up: starting costs it much more than forwarding, and it has pinned its
-        threads while it started."""
+        """Impose the limit of CPU time and check the pins, once the ports are up: starting costs
+        far more than forwarding, and a switch pins its threads while it starts."""
         self._unpin()
         self._impose_limit()
 
     def restart(self) -> None:
-        """Kill the switch as a crash would, and start it anew with the same ports; what is in
-        the kernel is taken down and set up again. Its counters begin at 0 once more; a limit of
-        its CPU time is imposed as after the first start, once its ports are up."""
+        """Kill the switch as a crash would, and start it anew with the same ports; state in the
+        kernel is taken down and set up again. Its counters begin at 0 once more; the limit of its
+        CPU time is imposed again once its ports are up."""
         if self.limit is not None:
             self.limit.about_to_restart()
         pids = [str(pid) for pid in self.switch.process_ids()]
@@ -112,9 +113,8 @@ class RunningSwitch:
             self.limit.impose_again(self.switch.process_ids())
 
     def unpinned(self) -> dict[str, str]:
-        """What became of a switch that was not to be pinned; nothing of one that is.
-
-        Raises `TrialFailed` when it has pinned itself meanwhile."""
+        """Where the threads of a switch ran that was not to be pinned; None for one that is. Raises
+        `TrialFailed` when it has pinned itself meanwhile."""
         cores, pids = self._plan.placement.switch_free_cores, self.switch.process_ids()
         if not cores:
             return {}
@@ -126,13 +126,13 @@ class RunningSwitch:
         return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
 
     def keep_last_words(self) -> None:
-        """How it died, if it has, for the record of a trial that failed."""
+        """Keep how the switch died, if it has, for the record of a trial that failed."""
         if self._runs:
             with suppress(SwitchmarkError, OSError):
                 self.last_words = self.switch.alive() or ""
 
     def _start(self) -> None:
-        """On the host or in a container, as the trial says."""
+        """Start it on the host or in a container, as the trial says."""
         self.switch.start(
             self._inside,
             switch_ports(self._nodes.values()),
@@ -141,7 +141,7 @@ class RunningSwitch:
         )
 
     def _end(self) -> None:
-        """End the switch for good: its ports go, too."""
+        """End the switch and its ports for good."""
         if isinstance(self.switch, Discardable):
             self.switch.discard()
         else:

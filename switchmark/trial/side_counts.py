@@ -1,4 +1,4 @@
-"""What the trials of a method showed beside their loads, and how the record keeps them."""
+"""Counts beside the loads of a method's trials, and how the record keeps them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from switchmark.results.record import MethodTrial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SideCounts:
-    """What a trial showed beside its loads; totals over all pairs."""
+    """Counts of one trial beside its load; totals over all pairs."""
 
     socket_drops: int  # dropped at the receivers' own sockets: never the switch's
     duplicates: int
@@ -26,7 +26,8 @@ class SideCounts:
 
 
 def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) -> list[MethodTrial]:
-    """The trials as the record keeps them. `points` may be those of a ledger: same order."""
+    """The trials as the record keeps them. `points` may be those of a budgeted measurer: same
+    order."""
     return [
         MethodTrial(
             intended_pps=point.intended_pps,

@@ -10,21 +10,21 @@ from switchmark.results.record import Timing
 
 @dataclass
 class Stopwatch:
-    """Begins when it is made; times are in seconds."""
+    """Runs from the moment when it is made; times are in seconds."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     _last: float = field(default_factory=time.monotonic)
     _first: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
-        """The time since the last lap belongs to this part of the trial."""
+        """Charge the time since the last lap to this part of the trial."""
         now = time.monotonic()
         self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
         self._last = now
 
     @property
     def whole_s(self) -> float:
-        """Since it was made."""
+        """The time since it was made."""
         return time.monotonic() - self._first
 
     def timing(self) -> Timing:

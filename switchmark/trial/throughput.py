@@ -78,7 +78,7 @@ def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
 
 
 def steady_run(rates_pps: Sequence[float]) -> SteadyRun:
-    """The tests for steadiness, of the forwarded load sample by sample."""
+    """The tests for steadiness of the forwarded load, sample by sample."""
     found = detect(rates_pps)
     return SteadyRun(
         policy=found.policy,
@@ -116,12 +116,12 @@ def stretch(sources: Sequence[EngineProcess], duration_s: float) -> float:
 
 
 def socket_drops(engines: Sequence[EngineProcess]) -> int:
-    """Frames dropped at their own sockets in the whole trial, while it drained included."""
+    """Frames that their own sockets dropped in the whole trial, including while it drained."""
     return sum(one.result.totals.rx_socket_drops for one in engines)
 
 
 def on_schedule(sources: Sequence[EngineProcess]) -> bool:
-    """Whether every one that is paced kept its schedule."""
+    """Whether every paced sender kept its schedule."""
     return all(one.result.pacing is None or one.result.pacing.on_schedule for one in sources)
 
 
@@ -158,7 +158,7 @@ class _Stream:
 
 
 def _intended_pps(trial: Trial, sent: Sequence[IntervalEvent]) -> float | None:
-    """What the schedule asked for; where that changes, by the sender's own account."""
+    """The load that the schedule asked for; where it changes, by the sender's own account."""
     if is_steady(trial.schedule):
         return float(trial.rate_pps) if trial.rate_pps else None
     if trial.rate_pps is None and not has_own_rate(trial.schedule):

@@ -28,7 +28,7 @@ def run_traffic(
 ) -> None:
     """Start every sink, then every source; wait for the sources to end, then stop the sinks.
 
-    Those that are both (duplex) listen from their start on and all send from one moment on.
+    Duplex applications are both: they listen from their start on and all send from one moment on.
     The options override the command line for this trial, `source_options` source by source."""
     both = {id(source) for source in sources} & {id(sink) for sink in sinks}
     sinks = [sink for sink in sinks if id(sink) not in both]
@@ -63,7 +63,7 @@ def run_traffic(
 
 
 def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -> None:
-    """End the sinks' trial once what the sources have sent to them has arrived, or is lost."""
+    """End the sinks' trial once all frames sent to them have arrived or are lost."""
     for sink in sinks:
         own = [one for one in sources if one.pair == sink.pair]
         told = own and all(one.has_result for one in own)
@@ -78,10 +78,9 @@ def _start_together(
     duration_s: float,
     patience: float,
 ) -> None:
-    """Start applications that send and listen, all at one moment.
-
-    One that hears of it after that moment was not listening when the others began: that start
-    is given up, and tried again with more time. Raises `TrialFailed` after `BEGIN_TRIES`."""
+    """Start applications that send and listen, all at one moment. One that hears of it too late was
+    not listening when the others began: that start is given up, and tried again with more time.
+    Raises `TrialFailed` after `BEGIN_TRIES`."""
     lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
     for _ in range(BEGIN_TRIES):
         at_ns = time.monotonic_ns() + round(lead_s * 1e9)
@@ -98,11 +97,11 @@ def _start_together(
 
 
 def _exact(duration_s: float) -> str | float:
-    """Short bursts last microseconds, and a geometric mean has many digits: the engine reads no
-    exponent, and no more than some digits. To the nanosecond."""
+    """The number to the nanosecond, without an exponent: short bursts last microseconds, a
+    geometric mean has many digits, and the engine reads neither exponents nor more digits."""
     return duration_s if duration_s == round(duration_s, 6) >= 1e-3 else f"{duration_s:.9f}"
 
 
 def sent_frames(sources: Sequence[EngineProcess]) -> int:
-    """Frames that they offered in the whole trial."""
+    """Frames that the sources offered in the whole trial."""
     return sum(one.result.totals.tx_offered for one in sources)

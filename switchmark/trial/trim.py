@@ -1,6 +1,6 @@
-"""Which samples count: the stated policy by which warm-up and cool-down are left out.
+"""Which samples count: the stated policy that leaves out warm-up and cool-down.
 
-Raw samples are always kept in the record; this only says which of them a figure is made of.
+The record always keeps the raw samples; this says which of them a figure is made of.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from switchmark.results.record import Trim
 
 
 class Timed(Protocol):
-    """A sample: of our engine, or of a foreign instrument."""
+    """A sample of our engine or of a foreign instrument."""
 
     @property
     def t_ns(self) -> int:
-        """When it ended."""
+        """When the sample ended, in ns."""
         ...
 
     @property
     def duration_ns(self) -> int:
-        """How long it was."""
+        """How long the sample was, in ns."""
         ...
 
 
@@ -47,7 +47,7 @@ def _as_asked(policy: TrimPolicy, started_ns: int, ended_ns: int) -> tuple[int, 
 
 
 def describe(policy: TrimPolicy, started_ns: int, ended_ns: int, samples: Sequence[Timed]) -> Trim:
-    """The record's account of what was kept of a run, over these samples."""
+    """The record's account of the samples that were kept."""
     window = window_ns(policy, started_ns, ended_ns)
     kept = sum(1 for _ in kept_intervals(samples, window))
     text = f"fixed: first {policy.warm_up_s:g} s and last {policy.cool_down_s:g} s left out"

@@ -26,7 +26,7 @@ _FIRST_LOOK_S = 0.001  # most paths are up by then
 
 @dataclass(frozen=True, slots=True)
 class PairEnds:
-    """The two applications of a pair; as a stream of traffic, what sends and what receives."""
+    """The two applications of a pair; of a stream, its sender and its receiver."""
 
     a: EngineProcess
     b: EngineProcess
@@ -36,9 +36,8 @@ class PairEnds:
 def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     """Send learning frames both ways until each end has heard the other.
 
-    This also waits for links that come up late (vhost-user handshakes). Raises
-    `TrialFailed` naming the pair and direction that stay silent.
-    """
+    This also waits for links that come up late (vhost-user handshakes). Raises `TrialFailed` that
+    names the pair and direction that stay silent."""
     deadline = time.monotonic() + timeout_s
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
     pause_s = _FIRST_LOOK_S
@@ -66,12 +65,11 @@ def verify(
 ) -> Verification:
     """Send counted frames both ways through a switch that has been taught.
 
-    Passed when every frame arrives and none is seen by another pair or by the switch's
-    third port (the witness). `witness_frames` reads what came out of the witness so far.
-    A switch that still floods by what it knew before (a cache of flows outlives the lesson by
-    half a second and more), or delivers late learning frames, is asked again until it has
-    converged; lost frames get no second chance.
-    """
+    It is passed when every frame arrives and none is seen by another pair or by the switch's third
+    port (the witness). `witness_frames` reads the count of the witness so far. A switch that still
+    floods by what it knew before (a cache of flows outlives the lesson by half a second and more),
+    or delivers late learning frames, is asked again until it has converged; lost frames get no
+    second chance."""
     deadline = time.monotonic() + CONVERGENCE_TIMEOUT_S
     while True:
         seen = _send_counted(pairs, policy, witness_frames)

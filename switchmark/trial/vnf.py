@@ -30,7 +30,8 @@ BRIDGE = "br0"
 
 @dataclass(frozen=True, slots=True)
 class VnfCounters:
-    """Since it started: frames passed on, both ways, and frames that it says it dropped."""
+    """Frames that a VNF passed on since its start, both ways, and frames that it reports as
+    dropped."""
 
     forwarded: int | None = None  # None: it does not say
     dropped: int = 0
@@ -47,15 +48,15 @@ class Vnf(Protocol):
         ...
 
     def counters(self) -> VnfCounters:
-        """To be asked only while no traffic runs."""
+        """Its counters; they may be read only while no traffic runs."""
         ...
 
     def died(self) -> str | None:
-        """None while it runs; otherwise a line that says how it ended."""
+        """How it ended, in one line; None while it runs."""
         ...
 
     def as_run(self) -> VnfRun:
-        """What goes into the record."""
+        """What the record says of it."""
         ...
 
     def request_exit(self) -> None:
@@ -69,7 +70,8 @@ class Vnf(Protocol):
 
 @dataclass
 class EngineVnf:
-    """The engine's forwarder, over the fastest I/O or (kind `pcap`) a system call a frame."""
+    """The engine's forwarder, over the fastest I/O or, as kind `pcap`, with a system call a
+    frame."""
 
     node: str
     kind: str
@@ -79,12 +81,12 @@ class EngineVnf:
     _dropped: int = 0
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Ready, and forwarding."""
+        """Wait until it is ready and forwards."""
         self.engine.wait_ready(timeout_s)
         self.engine.start(duration=0)
 
     def counters(self) -> VnfCounters:
-        """What it has counted until now."""
+        """Its counters until now."""
         self.engine.request_stop()
         result = self.engine.wait_result(READ_TIMEOUT_S)
         self._forwarded += result.totals.tx_offered
@@ -155,43 +157,44 @@ class BridgeVnf:
         return cls(node.spec.name, pair, lines, undo)
 
     def wait_ready(self, timeout_s: float) -> None:
-        """It forwards at once."""
+        """Return at once: a bridge forwards as soon as it is made."""
 
     def counters(self) -> VnfCounters:
-        """The devices' own drops are counted as the node's."""
+        """No counters: the drops of its devices are counted as the node's."""
         return VnfCounters()
 
     def died(self) -> str | None:
-        """It has no process."""
+        """None: it has no process."""
         return None
 
     def as_run(self) -> VnfRun:
-        """What was configured."""
+        """How it was configured."""
         return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=self.lines)
 
     def request_exit(self) -> None:
-        """Nothing to end."""
+        """Do nothing: there is no process to end."""
 
     def close(self) -> None:
-        """Remove it from among the host's devices; else it goes with its namespace."""
+        """Remove the bridge where it is among the host's devices; elsewhere it goes with its
+        namespace."""
         self.undo()
 
 
 @dataclass
 class SpawnedVnf:
-    """What a VNF that is a program of the host's, a machine among them, has in common."""
+    """A VNF that is a program of the host's, such as a virtual machine."""
 
     node: str
     pair: int
     spawned: Spawned
 
     def request_exit(self) -> None:
-        """Close its input: machines and many filters end with it."""
+        """Close its input, at which machines and many filters end."""
         if self.spawned.poll() is None:
             self.spawned.close_input()
 
     def close(self) -> None:
-        """End it, by SIGTERM first."""
+        """End it, first by SIGTERM."""
         self.spawned.terminate(grace_s=1.0)
 
 
@@ -212,7 +215,7 @@ class GuestBridgeVnf(SpawnedVnf):
             raise TrialFailed(f"VNF {self.node}: its guest made no bridge: {words}")
 
     def counters(self) -> VnfCounters:
-        """The guest's devices are out of sight."""
+        """No counters: the guest's devices are out of reach."""
         return VnfCounters()
 
     def died(self) -> str | None:
@@ -221,7 +224,7 @@ class GuestBridgeVnf(SpawnedVnf):
         return None if code is None else f"VNF {self.node} ended with exit code {code}"
 
     def as_run(self) -> VnfRun:
-        """What it is."""
+        """What the record says of the machine."""
         return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])
 
 
@@ -234,10 +237,11 @@ class ProgramVnf(SpawnedVnf):
     _looked: tuple[int, float] = (0, 0.0)  # when, and its CPU time then
 
     def wait_ready(self, timeout_s: float) -> None:
-        """It has no way to say; frames that arrive will."""
+        """Return at once: a program cannot say when it is ready; the first frames that arrive show
+        it."""
 
     def counters(self) -> VnfCounters:
-        """It says nothing; its CPU time is read."""
+        """No counters; its CPU time is read instead."""
         now_ns, used_s = time.monotonic_ns(), process_cpu_s(self.spawned.pid)
         then_ns, before_s = self._looked
         self.cpu = ApplicationCpu(now_ns - then_ns, round((used_s - before_s) * 1e9))
@@ -253,7 +257,7 @@ class ProgramVnf(SpawnedVnf):
         return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
 
     def as_run(self) -> VnfRun:
-        """What was run."""
+        """The command line that was run."""
         return VnfRun(node=self.node, pair=self.pair, kind="program", command=self.command)
 
 
@@ -280,8 +284,8 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
 
 
 def _program(program: str, node: Node, pair: int) -> ProgramVnf:
-    """Ports are device names, or socket paths where it must listen; the environment has the
-    MAC addresses of both, and of what lies beyond each."""
+    """The command of a program. Ports are device names, or socket paths where it must listen; the
+    environment variables hold the MAC addresses of both, and of what lies beyond each."""
     ports = node.spec.ports
     command = [program, *(port.device_inside or str(port.socket_inside) for port in ports)]
     env = {"SWITCHMARK_VNF": node.spec.name}

@@ -103,7 +103,7 @@ def test_a_switch_that_never_recovers_has_no_time() -> None:
 def test_what_was_less_than_asked_is_said() -> None:
     found = run(Scripted(outages_s=[0.0], overload_offered=0.9), overload_s=5.0)
     assert any("RFC 2544 asks for 60 s" in note for note in found.notes)
-    assert any("less of an overload" in note for note in found.notes)
+    assert any("smaller than intended" in note for note in found.notes)
 
 
 def test_each_change_is_made_once_under_load() -> None:

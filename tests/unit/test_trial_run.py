@@ -245,7 +245,7 @@ def test_what_ran_and_cannot_be_told_fails_one_trial_only(monkeypatch: pytest.Mo
     monkeypatch.setattr(EngineProcess, "as_run", untold)
     record = run(plan_for())
     assert record.status == "failed" and record.engines == [] and record.throughput is None
-    told = "engines cannot be told: a fault of the bench itself: ZeroDivisionError: division by zer"
+    told = "engines cannot be recorded: a fault of the bench itself: ZeroDivisionError: division"
     assert record.message.startswith(told)
     assert record.loops and record.placement is not None and record.switch_counters_after
     both = run(plan_for(switch=FakeSwitch(fail_at="wait_converged")))
@@ -267,7 +267,9 @@ def test_what_fails_before_anything_is_made_is_a_record_too(
 def test_facts_that_the_record_refuses_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trial_run, "loop_costs", lambda _: {"sender": "much"})
     record = run(plan_for())
-    assert record.status == "failed" and record.message.startswith("what ran cannot be told: ")
+    assert record.status == "failed" and record.message.startswith(
+        "the facts of what ran contradict each other: "
+    )
     assert record.trial == plan_for().trial and record.engines == []
 
 

@@ -1,12 +1,12 @@
-"""What a search found for one goal, and who decided it: the switch, noise, or something else.
+"""The bounds of one goal of a search, and what decided them: the switch, noise, or something else.
 
-The test for noise is stated and computed from the trials alone. A load *shows bad* when, of
-its trials of full length, at least `MIN_COUNT` and at least `MIN_SHARE` were bad; it *shows
-good* likewise. A switch with a sharp limit shows good below it, bad above it, and both at
-the limit at most. When a load that shows good lies a whole width or more above one that
-shows bad, the passage from good to bad is wider than the width asked for, and where in it
-the bounds fall is decided by noise. Goals that allow fewer than `REPEATED` trials a load
-(RFC 2544, TST 009) have to do with one trial of each kind, and see noise less often.
+The test for noise is stated and computed from the trials alone. A load *shows bad* when, of its
+trials of full length, at least `MIN_COUNT` and at least `MIN_SHARE` were bad; it *shows good*
+likewise. A switch with a sharp limit shows good below it, bad above it, and both at the limit at
+most. When a load that shows good lies a whole width or more above one that shows bad, the passage
+from good to bad is wider than the width asked for, and noise decides where in it the bounds fall.
+Goals that allow fewer than `REPEATED` trials a load (RFC 2544, TST 009) have one trial of each
+kind, and see noise less often.
 """
 
 from __future__ import annotations
@@ -76,11 +76,10 @@ def conclude(
 
 
 def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
-    """Say so where a goal ends far below a more tolerant one: that is no overload.
+    """Add a note where a goal ends far below a more tolerant one, which overload cannot explain.
 
-    Overload costs frames in proportion to the excess, so NDR and PDR lie about as far apart
-    as their loss ratios. A wide gap means rare losses at loads well within the capacity.
-    """
+    Overload costs frames in proportion to the excess, so NDR and PDR lie about as far apart as
+    their loss ratios. A wide gap means rare losses at loads well within the capacity."""
     noted = []
     for bounds in found:
         above = [
@@ -93,7 +92,7 @@ def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
         ]
         notes = [
             f"lies {1 - (bounds.upper_pps or 0.0) / (other.lower_pps or 1.0):.0%} below "
-            f"{other.goal}: what loses frames here is rare and not overload; a soak tells more"
+            f"{other.goal}: these losses are rare, not overload; a soak tells more"
             for other in above
         ]
         noted.append(bounds.model_copy(update={"notes": bounds.notes + notes}))
@@ -101,7 +100,8 @@ def with_gap_notes(found: Sequence[GoalBounds]) -> tuple[GoalBounds, ...]:
 
 
 def mixed_range(goal: Goal, trials: Sequence[LoadPoint]) -> tuple[float, float] | None:
-    """The loads between which trials went both ways, when a width apart or more; else None."""
+    """The loads between which trials went both ways, when they are a width apart or more; else
+    None."""
     repeated = goal.duration_sum_s >= REPEATED * goal.final_trial_s
     least = MIN_COUNT if repeated else 1
 
@@ -154,8 +154,8 @@ def _decided_by(
 
 
 def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> list[str]:
-    """What the bad trials have in common, at loads that other trials carried; nothing, if they do
-    not. A full ring there says that nobody emptied it for a while."""
+    """What the bad trials have in common, at loads that other trials carried; empty without such. A
+    full ring there says that nobody emptied it for a while."""
     seen = [
         trial
         for trial in trials
@@ -190,7 +190,7 @@ def _ring_was_full(trial: LoadPoint) -> bool:
 def _at_upper(
     goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint]
 ) -> tuple[DecidedBy, list[str]]:
-    """Was it loss that made the upper bound, or a load that was never offered?"""
+    """Whether loss made the upper bound, or a load that was never offered."""
     bad = [
         trial
         for trial in trials
@@ -209,7 +209,7 @@ def _at_upper(
 
 
 def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint]) -> list[str]:
-    """Bad trials well below the lower bound: losses that the load does not explain."""
+    """Notes on bad trials well below the lower bound: losses that the load does not explain."""
     if lower_pps is None:
         return []
     below = [
@@ -229,8 +229,9 @@ def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint
 def refused_in_kernel(
     pps: float | None, best_pps: float, wire_pps: float | None, *, in_kernel: bool
 ) -> bool:
-    """Whether a load that the sender could not offer was refused by the switch all the same.
+    """Whether the switch refused a load that the sender could not offer.
 
-    An in-kernel switch works inside the sender's system call: what the sender could not offer
-    well below the bare wire's ceiling, but near the best that ever passed, it did not take."""
+    An in-kernel switch works inside the sender's system call: a load well below the bare wire's
+    ceiling that the sender could not offer, near the best that ever passed, was refused by the
+    switch."""
     return in_kernel and bool(wire_pps) and pps is not None and pps >= NEAR_ITS_BEST * best_pps

@@ -1,4 +1,4 @@
-"""What a disturbed trial shows: a load that drops, or a switch that is changed under it."""
+"""The results of a disturbed trial: a load that drops, or a switch that is changed under it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StepDown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Disturbance:
-    """A steady load, and something that was done to the switch under it."""
+    """A steady load, and the effect on it of something that was done to the switch."""
 
     point: LoadPoint
     missing_frames: int  # due and never arrived: lost, or refused by a port that was not there;
@@ -33,7 +33,7 @@ class Disturbance:
 
     @property
     def outage_s(self) -> float:
-        """The outage by the missing frames, at the rate at which they were due."""
+        """The outage by the missing frames, in seconds, at the rate at which they were due."""
         return self.missing_frames / (self.point.intended_pps or 1.0)
 
 
@@ -43,7 +43,7 @@ class Disturber(Protocol):
     def step_down(
         self, first_s: float, first_pps: float, second_s: float, second_pps: float
     ) -> StepDown:
-        """An overload, and the lower load at once after it."""
+        """Offer an overload, then at once the lower load."""
         ...
 
     def disturb(
@@ -54,5 +54,5 @@ class Disturber(Protocol):
         action: Callable[[], None],
         tail_s: float | None = None,
     ) -> Disturbance:
-        """A steady load during which something is done."""
+        """Offer a steady load, and call the action while it runs."""
         ...

@@ -1,4 +1,4 @@
-"""What methods that disturb a switch share: the load under which they do it, and their figures.
+"""The load under which methods disturb a switch, and the figures that they give.
 
 Without a set rate, the loads are shares of what this switch forwards when everything is offered,
 which is measured first.
@@ -17,7 +17,7 @@ RELIEF = 0.50  # of the throughput: a load that every switch carries
 
 
 def throughput(task: Task) -> tuple[float, int]:
-    """The load that the others are shares of, and how many trials it took."""
+    """The load that the others are shares of, in frames/s, and how many trials it took."""
     if task.trial.rate_pps is not None:
         return task.max_pps, 0
     point = task.measurer.measure(THROUGHPUT_LOOK_S, SATURATING)
@@ -36,5 +36,5 @@ def outage_figures(name: str, seen: Disturbance) -> list[MethodFigure]:
 
 
 def time_figure(name: str, seconds: float, low_s: float, high_s: float) -> MethodFigure:
-    """A time with the bounds between which it lies."""
+    """A time as a figure, with the bounds between which it lies."""
     return MethodFigure(name=name, value=seconds, unit="s", low=low_s, high=high_s)

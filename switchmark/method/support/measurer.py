@@ -1,9 +1,10 @@
-"""The one thing a capacity method needs: offer a load for a while, say what became of it.
+"""The one thing a capacity method needs: a measurer, which offers a load for a while and counts
+what arrives.
 
-Every method in this folder that searches or sweeps is written against `Measurer`, so each
-runs alike on a deployed switch and on a simulated one. Loads are **totals**: frames per
-second summed over all pairs and, where traffic runs both ways, over both directions. The
-measurer divides them equally; results are totals again.
+Every method in this folder that searches or sweeps is written against `Measurer`, so each runs
+alike on a deployed switch and on a simulated one. Loads are **totals**: frames per second summed
+over all pairs and, where traffic runs both ways, over both directions. The measurer divides them
+equally; results are totals again.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ RING_FULL_SHARE = 0.05  # of transmit calls: from here the port is said to push 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadPoint:
-    """What one trial found. Frames and rates are totals over all pairs and directions."""
+    """The result of one trial. Frames and rates are totals over all pairs and directions."""
 
     intended_pps: float | None  # None: saturating
     offered_pps: float  # what the ports accepted
@@ -54,7 +55,7 @@ class LoadPoint:
 
     @property
     def cost_s(self) -> float:
-        """What the trial took from a budget of time."""
+        """The seconds that the trial takes from a budget of time."""
         return self.duration_s if self.elapsed_s is None else self.elapsed_s
 
     @property
@@ -70,7 +71,8 @@ class LoadPoint:
     @property
     def excused_frames(self) -> int:
         """The unoffered frames that the load does not explain: a sender was away from its core when
-        they were due, or the switch was. None where so many are left that the load was never on."""
+        they were due, or the switch was. None where so many are left that the load was never really
+        offered."""
         due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
         late = min(self.late_frames, self.unoffered_frames)
         excused = min(self.unoffered_frames, late + due_meanwhile)
@@ -78,7 +80,7 @@ class LoadPoint:
 
     @property
     def judged_frames(self) -> int:
-        """The frames that a trial is judged by: those wanted, but for those excused."""
+        """The frames that a trial is judged by: those wanted, less those excused."""
         return self.wanted_frames - self.excused_frames
 
     @property
@@ -93,7 +95,7 @@ class LoadPoint:
 
     @property
     def wanted_frames(self) -> int:
-        """Frames the load asked for; those offered for saturating input."""
+        """Frames that the load asked for; of saturating input, those offered."""
         if self.intended_frames is not None:
             return self.intended_frames
         if self.intended_pps is None:
@@ -107,8 +109,8 @@ class LoadPoint:
 
     @property
     def sender_paused(self) -> bool:
-        """Whether a few frames were given up although the port took every one offered: a pause
-        of the sender's, which says nothing about the switch. Much more than a few is a limit."""
+        """Whether a few frames were given up although the port took every one offered: the sender
+        paused, which says nothing about the switch. Many more than a few are a limit."""
         pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
         return not self.load_met and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
@@ -133,15 +135,15 @@ class LoadPoint:
 
     @property
     def kept_away_share(self) -> float:
-        """The part of the trial that says nothing about the switch: an application, or the switch
-        itself, was kept from its core. 0: all of it counts."""
+        """The part of the trial that says nothing about the switch, because an application or the
+        switch itself was kept from its core. 0: all of it counts."""
         frames = self.lost_away + min(self.late_frames, self.unoffered_frames)
         share = frames / self.wanted_frames if self.wanted_frames else 0.0
         return share + min(1.0, self.stalled_s / self.duration_s)
 
     @property
     def says_little(self) -> bool:
-        """Whether it is worth to be measured again, whatever it found."""
+        """Whether the trial deserves to be measured again, whatever it found."""
         return self.sender_paused or self.kept_away_share > EXCUSED_SHARE
 
 
@@ -234,6 +236,6 @@ def _as_asked(point: LoadPoint, duration_s: float, load_pps: float) -> LoadPoint
 
 
 def repeated_note(count: int) -> list[str]:
-    """What the result says of the trials that were measured again; nothing, if none was."""
+    """A note on the trials that were measured again; empty if there were none."""
     kept = "applications or the switch were kept from their cores in them"
     return [f"{count} trials were measured again: {kept}"] if count else []

@@ -1,4 +1,4 @@
-"""What a method of many trials is: its name, what it says of itself, and how it runs."""
+"""What a method of many trials is: its name, its description, and how it runs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from switchmark.results.record import MethodResult
 
 
 def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:
-    """The method can be asked of every switch."""
+    """The refusals of a method that suits every switch: none."""
     return ()
 
 
@@ -41,5 +41,5 @@ class Method:
 
 
 def trials_of_full_length(count: int) -> Callable[[Trial], float]:
-    """The usual time of a method that takes so many trials of the duration asked."""
+    """The usual time of a method that takes so many trials of the trial's duration, in seconds."""
     return lambda trial: count * trial.duration_s

@@ -11,9 +11,11 @@ EACH_WAY = ("mean", "median")  # of each direction; the record has all of them
 
 
 def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
-    """Probes beside the load, where the trial has a rate for them; the load keeps its bursts.
-    Else every frame is timed, and they go singly, since a burst measures its own queue; a sender
-    that cannot offer the load so takes the trial's burst."""
+    """One-way times at a load.
+
+    Where the trial has a probe rate, probes are timed beside the load, which keeps its bursts. Else
+    every frame is timed and sent singly, since a burst measures its own queue; a sender that cannot
+    offer the load so takes the trial's burst."""
     probes = task.trial.probe_rate_pps
     burst = 1 if probes is None else task.trial.burst
     point, latency = task.measurer.measure_latency(task.trial.duration_s, load_pps, burst)
@@ -42,7 +44,7 @@ def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
 
 
 def both_ways(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
-    """One-way times over all streams, and of bidirectional traffic what each direction's were."""
+    """One-way times over all streams and, of bidirectional traffic, of each direction."""
     apart = [
         figure
         for way in times.directions
@@ -52,7 +54,7 @@ def both_ways(times: Latency, names: Sequence[str], where: str = "") -> list[Met
 
 
 def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
-    """One-way times by their names, with what two hosts' clocks leave open."""
+    """One-way times by their names, with the uncertainty of two hosts' clocks."""
     values = {
         "mean": times.mean_ns,
         "min": times.min_ns,

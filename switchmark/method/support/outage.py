@@ -1,8 +1,8 @@
-"""When did frames stop, and when did they flow again? From counted samples, nothing else.
+"""When frames stopped and when they flowed again, from counted samples alone.
 
-Two ways, as RFC 6201 (which replaces RFC 2544 section 26.6) has them: by *frames*, the frames
-that are missing over the rate at which they were due (exact, and blind to when); and by *time*,
-the longest stretch of samples in which nothing arrived (as fine as the samples are long).
+RFC 6201 (which replaces RFC 2544 section 26.6) has two ways: by *frames*, the frames that are
+missing over the rate at which they were due (exact, and blind to when); and by *time*, the longest
+stretch of samples in which nothing arrived (as fine as the samples are long).
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Span:
 def longest_silence(samples: Sequence[Sample]) -> Span:
     """The longest run of samples in which no frame arrived.
 
-    The silence may reach into the samples on both sides, so it is that run at least, and the
-    run with both neighbours at most. No empty sample: it is shorter than the longest sample."""
+    The silence may reach into the samples on both sides, so it lasts that run at least, and the run
+    with both neighbours at most. Without an empty sample it is shorter than the longest sample."""
     best: tuple[int, int, int] | None = None  # length of the run in ns, its first and last index
     begun: int | None = None
     for index, sample in enumerate(samples):
@@ -58,13 +58,14 @@ def longest_silence(samples: Sequence[Sample]) -> Span:
 def last_loss(
     sent: Sequence[Sample], arrived: Sequence[Sample], unique: int, resolution: int
 ) -> Span | None:
-    """How long after the first `sent` sample began the last frame was lost; None: none was.
+    """How long after the first `sent` sample began the last frame was lost, in seconds; None: none
+    was.
 
     `arrived` may begin earlier and hold other frames there: it is counted from its end, where
     `unique` different frames have arrived of all that were sent. Frames that are missing at a
-    moment are lost or still on their way; from the moment on at which all that will ever be
-    missing are missing, none was lost any more. `resolution` frames (a burst or two) may be
-    sent or arrive between the two clocks' samples."""
+    moment are lost or still on their way; once all that will ever be missing are missing, no more
+    are lost. `resolution` frames (a burst or two) may be sent or arrive between the two clocks'
+    samples."""
     begun_ns = sent[0].t_ns - sent[0].duration_ns
     lost = sum(one.frames for one in sent) - unique
     if lost <= 0:
@@ -105,7 +106,7 @@ def _at(times: Sequence[int], counts: Sequence[int], t_ns: int) -> float:
 
 
 def _reached_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
-    """The first moment from which on never fewer than `lost` frames are missing."""
+    """The first moment from which on at least `lost` frames are always missing."""
     settled = behind[-1][0]
     for t_ns, missing in reversed(behind):
         if missing < lost:

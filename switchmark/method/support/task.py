@@ -1,4 +1,4 @@
-"""What a method of many trials is given, and how what it found becomes the record's result."""
+"""What a method of many trials is given, and how its findings become the record's result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pps_text = "{:.6g} pps".format
 
 
 class TrialMeasurer(Measurer, Disturber, Protocol):
-    """A measurer of a trial: it keeps what it measured, times frames, and disturbs."""
+    """The measurer of a trial: it keeps what it measured, times frames, and disturbs."""
 
     @property
     def points(self) -> Sequence[LoadPoint]:
@@ -35,16 +35,16 @@ class TrialMeasurer(Measurer, Disturber, Protocol):
     def measure_latency(
         self, duration_s: float, load_pps: float, burst: int
     ) -> tuple[LoadPoint, Latency]:
-        """One trial in which the way from sender to receiver is timed: of every frame, or of the
-        probe stream beside the load. Raises `TrialFailed` when no frame arrived."""
+        """Run one trial that times the way from sender to receiver: of every frame, or of the probe
+        stream beside the load. Raises `TrialFailed` when no frame arrived."""
         ...
 
     def trials(self) -> list[MethodTrial]:
-        """Every trial so far as the record keeps it."""
+        """Every trial so far, as the record keeps it."""
         ...
 
     def notes(self) -> list[str]:
-        """What happened beside the loads: duplicates, reordering, drops of the receivers'."""
+        """What else happened in the trials: duplicates, reordering, drops of the receivers."""
         ...
 
 
@@ -64,7 +64,7 @@ class Task:
 
     @property
     def limit_s(self) -> float:
-        """The budget, as a number that may be infinite."""
+        """The budget in seconds, which may be infinite."""
         return math.inf if self.budget_s is None else self.budget_s
 
     def result(
@@ -78,7 +78,7 @@ class Task:
         bounds: Sequence[GoalBounds] = (),
         latency: Sequence[LatencyAtLoad] = (),
     ) -> MethodResult:
-        """What the method says, with the trials that it rests on. `headline` names a figure."""
+        """The method's result, with the trials that it rests on. `headline` names a figure."""
         trials = self.measurer.trials()
         return MethodResult(
             method=self.trial.method,

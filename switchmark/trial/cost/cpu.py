@@ -1,11 +1,11 @@
 """What a trial costs in CPU time: read from the kernel before and after, never sampled inside.
 
-Units are cores used: CPU seconds per second of wall time. The kernel's softirq time is
-machine-wide (on veth paths it is where an in-kernel switch works), in ticks of 10 ms.
+Units are cores used: CPU seconds per second of wall time. The kernel's softirq time is machine-wide
+(on veth paths it is where an in-kernel switch works), in ticks of 10 ms.
 
-A switch that polls uses its cores whole, whatever the load; one in the kernel works in its
-callers' system calls and in softirqs. What can be compared between the two is the whole: the
-CPU time of everything the trial needs, for each frame that passed.
+A switch that polls uses its cores whole, whatever the load; one in the kernel works in its callers'
+system calls and in softirqs. Only the whole can be compared between the two: the CPU time of
+everything the trial needs, for each frame that passed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime
 
 @dataclass(frozen=True, slots=True)
 class ApplicationCpu:
-    """What an application, or a VNF, used while the traffic ran."""
+    """CPU time that an application, or a VNF, used while the traffic ran."""
 
     wall_ns: int
     cpu_ns: int  # user and system
@@ -32,7 +32,7 @@ class ApplicationCpu:
 
     @classmethod
     def of(cls, engine: EngineProcess) -> ApplicationCpu:
-        """Over its last trial."""
+        """The CPU time of an engine over its last trial."""
         cpu = engine.result.cpu
         return cls(cpu.wall_ns, cpu.cpu_ns, cpu.system_ns, cpu.run_delay_ns, engine.in_guest)
 
@@ -46,12 +46,12 @@ def cost(
     wire_ns_per_frame: float | None = None,
     work: SwitchWork | None = None,
 ) -> CpuCost:
-    """Cores used between two readings; `frames` are
-    what passed the switch meanwhile.
+    """Cores used between two readings; `frames` passed the switch meanwhile.
 
-    What the machine did beyond switch, applications and bench is other programs' doing, and
-    disturbs. Softirqs may be counted in the process they interrupted or apart from it, as the
-    kernel was built; they are left out of that sum, which can then only be too small."""
+    CPU time beyond that of switch, applications and bench was used by other programs, and is a
+    disturbance. The kernel counts softirqs either in the process they interrupted or apart from
+    it, depending on its configuration; they are left out of that sum, which can then only be too
+    small."""
     wall_s = after.wall_s - before.wall_s
     applications_s = after.machines_s - before.machines_s
     system_s = run_delay = 0.0
@@ -85,7 +85,7 @@ def cost(
 
 
 def _switch_s(before: CpuReading, after: CpuReading) -> float | None:
-    """The CPU time of the switch's processes; one that has died meanwhile counts nothing."""
+    """The CPU time of the switch's processes in seconds; a process that has died counts as 0."""
     if before.switch_s is None or after.switch_s is None:
         return None
     begun = before.switch_s
@@ -119,7 +119,7 @@ def _per_frame(
 
 
 def _useful(frames: int, switch_s: float | None, work: SwitchWork | None) -> dict[str, Any]:
-    """What the switch itself tells of its cycles."""
+    """The share of its cycles that the switch itself reports as useful."""
     if work is None or not work.busy_cycles + work.idle_cycles:
         return {}
     share = work.busy_cycles / (work.busy_cycles + work.idle_cycles)

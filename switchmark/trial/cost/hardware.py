@@ -1,6 +1,6 @@
-"""What hardware counters and RAPL have counted, as figures of a frame.
+"""The counts of hardware counters and RAPL, as figures of a frame.
 
-Read on each host by `testbed.hardware`; a counter that is absent has a reason instead.
+`testbed.hardware` reads them on each host; a counter that is absent has a reason instead.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def _use(scope: str, values: dict[str, int], share: float, frames: int) -> Hardw
 
 
 def energy_between(before: EnergyReading, after: EnergyReading, frames: int) -> EnergyUse | None:
-    """What was used between two readings; None where there is no RAPL."""
+    """The energy used between two readings; None where there is no RAPL."""
     used = {}
     for name, start in before.joules.items():
         if name in after.joules:

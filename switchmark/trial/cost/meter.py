@@ -17,7 +17,7 @@ from switchmark.trial.cost.hardware import energy_between, hardware_use
 
 @dataclass
 class Meter:
-    """Begun before the traffic; `end` gives the cost."""
+    """Readings of everything that a trial uses; made before the traffic, `end` gives the cost."""
 
     switch: Switch
     clocks: CpuReading
@@ -28,8 +28,8 @@ class Meter:
 
     @classmethod
     def begin(cls, switch: Switch, placement: Placement, machines: Sequence[int] = ()) -> Meter:
-        """Read everything; the hardware counters begin to run. `machines` are the processes of
-        virtual machines."""
+        """Read everything, and start the hardware counters. `machines` are the processes of virtual
+        machines."""
         pids = switch.process_ids()
         cores = [core for own in placement.application_cores.values() for core in own]
         work = _work(switch)

@@ -1,4 +1,5 @@
-"""Was the limit on the switch's CPU time in force? And what of the load was the neighbour's?"""
+"""Whether the limit on the switch's CPU time was in force, and how much CPU time the neighbour
+used."""
 
 from __future__ import annotations
 
@@ -16,19 +17,19 @@ TOLERANCE_SHARE, TOLERANCE_CORES = 0.1, 0.05
 
 @dataclass(frozen=True, slots=True)
 class QuotaReading:
-    """What the kernel had counted when the measurement began; None without a limit."""
+    """The kernel's counts of the limit when the measurement began; None without a limit."""
 
     before: Throttling | None
 
     @classmethod
     def take(cls, limit: CpuLimit | None) -> QuotaReading:
-        """Read it."""
+        """Read the counts."""
         return cls(limit.read() if limit is not None else None)
 
     def until_now(
         self, trial: Trial, limit: CpuLimit | None, used_cores: float | None
     ) -> CpuQuota | None:
-        """What became of the limit since; None where there is none."""
+        """How the limit was used since this reading; None where there is none."""
         if limit is None or self.before is None or trial.cpu_limit is None:
             return None
         after, cores = limit.read(), limit.quota_us / PERIOD_US
@@ -51,7 +52,7 @@ class QuotaReading:
 
 
 def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:
-    """The neighbour is there on purpose: what it used is no disturbance."""
+    """The cost without the neighbour's part: it runs on purpose, and is no disturbance."""
     if noise is None or used.others_cores_used is None or noise.wall_s <= 0:
         return used
     others = max(0.0, used.others_cores_used - noise.cpu_s / noise.wall_s)

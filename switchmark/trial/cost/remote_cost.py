@@ -1,4 +1,4 @@
-"""What a trial between hosts costs on the other host, measured there by the agent."""
+"""The cost of a trial between hosts on the other host, which the agent there measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.trial.measurement import Measurement
 
 
 def begin_remote_cost(far: FarSide) -> CpuReading:
-    """Before the traffic: the clocks over there; its hardware counters begin to run."""
+    """Read the other host's CPU time before the traffic, and start its hardware counters."""
     cores = far.placement.application_cores.values() if far.placement else ()
     return far.site.begin_meter([core for own in cores for core in own])
 
@@ -21,7 +21,8 @@ def begin_remote_cost(far: FarSide) -> CpuReading:
 def remote_cost(
     deployment: Deployment, far: FarSide, before: CpuReading, seen: Measurement
 ) -> CpuCost:
-    """Since that reading. Every frame that passed went through that host, too."""
+    """The cost on the other host since that reading. Every frame that passed went through it,
+    too."""
     read = far.site.end_meter()
     there = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
     work = deployment.vnf_work(far=True)
@@ -40,8 +41,8 @@ def remote_cost(
 
 
 def hosts_used(far: FarHost | None, used: CpuCost) -> list[CpuCost]:
-    """The cost on each host, with what strangers used. Two hosts that are one machine take each
-    other's programs for strangers, which they are not."""
+    """The cost on each host, and what other programs used there. Two hosts that are one machine
+    take each other's programs for strangers; those are left out."""
     if far is None or far.cpu is None:
         return [used]
     if not far.same_machine:
