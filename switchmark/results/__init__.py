@@ -1,1 +1,1 @@
-"""Records: schema, store, query."""
+"""What trials found: records, the store they are kept in, queries, summaries and answers."""

@@ -1,7 +1,8 @@
-"""The answer of a run: at each point who leads, by what ratio at least and at most, what is the
-same, and what is not decided and would take how long.
+"""The answer of a run: who leads at each point, and by what ratio at least and at most; which
+contenders are equal; and what is undecided, with the time that would decide it.
 
-Computed from the records alone, at the looks that the campaign planned; nothing of it is stored.
+It is computed from the records alone, at the looks that the campaign planned; nothing of it is
+stored.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ Point = tuple[tuple[str, Any], ...]
 
 
 class LeadVerdict(StrEnum):
-    """What is known of two contenders."""
+    """What is known of two contenders: one leads, they are equal, or it is undecided."""
 
     AHEAD = "ahead"  # by a proven lead, in each state of the machine
     SAME = "the same"  # within the smallest lead worth knowing, in each state
@@ -43,7 +44,7 @@ class LeadVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadRatio:
-    """How much better the one ahead is: above 1 where it is, whatever the figure's sense."""
+    """By what factor the contender ahead is better: above 1, whether or not more is better."""
 
     value: float
     low: float  # of the interval; above 0
@@ -67,7 +68,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTrial:
-    """A trial as the answer sees it."""
+    """The parts of a trial that the answer shows."""
 
     block: int
     figure: float  # in the unit of the metric
@@ -77,7 +78,7 @@ class MeasuredTrial:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """A contender at a point."""
+    """One contender at a point: its typical figure and its trials."""
 
     contender: str
     trial: Trial  # its repetition 0
@@ -90,7 +91,7 @@ class Standing:
 
 @dataclass(frozen=True, slots=True)
 class PointAnswer:
-    """Who leads in one figure at one point."""
+    """The answer for one figure at one point."""
 
     point: Point
     metric: Metric
@@ -106,13 +107,13 @@ class PointAnswer:
     testbed: str = ""  # of a pool, where each decides by itself
 
     def between(self, one: str, other: str) -> Lead | None:
-        """What is known of two of them, whichever is ahead."""
+        """What is known of these two, whichever is ahead."""
         return next((o for o in self.leads if {o.ahead, o.behind} == {one, other}), None)
 
 
 def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
-    """The answers of a run; `names` gives contenders' names by the id of their first trial. Files
-    that cannot be believed are left out, as in the tables, where they are named."""
+    """The answers of a run; `names` gives contenders' names by the id of their first trial.
+    Unreadable files are left out; the tables name them."""
     proving = Proving.of(run.info.asked.model_dump(), run.info.given.testbeds)
     if proving.most_blocks < MIN_PAIRS:
         return []
@@ -122,7 +123,7 @@ def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
 
 
 def readable(run: Run) -> Iterator[Record]:
-    """Its records one by one, but for those that cannot be believed: the tables name them."""
+    """The run's records one by one. Unreadable files are left out; the tables name them."""
     for path in run.paths():
         with suppress(CorruptResultError):
             yield read_record(path)
@@ -145,8 +146,8 @@ def answer(
 
 
 def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[str, list[Observed]]]:
-    """What each testbed measured, its blocks counted by themselves; all in one where the campaign
-    does not decide by testbed."""
+    """The observations of each testbed, its blocks counted by themselves; all together where the
+    campaign does not decide by testbed."""
     if not proving.testbeds:
         yield "", observed
         return
@@ -157,8 +158,8 @@ def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[st
 
 
 def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
-    """What is compared, by point: two contenders at least; the bare wire is none, and known truth
-    only against itself."""
+    """The observations that are compared, by point. A point has at least two contenders. The bare
+    wire is no contender, and a switch with set faults is compared only with itself."""
     points: dict[Point, list[Observed]] = defaultdict(list)
     for one in sorted(observed, key=lambda one: one.start_s):
         if one.trial.switch != WIRE:
@@ -173,14 +174,14 @@ def _without_truth(observed: list[Observed]) -> list[Observed]:
 
 
 def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
-    """The figures that are compared, the one that decides first."""
+    """The figures that are compared; the first one decides."""
     return list(dict.fromkeys(metric for one in observed for metric in one.figures))
 
 
 def looks_at(
     observed: Sequence[Observed], metric: Metric, proving: Proving, whole_round_s: float
 ) -> Looks:
-    """All looks at a figure that were due, the last one at what there is."""
+    """All looks at a figure that were due; the last one is at what there is."""
     contenders = {one.contender: one.trial for one in observed}
     rule = proving.rule(list(contenders.values()), whole_round_s)
     looks = Looks(metric, rule, proving.prove, list(contenders))
@@ -260,8 +261,8 @@ def _standings(
 def _lead(
     found: PairedComparison, first: str, names: tuple[str, str], higher: bool, pair_s: float
 ) -> Lead:
-    """The comparison of a with b, seen from the one whose typical figure is better; where the
-    pairs say otherwise, from the other."""
+    """The comparison of a with b, from the side of the one whose typical figure is better; where
+    the pairs say otherwise, from the other side."""
     turned = (found.a == first) != higher  # whether ratios of figures are below 1 for a lead
     ratios = tuple(_lead_ratio(one, turned=turned) for one in found.decisions)
     verdict = _verdict(ratios)
@@ -295,5 +296,5 @@ def _verdict(ratios: Sequence[LeadRatio]) -> LeadVerdict:
 
 
 def _trial_with_all_s(observed: Sequence[Observed]) -> float:
-    """Usual time of a trial, the bench's own included."""
+    """The usual time of a trial in seconds, the bench's own time included."""
     return statistics.median(one.end_s - one.start_s for one in observed)

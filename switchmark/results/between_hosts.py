@@ -1,5 +1,5 @@
-"""What rows of trials between hosts say beside their figures: one-way times, clocks, and CPU cost
-of the other host, over a row's repetitions."""
+"""Figures of trials between hosts over a row's repetitions: one-way times, clocks, and CPU cost of
+the other host."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BETWEEN_HOSTS_PLACES = {
 @dataclass(frozen=True, slots=True)
 class BetweenHostsSummary:
     """Means over the repetitions (of percentiles, too), but the largest uncertainty. The clocks are
-    those of the last repetition: an offset is of one moment. None: not measured."""
+    those of the last repetition: an offset belongs to one moment. None: not measured."""
 
     one_way_min_ns: float | None
     one_way_p50_ns: float | None

@@ -1,9 +1,9 @@
-"""The records of a run as blocks: what each contender did in each block, or why it counts for
-nothing.
+"""The records of a run as blocks: each contender's figure in each block, or why a trial does not
+count.
 
 A block measures every contender of a point once. Its number is the repetition; where a run was
-interrupted in the middle of a block, what came before and what came after are two blocks, since
-what is hours apart was not disturbed alike.
+interrupted in the middle of a block, the trials before and after are two blocks, since trials that
+are hours apart were not disturbed alike.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What a record says in a comparison by blocks."""
+    """The parts of a record that a comparison by blocks reads."""
 
     trial: Trial  # its repetition 0
     block: int  # as the campaign counts them
@@ -43,12 +43,12 @@ class Observed:
 
     @property
     def contender(self) -> str:
-        """What is compared, as one word: the id of its first trial at this point."""
+        """The contender, as one word: the id of its first trial at this point."""
         return self.trial.id
 
 
 def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
-    """The record as an observation; `resumed` are the times at which the run went on."""
+    """Read a record as an observation; `resumed` are the times at which the run went on."""
     begun, ended = parse_utc(record.started_at), parse_utc(record.ended_at)
     before, after = record.state_before, record.state_after
     testbed, lease = _of_pool(record)
@@ -70,7 +70,7 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
 
 
 def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockTrial]:
-    """What statistics compare: the figure of one metric, block by block."""
+    """The trials that statistics compare: the figure of one metric, block by block."""
     held = sorted(observed, key=lambda one: one.start_s)
     parts = sorted({(one.block, one.part) for one in held})
     numbers = {part: number for number, part in enumerate(parts)}
@@ -91,7 +91,7 @@ def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockT
 
 
 def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
-    """Why trials count for nothing, and how many for each reason."""
+    """The reasons why trials do not count, and the number of trials for each."""
     reasons: dict[str, int] = {}
     counted = [one for one in observed if not one.unused and metric in one.figures]
     changed = sum(said is None for said in settle(as_block_trials(counted, metric)))
@@ -103,7 +103,7 @@ def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
 
 
 def _of_pool(record: Record) -> tuple[str, int]:
-    """The testbed, and which lease of the block it was: what another agent measured hours later is
+    """The testbed, and the number of the block's lease: trials of another agent, hours later, are
     another block. Empty and 0 without a pool."""
     testbed, lease = (record.provenance.get(name) for name in ("testbed", "fencing_token"))
     if not isinstance(testbed, str):
@@ -112,7 +112,7 @@ def _of_pool(record: Record) -> tuple[str, int]:
 
 
 def _figures(record: Record) -> dict[Metric, float]:
-    """The figures that are compared; none of what is not above 0."""
+    """The figures that are compared; those that are not above 0 are left out."""
     found: dict[Metric, float] = {}
     if record.throughput is not None:
         found[_METRICS["forwarded"]] = record.throughput.forwarded_pps
@@ -126,8 +126,8 @@ def _figures(record: Record) -> dict[Metric, float]:
 
 
 def _cores(used: Sequence[int]) -> str:
-    """The cores of a reading, which goes from the first to each of the others: of two, either way
-    is the same."""
+    """The cores of a reading, in the order in which they were read; of two cores, either order
+    counts as the same."""
     first, others = used[0], sorted(used[1:])
     ordered = sorted(used) if len(used) == 2 else [first, *others]
     return ",".join(map(str, ordered))
@@ -142,7 +142,7 @@ def _unused(record: Record) -> str:
 
 
 def _samples(record: Record) -> tuple[float, ...]:
-    """Forwarded load, sample by sample of those that were kept, summed over the receivers."""
+    """Forwarded load in each kept sample, summed over the receivers, in frames/s."""
     if record.throughput is None or record.trim is None:
         return ()
     kept_from, kept_to = record.trim.kept_from_ns, record.trim.kept_to_ns

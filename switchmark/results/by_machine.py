@@ -1,4 +1,4 @@
-"""A run that several machines have measured, summed up machine by machine."""
+"""The summary of a run that several machines have measured, machine by machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What records say of the certificate under which they were made, in a line for people."""
+"""The certificate under which records were made, in a line for people."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ HOW = "run `switchmark certify`"
 
 
 def certified(records: Iterable[Record]) -> str:
-    """One line for all records of a report: certified since when, or why not and how to get it.
-
-    It is as good as the worst: one record without a certificate that holds makes all of them be
-    called so, with how many they are."""
+    """One line for all records of a report: since when the instruments are certified, or why not
+    and how to certify them. Records are only as good as the worst: one record without a valid
+    certificate makes the line say so, with the number of such records."""
     notes = [one.certificate for one in records if one.status == "finished"]
     if not notes:
         return f"not certified: nothing was measured; {HOW}"

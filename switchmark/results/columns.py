@@ -1,4 +1,4 @@
-"""Which places of a record are the columns of the table of a run, and of which type.
+"""Which fields of a record are the columns of the table of a run, and of which type.
 
 `COLUMNS` is the one list. DuckDB takes them from files (query.py); `columns_of` takes them from one
 document, for the index of a store.
@@ -31,7 +31,7 @@ HARDWARE_NUMBERS = (
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of the table: where in the document (JSON pointer), and its type."""
+    """One column of the table: its place in the document (JSON pointer) and its type."""
 
     name: str
     place: str
@@ -39,9 +39,8 @@ class Column:
 
 
 def columns_of(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns that this record has, as the table of a run holds them; absent ones are left out.
-
-    The document is one that was validated as a record."""
+    """The columns of this record, as the table of a run holds them; absent ones are left out. The
+    document must have been validated as a record."""
     found = {}
     for column in COLUMNS:
         value = _at(document, column.place)

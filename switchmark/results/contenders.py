@@ -1,4 +1,4 @@
-"""What tells the contenders of a run apart: their names, and whether they do the same work."""
+"""Tells the contenders of a run apart: by their names, and by whether they do the same work."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def with_contenders(rows: list[SummaryRow]) -> list[SummaryRow]:
 
 
 def _told(row: SummaryRow) -> list[Parameter]:
-    """What can tell contenders of one name apart."""
+    """The fields that can tell contenders of one name apart."""
     return [one for one in CONTENDER if one.field != "contender"] + [*means_if_asked(row.trial)]
 
 

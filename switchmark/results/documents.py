@@ -13,11 +13,11 @@ from switchmark.results.run_info import RunInfo
 
 
 class CorruptResultError(SwitchmarkError):
-    """A file in a results directory that cannot be believed; the message names it."""
+    """A file in a results directory that cannot be trusted; the message names it."""
 
 
 class RefusedRecordError(SwitchmarkError):
-    """A record that contradicts itself, or holds what no JSON can: nothing was written."""
+    """A record that contradicts itself, or holds what JSON cannot express: nothing was written."""
 
 
 def read_record(path: Path) -> Record:
@@ -52,9 +52,9 @@ def read_info(directory: Path) -> RunInfo:
 
 
 def to_document(record: Record, path: Path) -> bytes:
-    """The record as JSON, validated once more since models can be changed after they are made.
+    """The record as JSON, validated once more, since models can be changed after they are made.
 
-    Raises RefusedRecordError; `path` is where it was to be written."""
+    Raises RefusedRecordError; `path` is the file that it was meant for."""
     try:
         checked = Record.model_validate(record.model_dump())
         document = checked.model_dump_json().encode() + b"\n"

@@ -1,4 +1,4 @@
-"""Files that are whole or not there after a crash, and a lock that dies with its process."""
+"""Files that are complete or absent after a crash, and a lock that ends with its process."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from switchmark.errors import SwitchmarkError, UsageError
 
 
 def file_content(path: Path) -> bytes:
-    """The content of a regular file; a pipe, which would never end, or a device is refused."""
+    """The content of a regular file. Raises OSError for a pipe, which would never end, and for a
+    device."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
@@ -33,8 +34,8 @@ def write_durably(path: Path, content: bytes) -> None:
         temporary.replace(path)
     except OSError as error:
         raise SwitchmarkError(
-            f"{path}: cannot be written ({error.strerror}); what is stored is whole: make room or "
-            "give leave to write, then --resume goes on"
+            f"{path}: cannot be written ({error.strerror}); earlier files are complete; make room "
+            "or permit writing, then go on with --resume"
         ) from error
     finally:
         with suppress(FileNotFoundError):
@@ -43,7 +44,7 @@ def write_durably(path: Path, content: bytes) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """See that the names in a folder survive a crash. Raises OSError."""
+    """Make the names in a folder survive a crash. Raises OSError."""
     fd = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(fd)

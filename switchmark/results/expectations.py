@@ -1,9 +1,10 @@
-"""Whether a run's figures are what its campaign expects: proven, refuted, or not decided.
+"""Whether a run's figures are what its campaign expects: proven, refuted, or undecided.
 
-Each repetition is one observation. A bound is met, or violated, when the interval of the mean
-lies on one side of it; for the bare wire's sake, when Welch's test of the logarithms proves the
-ratio to lie on one side. The level is divided among all that is judged together (Bonferroni) and,
-where figures decide how long a campaign goes on, among its looks: 95 % holds of all verdicts.
+Each repetition is one observation. A bound is met, or violated, when the interval of the mean lies
+on one side of it; a bound relative to the bare wire, when Welch's test of the logarithms proves the
+ratio to lie on one side. The level is divided among all verdicts that are given together
+(Bonferroni) and, where figures decide how long a campaign goes on, among its looks: 95 % holds for
+all verdicts together.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record tells it
 
 
 class ExpectationOutcome(StrEnum):
-    """What is known of an expectation at one trial."""
+    """Whether an expectation is met at one trial."""
 
     MET = "met"
     VIOLATED = "violated"
@@ -37,7 +38,7 @@ class ExpectationOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """One expectation at one trial."""
+    """The verdict on one expectation at one trial."""
 
     expectation: Expectation
     row: SummaryRow
@@ -50,7 +51,7 @@ class Judgement:
 
 @dataclass(frozen=True, slots=True)
 class _Looked:
-    """How a campaign's figures were looked at."""
+    """The looks at which a campaign's figures were judged."""
 
     looks: tuple[int, ...]  # counts of repetitions; one: a set number
     level: float
@@ -67,7 +68,7 @@ class _Looked:
         return cls((), 1 - proving.confidence)
 
     def level_of(self, count: int, family: int) -> float:
-        """Two-sided level of one verdict of so many, after so many repetitions."""
+        """The two-sided level of one of so many verdicts, after so many repetitions."""
         if len(self.looks) < 2 or count < 2:
             return self.level / family
         return StoppingRule(self.looks, self.level, family).level_at(count, is_last=True)
@@ -78,9 +79,8 @@ def judge_testbeds(
     rows: Mapping[str, Sequence[SummaryRow]],
     expected: Sequence[Expectation],
 ) -> list[Judgement]:
-    """Judge a run that a pool has measured, whose rows are given by testbed. Each is judged
-    by itself, since repetitions on one machine are more alike than machines are; they share the
-    level."""
+    """Judge a run that a pool has measured, testbed by testbed. Repetitions on one machine are more
+    alike than machines are, so each testbed is judged by itself; they share the level."""
     return [
         replace(one, testbed=testbed)
         for testbed, own in sorted(rows.items())
@@ -95,8 +95,8 @@ def judge_run(
     *,
     times: int = 1,
 ) -> list[Judgement]:
-    """Every expectation at every trial that should have its figure, the bare wire aside. All that
-    is judged shares one level; `times`: so many runs like this one are judged together."""
+    """Judge every expectation at every trial that should have its figure; the bare wire is left
+    out. All verdicts share one level; `times`: so many runs like this one are judged together."""
     judged = [
         (one, row)
         for row in rows
@@ -110,7 +110,8 @@ def judge_run(
 
 
 def _has(one: Expectation, row: SummaryRow) -> bool:
-    """A failed trial should have had it; a search has no loss, and its figure no wire's."""
+    """Whether a trial should have the figure: a failed one should; a search has no loss, and its
+    figure has no bare wire's beside it."""
     return row.method is None or one.figure is ExpectedFigure.THROUGHPUT
 
 
@@ -196,7 +197,8 @@ def _undecided(
 
 
 def _needed(found: Estimate, bound: float, level: float) -> int | None:
-    """Repetitions at which an interval of this spread leaves the bound aside; None: too many."""
+    """Repetitions after which an interval of this spread no longer holds the bound; None: too
+    many."""
     from scipy.special import ndtri
 
     gap = abs(found.mean - bound)

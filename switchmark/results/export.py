@@ -42,16 +42,17 @@ _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
 
 def flat_rows(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """Every row as plain values: what was asked, done and found. Absent figures are None.
+    """Every row as plain values: what was asked, done and found.
 
-    `<figure>_low` and `_high` bound the 95 % confidence interval of `<figure>_mean`;
-    `rtt_merged_p99_ns` and the like come from the repetitions' merged histogram.
-    """
+    Absent figures are None. `<figure>_low` and `_high` bound the 95 % confidence interval of
+    `<figure>_mean`; `rtt_merged_p99_ns` and the like come from the repetitions' merged
+    histogram."""
     return [_flat(row, rows) for row in rows]
 
 
 def frame(flat: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
-    """The flat rows as a polars frame, lists included (of text, also where all are empty)."""
+    """The flat rows as a polars frame, lists included (as lists of text, also where all are
+    empty)."""
     lists = {name: pl.List(pl.String) for name in LISTS}
     return pl.DataFrame(list(flat), infer_schema_length=None, schema_overrides=lists)
 
@@ -91,7 +92,7 @@ def where(flat: Sequence[dict[str, Any]], conditions: Sequence[str]) -> list[dic
 
 
 def check_columns(names: Sequence[str]) -> list[str]:
-    """The full names of columns as a user wrote them; raises UsageError for unknown ones."""
+    """The full names of columns that a user wrote. Raises UsageError for unknown ones."""
     return [_column(name, "--columns") for name in names]
 
 
@@ -142,7 +143,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
 
 
 def _flat_method(found: MethodSummary) -> dict[str, Any]:
-    """The headline; the other figures, the bounds and every trial stand in the records."""
+    """The headline of a method; the records hold its other figures, the bounds and every trial."""
     values: dict[str, Any] = {
         "method_headline": found.headline,
         "method_decided_by": found.decided_by,
@@ -161,7 +162,7 @@ def _flat_method(found: MethodSummary) -> dict[str, Any]:
 
 
 def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
-    """The row's headline figure over that of the bare wire; None where that is not known."""
+    """The row's headline figure over the bare wire's; None where that is not known."""
     plain = row.finished and row.method is None
     wire = None if row.is_baseline or not plain else baseline_of(row, rows)
     if wire is None or headline(wire).mean <= 0:
@@ -170,8 +171,8 @@ def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
 
 
 def remarks(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
-    """What to know before the row's figures are believed: its own remarks, and whether the bare
-    wire that it is compared with was slower than the switch behind it, which no wire is."""
+    """What a reader must know before the row's figures are believed: its own remarks, and whether
+    the bare wire that it is compared with was slower than the switch, which no wire is."""
     share = of_baseline(row, rows)
     if share is None:
         return list(row.remarks)

@@ -1,4 +1,4 @@
-"""Which results directories there are, and which one a user means."""
+"""Finds results directories, and the one that a user means."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ def list_runs(
     campaign: str | None = None,
     on_corrupt: Callable[[str], None] = _say,
 ) -> list[Path]:
-    """Results directories under `root`, oldest first; only those of `campaign` if named. One that
-    cannot be believed is left out, and told of: it must not keep the others from being read."""
+    """Results directories under `root`, oldest first; only those of `campaign` if it is given. An
+    unreadable one is left out, and `on_corrupt` is told."""
     runs = []
     for path in root.glob("*/run.json") if root.is_dir() else ():
         try:

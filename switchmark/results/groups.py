@@ -1,4 +1,4 @@
-"""Records that differ in nothing but the repetition, out of the table of a run.
+"""Records that differ in nothing but the repetition, from the table of a run.
 
 The table is read in the order of what was asked, a slice at a time and as columns: a hundred
 thousand rows as Python dictionaries would cost many times the time and the memory.
@@ -32,7 +32,7 @@ class Records:
         return len(self._rows)
 
     def column(self, name: str) -> Sequence[Any]:
-        """One value a record, None where it has none; of an unknown column, all are None."""
+        """One value a record, None where a record has none; all None for an unknown column."""
         values = self._columns.get(name)
         if values is None:
             return [None] * len(self._rows)
@@ -41,11 +41,11 @@ class Records:
         return [values[row] for row in self._rows]
 
     def known(self, name: str) -> list[Any]:
-        """The values of those that have one."""
+        """The values of the records that have one."""
         return [value for value in self.column(name) if value is not None]
 
     def has(self, name: str) -> bool:
-        """Whether there are records and every one has a value."""
+        """Whether there are records and each has a value."""
         return len(self._rows) > 0 and all(value is not None for value in self.column(name))
 
     def first(self, name: str) -> Any:
@@ -68,8 +68,8 @@ class Group:
 
 
 def groups(frame: pl.DataFrame) -> Iterator[Group]:
-    """What was asked *and* what was done must agree; failures, of which less is known, join the
-    first group that asked the same."""
+    """Group records by what was asked *and* what was done; failures, of which less is known, join
+    the first group that asked the same."""
     asked = [
         f"asked_{one.field}" if f"asked_{one.field}" in frame.columns else one.field for one in KEYS
     ]
@@ -97,7 +97,7 @@ def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> li
 
 
 def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
-    """Whole groups of a thousand rows together: where they start, and where each ends."""
+    """Slices of whole groups, a thousand rows each: where each starts and ends."""
     start, ends = 0, list[int]()
     for end in bounds:
         ends.append(end)

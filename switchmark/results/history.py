@@ -1,9 +1,9 @@
-"""What became of a figure over versions and dates: all runs of a folder, as series of one workload,
+"""How a figure changed over versions and dates: all runs of a folder, as series of one workload,
 the same means and one machine, with the places where the level changed.
 
-What makes two trials equal is what the table of parameters says, but for the program's path (builds
-lie in folders of their own) and the length of samples. The unit is the run: repetitions of one run
-are more alike than runs are (statistics/series.py).
+The table of parameters decides which trials are equal, but for the program's path (builds lie in
+folders of their own) and the length of samples. The unit is the run: repetitions of one run are
+more alike than runs are (statistics/series.py).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _Key = tuple[str, MachineId, Workload, Metric]
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """What one run has of a series."""
+    """One run's part of a series."""
 
     directory: Path
     started_at: datetime
@@ -57,7 +57,7 @@ class PastRun:
 
 @dataclass(frozen=True, slots=True)
 class LevelChange:
-    """The level of a series changed before `run`."""
+    """A change of the level of a series, at the first run of the new level."""
 
     run: PastRun
     before: PastRun
@@ -66,7 +66,7 @@ class LevelChange:
 
     @property
     def since(self) -> str:
-        """`version 3.1.2, 2026-03-01`; the version where it is another than before."""
+        """Since when, as `version 3.1.2, 2026-03-01`; the version is named where it changed."""
         date = self.run.started_at.strftime("%Y-%m-%d")
         if self.run.version and self.run.version != self.before.version:
             return f"version {self.run.version}, {date}"
@@ -106,7 +106,7 @@ class History:
 
     @property
     def switches(self) -> list[str]:
-        """The switches that there are."""
+        """The switches of all series."""
         return sorted({one.switch for one in self.figures})
 
 
@@ -147,7 +147,7 @@ def varying_workload(figures: Sequence[PastFigure]) -> list[str]:
 
 
 def in_words(workload: Workload, varying: Sequence[str]) -> str:
-    """The frame size, and what else is not the same in all."""
+    """The workload in words: the frame size, and each field that is not the same in all."""
     values = dict(workload)
     names = dict.fromkeys(("packet_size_bytes", *varying))
     return ", ".join(_words(name, values[name]) for name in names)
@@ -170,7 +170,7 @@ def _of_run(
     origins: Mapping[str, Origin],
     wanted: Sequence[Metric],
 ) -> Iterator[tuple[_Key, PastRun]]:
-    """A run's part of every series. Of a run with two builds, each is an entry of its own."""
+    """One run's part of every series. A run with two builds has an entry for each."""
     found: dict[tuple[_Key, str, str], list[float | None]] = defaultdict(list)
     for row in rows:
         origin = origins.get(row["trial_id"])
@@ -188,7 +188,7 @@ def _of_run(
 def _values(
     row: Mapping[str, Any], wanted: Sequence[Metric]
 ) -> Iterator[tuple[Metric, float | None]]:
-    """The row's figures; None of what failed or is not valid."""
+    """The row's figures; None where a trial failed or is not valid."""
     is_valid = row["status"] == "finished" and row["valid"]
     figures = method_figures(row)
     is_plain = row["method"] == "plain"

@@ -1,8 +1,9 @@
-"""The last good run before a run: the newest one whose level is no worse than what was good before.
+"""The last good run before a run: the newest one whose level is no worse than the good level before
+it.
 
-Going on from the oldest run, a stretch of level is good where it is no worse than the last good one
-(beyond the threshold): so a fall that nobody mended is no base to compare with, however long it has
-lasted.
+From the oldest run on, a stretch of level is good where it is no worse than the last good one
+(beyond the threshold). A loss of speed that nobody repaired is no base to compare with, however
+long it has lasted.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from switchmark.results.metric import Metric
 
 @dataclass(frozen=True, slots=True)
 class LastGood:
-    """A run to compare with, and why no newer one."""
+    """The run to compare with, and why no newer one."""
 
     directory: Path
     told: str
@@ -29,8 +30,8 @@ class LastGood:
 def last_good(
     directory: Path, known: Sequence[Path], wanted: Sequence[Metric], threshold: float
 ) -> LastGood:
-    """The last good one of the runs that are known, oldest first, before this one, on the same
-    machine, of the same trials. Raises UsageError where there is none."""
+    """The last good one of these runs (oldest first) before this one, on the same machine, with the
+    same trials. Raises UsageError where there is none."""
     here = directory.resolve()
     earlier = list(takewhile(lambda folder: folder.resolve() != here, known))
     figures = [
@@ -57,13 +58,13 @@ def last_good(
     newer = [folder for _, folder in candidates[[f for _, f in candidates].index(good[-1]) + 1 :]]
     told = f"last good: {good[-1]}"
     if newer:
-        told += f"; {len(newer)} newer left aside ({bad[newer[-1]]})"
+        told += f"; {len(newer)} newer passed over ({bad[newer[-1]]})"
     return LastGood(good[-1], told)
 
 
 def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
-    """Runs of a series that are not good, and why. The newest counts for nothing: it is what is
-    asked about."""
+    """Runs of a series that are not good, and why. The newest, which is being judged, does not
+    count."""
     found = {
         run.directory: "a trial of it has no valid figure" for run in one.runs if not run.values
     }

@@ -1,8 +1,8 @@
-"""Which machine a record was measured on: the testbed's name where a pool gave it one, else the
-host's name and what it is made of.
+"""The machine on which a record was measured: the testbed's name where a pool gave it one, else the
+host's name and its hardware.
 
-Two hosts of one model are two machines, since they differ (a kernel's upgrade makes no other
-machine of one, and is what a history shall show).
+Two hosts of one model are two machines, since they differ. A kernel upgrade makes no other machine
+of a host: a history is there to show its effect.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ _MADE_OF = ("architecture", "cpu_model", "cpus")
 
 @dataclass(frozen=True, slots=True, order=True)
 class MachineId:
-    """One machine."""
+    """One machine: its name and its hardware."""
 
     name: str
     made_of: str  # six hex digits; empty of a testbed, whose name says all
 
     @classmethod
     def of(cls, provenance: Mapping[str, Any], host: Mapping[str, Any]) -> MachineId:
-        """From a record's provenance, or the facts of the run's host where it does not tell."""
+        """Read it from a record's provenance or, where that lacks it, from the facts of the run's
+        host."""
         testbed = provenance.get("testbed")
         if isinstance(testbed, str) and testbed:
             return cls(testbed, "")
@@ -38,7 +39,7 @@ class MachineId:
 
 
 def told_apart(machines: Iterable[MachineId]) -> dict[MachineId, str]:
-    """What to call each: its name, with what it is made of where another has the same one."""
+    """A name for each machine: its own, with its hardware where another has the same name."""
     known = sorted(set(machines))
     names = [one.name for one in known]
     return {

@@ -22,7 +22,7 @@ class Mark:
 
     @property
     def explanation(self) -> str:
-        """Meaning and remedy as the verdict, the report and `show` print them."""
+        """Meaning and remedy, as the verdict, the report and `show` print them."""
         return f"{self.meaning} {self.remedy}"
 
 
@@ -213,7 +213,7 @@ _TABLE = (
     ),
     Mark(
         "clocks-uncertain",
-        "One-way times are shorter than the clocks are known",
+        "One-way times are shorter than the clocks' uncertainty",
         "The offset of the two hosts' clocks is known less exactly than the median one-way time is "
         "long, so that time is hardly more than an upper bound; round trips are of one clock.",
         "Use the round trip, or delay variation, which needs no offset; for one-way times give the "
@@ -233,7 +233,8 @@ MARKS: dict[str, Mark] = {mark.name: mark for mark in _TABLE}
 
 
 def explain(name: str) -> str:
-    """What a mark means and what to do. Raises ValueError for a mark that is not in the table."""
+    """The meaning of a mark and what to do. Raises ValueError for a mark that is not in the
+    table."""
     if name not in MARKS:
         raise ValueError(f"unknown trust mark {name!r}: add it to switchmark/results/marks.py")
     return MARKS[name].explanation
@@ -245,7 +246,7 @@ def marks_are_valid(names: Iterable[str]) -> bool:
 
 
 def markdown_table() -> str:
-    """The table as docs/results.md holds it."""
+    """The table in the form of docs/results.md."""
     lines = ["| mark | what it means | what to do | number usable |", "|---|---|---|---|"]
     for mark in _TABLE:
         usable = "no" if mark.invalidates else "yes"

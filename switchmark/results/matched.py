@@ -1,10 +1,9 @@
-"""Pair what several runs measured of the same trial, so that values can be compared.
+"""Pairs what several runs measured of the same trial, so that values can be compared.
 
-Two figures are of the same trial when everything that was asked is equal, but for the
-repetition; they may be compared when what was done (connect mode, port kind, I/O) is equal,
-too. Nothing is left
-out in silence: failed and invalid repetitions, trials that only one run has, and hosts that
-differ are all named.
+Two figures are of the same trial when everything that was asked is equal, but for the repetition;
+they may be compared when what was done (connect mode, port kind, I/O) is equal, too. Whatever is
+left out is named: failed and invalid repetitions, trials that only one run has, and hosts that
+differ.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.inval
 
 @dataclass
 class Measured:
-    """What one run has of one trial."""
+    """One run's part of a trial."""
 
     notation: str
     values: dict[str, list[float]] = field(default_factory=dict)  # metric name -> repetitions
@@ -53,8 +52,8 @@ class LoadedRun:
 def load_run(
     directory: Path, wanted: Sequence[Metric], switches: Mapping[str, str] | None = None
 ) -> LoadedRun:
-    """Read a run. `switches` renames switches (this run's name -> the name to match), and
-    keeps only those; ports and I/O then need not be equal, as switches' own differ."""
+    """Read a run. `switches` renames switches (this run's name -> the name to match), and keeps
+    only those; ports and I/O then need not be equal, since switches differ in them."""
     table = read_table(directory)
     trials: dict[Key, Measured] = {}
     for found in table.frame.iter_rows(named=True):
@@ -74,12 +73,12 @@ def load_run(
 
 
 def done_alike(a: Measured, b: Measured) -> bool:
-    """A side on which nothing finished has done nothing otherwise."""
+    """Whether both sides did the same. A side on which nothing finished did nothing different."""
     return not a.done or not b.done or a.done == b.done
 
 
 def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
-    """What differs between two hosts' facts, but for what always does."""
+    """The differences between two hosts' facts, without those that always differ."""
     flat_a, flat_b = _flat(a), _flat(b)
     return [
         f"{name}: {flat_a.get(name, 'unknown')} / {flat_b.get(name, 'unknown')}"
@@ -89,7 +88,7 @@ def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def describe(key: Key, others: Sequence[Key]) -> str:
-    """What tells this trial from the others: only the fields that vary."""
+    """The fields that tell this trial from the others."""
     varying = {name for name, _ in set().union(*(set(other) for other in others))
                if len({dict(other).get(name) for other in others}) > 1}  # fmt: skip
     shown = [f"{name}={value}" for name, value in key if name in varying]

@@ -1,4 +1,4 @@
-"""What a method of many trials found, over the repetitions of its trial."""
+"""The findings of a method of many trials, over the repetitions of its trial."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.statistics.means import Estimate, estimate
 
 @dataclass(frozen=True, slots=True)
 class FigureSummary:
-    """One figure; its interval is that over repetitions, or a single repetition's own."""
+    """One figure. Its interval is that over repetitions, or a single repetition's own."""
 
     name: str
     unit: str
@@ -22,7 +22,7 @@ class FigureSummary:
 
 @dataclass(frozen=True, slots=True)
 class MethodSummary:
-    """One row's searches or series."""
+    """The searches or series of one row."""
 
     headline: str | None  # name of the figure that stands for all
     figures: tuple[FigureSummary, ...]
@@ -34,12 +34,12 @@ class MethodSummary:
 
     @property
     def decided_by(self) -> str:
-        """Who decided each goal of a search; empty for other methods."""
+        """What decided each goal of a search; empty for other methods."""
         return ", ".join(f"{one.goal}: {one.decided_by}" for one in self.bounds)
 
 
 def summarise_method(records: Records) -> MethodSummary:
-    """Draw the rows of the results table together; every one has a method."""
+    """Summarise rows of the results table; each must have a method."""
     found = [[MethodFigure.model_validate(f) for f in json.loads(text)]
              for text in records.column("method_figures")]  # fmt: skip
     names = dict.fromkeys((figure.name, figure.unit) for figures in found for figure in figures)

@@ -39,9 +39,8 @@ _CALLED = {"throughput": "forwarded", "latency": "rtt-p50"}
 
 
 def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Metric]:
-    """The metrics of these names; without names, what is usually compared.
-
-    Raises `UsageError` naming the known ones."""
+    """The metrics of these names; without names, those that are usually compared. Raises
+    `UsageError` naming the known ones."""
     known = {metric.name: metric for metric in (*RUN_METRICS, *of_methods)}
     if not names:
         return [metric for name, metric in known.items() if name not in ASKED_FOR_ONLY]
@@ -52,7 +51,8 @@ def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Me
 
 
 def figures_called(names: Sequence[str], of_methods: Sequence[Metric]) -> list[Metric]:
-    """What `chosen` gives, by the words of `--figure`: throughput and latency, too."""
+    """The metrics by the words of `--figure`, which include throughput and latency; see
+    `chosen`."""
     try:
         return chosen([_CALLED.get(name, name) for name in names], of_methods)
     except UsageError as error:

@@ -1,6 +1,7 @@
 """Where the records of a run come from: the version of the switch, and the machine.
 
-These stand beside the table of figures (query.py), which has what was asked and found."""
+These stand beside the table of figures (query.py), which has what was asked and found.
+"""
 
 from __future__ import annotations
 
@@ -28,14 +29,14 @@ _FILES = 2048  # at once
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What one record comes from."""
+    """The version and the machine of one record."""
 
     version: str  # of the switch, as it says it; empty: it does not
     machine: MachineId
 
 
 def read_origins(run: Run) -> dict[str, Origin]:
-    """The origins of a run's records by their trials' ids. Files that are no records are left out:
+    """The origins of a run's records by their trials' ids. Files that are no records are left out;
     the table of figures names them."""
     names = run.file_names()
     places = ", ".join(f"'{place}'" for place in _PLACES.values())

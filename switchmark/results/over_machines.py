@@ -1,8 +1,8 @@
-"""Two contenders over the machines that they were measured on, B against A.
+"""Compares two contenders over the machines that measured both, B against A.
 
-On each machine by the pairs of its blocks, which are never split; over machines as
-statistics/machines.py draws such ratios together. The records may be of one run (of a pool of
-testbeds) or of several, and a machine may have been measured in more than one of them.
+On each machine, pairs of its blocks are compared, which are never split; statistics/machines.py
+combines the machines' ratios. The records may be of one run (of a pool of testbeds) or of several,
+and a machine may have measured in more than one of them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from switchmark.statistics.settled import settle
 
 @dataclass(frozen=True, slots=True)
 class OnMachine:
-    """The ratio on one machine, whatever its states."""
+    """The ratio on one machine, over all its states."""
 
     machine: str
     ratio: PairedRatio | None  # B / A of the figure; None: too few pairs
@@ -44,7 +44,7 @@ class FigureOverMachines:
 
 @dataclass(frozen=True, slots=True)
 class OverMachines:
-    """What runs say of two contenders over machines."""
+    """The comparison of two contenders over machines."""
 
     a: str
     b: str
@@ -56,7 +56,7 @@ class OverMachines:
 
 @dataclass
 class _Held:
-    """What one run measured at one point on one machine."""
+    """One run's observations at one point on one machine."""
 
     observed: list[Observed] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)  # of contenders, by their names
@@ -71,7 +71,7 @@ def contenders_of(names: Iterable[Mapping[str, str]]) -> list[str]:
 def compare_over_machines(
     runs: Sequence[tuple[Run, Mapping[str, str]]], a: str, b: str, wanted: Sequence[Metric]
 ) -> OverMachines:
-    """B against A. Each run comes with the names of its contenders, by the ids of their first
+    """Compare B with A. Each run comes with the names of its contenders, by the ids of their first
     trials."""
     return _compared(_everything(runs), a, b, wanted)
 
@@ -79,8 +79,8 @@ def compare_over_machines(
 def run_over_machines(
     run: Run, names: Mapping[str, str], order: Sequence[str], wanted: Sequence[Metric]
 ) -> list[OverMachines]:
-    """Each contender against the first in `order`, where both were measured on more than one
-    machine; nothing of a run of one machine."""
+    """Compare each contender with the first in `order`, where more than one machine measured both;
+    empty for a run of one machine."""
     if len(order) < 2 or not wanted:
         return []
     held = _everything([(run, names)])
@@ -158,7 +158,7 @@ def _figures(
 
 
 def _on_machine(name: str, parts: Sequence[_Held], a: str, b: str, metric: Metric) -> OnMachine:
-    """Each run's states are its own; its blocks are no other run's."""
+    """The comparison on one machine. Each run's states and blocks are its own."""
     pairs: list[LogRatio] = []
     for part in parts:
         if {a, b} <= part.ids.keys():
@@ -169,7 +169,7 @@ def _on_machine(name: str, parts: Sequence[_Held], a: str, b: str, metric: Metri
 
 
 def _done_otherwise(machines: Mapping[str, Sequence[_Held]], names: Iterable[str]) -> Iterator[str]:
-    """A contender that is not the same thing everywhere."""
+    """A line about a contender that is not the same on all machines."""
     for name in names:
         done: dict[str, list[str]] = defaultdict(list)
         for machine, parts in machines.items():

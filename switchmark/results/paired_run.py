@@ -1,6 +1,6 @@
-"""Two contenders of one run, B against A, by the pairs of its blocks.
+"""Compares two contenders of one run, B against A, by the pairs of its blocks.
 
-The statistics are those by which the run decided (results/answer.py): nothing here judges anew.
+The statistics are those by which the run decided (results/answer.py): nothing is judged anew.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from switchmark.statistics.states import State
 
 @dataclass(frozen=True, slots=True)
 class PairedFigure:
-    """One figure at one point, in one state of the machine where the states differ."""
+    """One figure at one point, in one state of the machine where states differ."""
 
     point: Point
     metric: Metric
@@ -44,7 +44,7 @@ class PairedFigure:
 
 @dataclass(frozen=True, slots=True)
 class PairedRun:
-    """What a run says of two of its contenders."""
+    """A run's comparison of two of its contenders."""
 
     figures: tuple[PairedFigure, ...]
     broken: tuple[Point, ...]  # where A has a figure, and B was tried in vain
@@ -61,10 +61,9 @@ def compare_in_run(
     wanted: Sequence[Metric],
     threshold: float | None,
 ) -> PairedRun:
-    """B against A. `names` are those of the results, by the id of a contender's first trial;
-    `threshold` is the smallest change that matters, by default the campaign's `prove`.
-
-    Raises `UsageError` where the run has no such contender."""
+    """Compare B with A. `names` are those of the results, by the id of a contender's first trial;
+    `threshold` is the smallest change that matters, by default the campaign's `prove`. Raises
+    `UsageError` where the run has no such contender."""
     known = list(dict.fromkeys(names.values()))
     for name in (a, b):
         if name not in known:
@@ -115,7 +114,7 @@ def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
 
 
 def _of_figures(one: LeadRatio, lead: Lead, b: str, metric: Metric) -> LeadRatio:
-    """B / A of the figure, from how much better the one ahead is."""
+    """B / A of the figure, from the ratio of the one ahead to the other."""
     if (lead.ahead == b) == metric.higher_is_better:
         return one
     return replace(one, value=1 / one.value, low=1 / one.high, high=1 / one.low)

@@ -1,7 +1,7 @@
-"""How a campaign proves: which lead is worth knowing, with which confidence, at which looks.
+"""How a campaign proves: which lead matters, with which confidence, at which looks.
 
-Read from the definition that is kept with a run, so that a run stopped half-way, resumed, or shown
-years later is judged at the same looks.
+It is read from the definition that is kept with a run, so that a run that was stopped half-way,
+resumed, or shown years later is judged at the same looks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ USUAL_DEVIATION = 0.09
 
 @dataclass(frozen=True, slots=True)
 class Proving:
-    """What a campaign asks of its comparisons."""
+    """What a campaign demands of its comparisons."""
 
     prove: float = PROVE  # the smallest lead worth knowing
     confidence: float = CONFIDENCE  # of all that is claimed of one figure at one point
@@ -44,7 +44,8 @@ class Proving:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any], testbeds: Sequence[str] = ()) -> Proving:
-        """From the definition of a campaign, of whatever age, and where it decides."""
+        """Read it from the definition of a campaign, of any version; `testbeds` where each decides
+        by itself."""
         blocks = int(definition.get("repetitions") or 1)
         until_ci = definition.get("until_ci") is not None
         more = int(definition.get("max_repetitions") or 1) if until_ci else 1
@@ -58,31 +59,32 @@ class Proving:
         )
 
     def on(self, testbed: str) -> Proving:
-        """The question as one of the pool's testbeds is asked."""
+        """The same demands of one of the pool's testbeds."""
         return replace(self, testbed=testbed)
 
     def repetition(self, block: int) -> int:
-        """Which repetition a block is: testbeds take turns, so that no trial is of two."""
+        """The repetition of a block. Testbeds take turns, so that no trial belongs to two."""
         if not self.testbed:
             return block
         return block * len(self.testbeds) + self.testbeds.index(self.testbed)
 
     def block_of(self, repetition: int) -> int:
-        """Which block of its testbed a repetition is."""
+        """The block of its testbed that a repetition is."""
         return repetition // max(1, len(self.testbeds))
 
     @property
     def stops(self) -> bool:
-        """Whether it ends when everything is decided, or its time is over."""
+        """Whether the campaign ends when everything is decided, or its time is over."""
         return self.budget_s is not None
 
     def rule(self, contenders: Sequence[Trial], whole_round_s: float) -> StoppingRule:
-        """The looks at one figure of one point, planned before anything is measured: of how long
-        its trials usually take, and a block at every point of the campaign (`round_s`).
+        """The looks at one figure of one point, planned before anything is measured.
 
-        The time is enough for `expected` blocks while everything is asked, and for the last look's
-        where all is decided but two contenders that take turns quickest. What all testbeds claim
-        of a figure at a point holds together: they share the level."""
+        They follow from the usual length of its trials, and of a block at every point of the
+        campaign (`round_s`). The time is enough for `expected` blocks while everything is
+        undecided, and for the last look's when only the two contenders with the shortest trials
+        remain. The claims of all testbeds about a figure at a point hold together: they share the
+        level."""
         family = max(1, math.comb(len(contenders), 2)) * max(1, len(self.testbeds))
         if self.budget_s is None:
             return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
@@ -93,21 +95,21 @@ class Proving:
 
 
 def turn_s(trial: Trial) -> float:
-    """How long a trial usually takes, all told."""
+    """The usual time of a trial in seconds, everything included."""
     return trial.duration_s + usual_overhead_s(trial.switch)
 
 
 def round_s(trials: Iterable[Trial]) -> float:
-    """How long a block of all of them takes, whatever their point; of each contender at each point
-    one, the bare wire left out."""
+    """The usual time in seconds of one block at every point: each contender once, without the bare
+    wire."""
     return math.fsum(turn_s(trial) for trial in trials if trial.switch != WIRE)
 
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
-    """How long two switches that are `prove` apart usually take to be told from each other, on a
-    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
+    """The usual time in seconds until two switches that are `prove` apart are told from each other,
+    on a machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
 
-    Every block gives a pair; what the machine does while a trial runs is lost of it."""
+    Every block gives a pair; a block in which the machine changes its state is lost."""
     block_s = 2 * (USUAL_TRIAL_S + USER_SPACE_S)
     usable = 1.0 if dwell_s is None else math.exp(-USUAL_TRIAL_S / dwell_s)
     rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
@@ -117,7 +119,7 @@ def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float 
 
 @dataclass
 class Looks:
-    """One figure at one point, look by look: as the campaign runs, or afterwards."""
+    """The looks at one figure at one point, while the campaign runs or afterwards."""
 
     metric: Metric
     rule: StoppingRule
@@ -126,7 +128,7 @@ class Looks:
     comparisons: list[PairedComparison] = field(default_factory=list)
 
     def after(self, observed: Sequence[Observed], blocks: int, *, is_last: bool = False) -> None:
-        """So many blocks have been measured: look, if a look is planned, or it is the last."""
+        """Look, after so many blocks, if a look is planned or it is the last."""
         if not is_last and not self.rule.is_look(blocks):
             return
         names = sorted(self.contenders)
@@ -147,5 +149,5 @@ class Looks:
 
 
 def blocks_of(observed: Iterable[Observed]) -> int:
-    """How many blocks these are of."""
+    """The number of blocks that these trials make."""
     return len({one.block for one in observed})

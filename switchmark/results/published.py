@@ -1,7 +1,7 @@
-"""Published figures beside measured ones: the same statistic, on the same layer, of the same way.
+"""Published figures beside measured ones: the same statistic, on the same layer, over the same way.
 
-What was not measured as it was published has no measured value: a median does not stand in for a
-mean, nor a round trip for one way.
+A figure that was measured otherwise than it was published is left out: a median does not stand in
+for a mean, nor a round trip for one way.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from switchmark.statistics.means import Estimate
 def published_beside(
     rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> list[tuple[Published, SummaryRow | None, float | None]]:
-    """Each published figure with the measured row it matches and the measured value in its unit;
-    without a row where nothing of the kind was measured."""
+    """Each published figure with the measured row that it matches and the measured value in its
+    unit; without a row where nothing of the kind was measured."""
     beside: list[tuple[Published, SummaryRow | None, float | None]] = []
     for figure in published:
         matching = [
@@ -34,7 +34,7 @@ def published_beside(
 
 
 def measured(row: SummaryRow, figure: Published) -> Estimate | None:
-    """What the row has of the kind that the figure is, in the figure's unit; None: nothing."""
+    """The row's figure of this kind, in the published figure's unit; None: not measured."""
     if not row.finished:
         return None
     if figure.is_time:
@@ -48,7 +48,7 @@ def measured(row: SummaryRow, figure: Published) -> Estimate | None:
 
 
 def _load(row: SummaryRow, figure: Published) -> Estimate | None:
-    """Frames or bits per second: those of a run, or what a method of many trials found."""
+    """The load in frames or bits per second: a run's, or the one that a method found."""
     if row.throughput is not None:
         loads = row.throughput
         if figure.unit == "pps":

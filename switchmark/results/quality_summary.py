@@ -24,8 +24,8 @@ QUALITY_PLACES = {
 
 @dataclass(frozen=True, slots=True)
 class QualitySummary:
-    """Means over the repetitions (of percentiles, too: they are not of one merged histogram),
-    but the largest extent. None: not measured, or nothing to say."""
+    """Means over the repetitions (of percentiles, too: they are not of one merged histogram), but
+    the largest extent. None: not measured, or not applicable."""
 
     ipdv_p50_ns: float | None
     ipdv_p99_ns: float | None

@@ -1,9 +1,9 @@
-"""Read a results directory as a table, one row a record, through DuckDB.
+"""Reads a results directory as a table, one row a record, through DuckDB.
 
-DuckDB reads the files in batches of bounded size and takes from each document a stated list
-of places with stated types, leaving the bulky raw samples behind. (Its `read_json` makes a
-vector a column for every file, which is thirty times slower for many small files.) A file
-that cannot be believed is named in `RecordTable.problems` and left out, never skipped in silence.
+DuckDB reads the files in batches of bounded size and takes from each document a stated list of
+fields with stated types, without the bulky raw samples. (Its `read_json` makes a vector a column
+for every file, which is thirty times slower for many small files.) A file that cannot be trusted is
+named in `RecordTable.problems` and left out, never skipped silently.
 """
 
 from __future__ import annotations
@@ -68,13 +68,13 @@ def read_table(run_directory: Path) -> RecordTable:
 
 
 def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Column by column out of the frame, so that the whole table is never there twice."""
+    """Sort the frame column by column, so that the whole table is never in memory twice."""
     order = frame.select(pl.arg_sort_by(*by)).to_series()
     return pl.DataFrame([frame.drop_in_place(name).gather(order) for name in frame.columns])
 
 
 def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
-    """Records of before a field existed have its default."""
+    """Fill in the defaults of fields that older records lack."""
     return frame.with_columns(
         pl.col(name).fill_null(default)
         for name, default in LATER_FIELDS.items()
@@ -83,7 +83,7 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
-    """The encoded latency histograms of these trials, in no particular order."""
+    """The latency histograms of these trials, in no particular order."""
     run = open_run(run_directory)
     frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
@@ -93,8 +93,8 @@ def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[H
 
 
 def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
-    """The frame of these files. Raises duckdb.Error for text that is not UTF-8 or a value
-    that is not of its column's type; what is not JSON at all gives a row of nulls."""
+    """The table of these files. Raises duckdb.Error for text that is not UTF-8 or a value that is
+    not of its column's type; what is not JSON at all gives a row of nulls."""
     with _connection() as connection:
         frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
         if not frames:
@@ -107,8 +107,9 @@ def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
 def _batch(
     connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[Column]
 ) -> pl.DataFrame:
-    """The quick way, which stops at the first surprise; then the one that knows what to say: to
-    ask whether a document is JSON costs as much again as to read it, and types cost more."""
+    """Read a batch in the quick way, which stops at the first surprise; then in the slow way, which
+    says what is wrong: asking whether a document is JSON costs as much again as reading it, and
+    types cost more."""
     try:
         return _typed(_texts(connection, paths, columns), columns)
     except (duckdb.InvalidInputException, pl.exceptions.PolarsError):
@@ -143,7 +144,7 @@ def _texts(
 
 
 def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
-    """The texts of all columns, which follow each other, column by column in their types."""
+    """The texts of all columns, which follow each other, converted to their types."""
     found = texts["found"].explode()
     return pl.DataFrame(
         [
@@ -157,7 +158,7 @@ def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
 
 
 def _as(texts: pl.Series, kind: str) -> pl.Series:
-    """Raises PolarsError for a text that is not of this DuckDB type."""
+    """The text as this DuckDB type. Raises PolarsError where it is not of the type."""
     match kind:
         case "BIGINT":
             return texts.cast(pl.Int64)
@@ -172,7 +173,7 @@ def _as(texts: pl.Series, kind: str) -> pl.Series:
 
 
 def _own(texts: pl.Series) -> pl.Series:
-    """The texts in memory of their own: else a few short texts hold all of the batch's."""
+    """A copy of the texts: a few short ones would else keep the whole batch in memory."""
     return texts + ""
 
 
@@ -197,8 +198,8 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
 
 
 def _connection() -> duckdb.DuckDBPyConnection:
-    """Without DuckDB's progress bar, which it prints on standard output after two seconds, where
-    our tables and JSON are."""
+    """A connection without DuckDB's progress bar, which after two seconds would print on standard
+    output, between our tables and JSON."""
     connection = duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )

@@ -1,4 +1,5 @@
-"""Which contender is best at each point, and by how much: only valid rows, tested statistically."""
+"""Ranks the contenders at each point and says by how much they differ; valid rows only, tested
+statistically."""
 
 from __future__ import annotations
 
@@ -70,15 +71,16 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
 
 
 def _load(row: SummaryRow) -> dict[str, Any]:
-    """What a row and its bare wire share: the load, and the cores that the switch has and the
-    wire leaves idle."""
+    """What a row and its bare wire share: the load, and the cores that the switch uses and the wire
+    leaves idle."""
     own = row.trial.switch_cores if row.switch_has_cores else 0
     spare = row.trial.spare_cores if row.is_baseline else own
     return load_of(row.trial) | {"spare_cores": spare}
 
 
 def rank(row: SummaryRow) -> float:
-    """The lower, the better; of methods of many trials, nothing is said."""
+    """The figure by which rows are sorted, the lower the better; methods of many trials have
+    none."""
     if row.method is not None:
         return 0.0
     value = headline(row).mean

@@ -1,4 +1,4 @@
-"""What the means of a row do not tell: outliers, bands, unsteady runs, a foreign instrument."""
+"""What the means of a row hide: outliers, bands, unsteady runs, a foreign instrument."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 
 
 def remarks_of(records: Records) -> tuple[str, ...]:
-    """What does not belong to the rest, among the repetitions and within them. All of it is in
+    """Remarks on values that stand apart, among the repetitions and within them. All of them are in
     the means."""
     return (*_instrument(records), *_of_figures(records))
 
 
 def _instrument(records: Records) -> Iterator[str]:
-    """What a foreign instrument is, and what is not known for that."""
+    """Which foreign instrument made the traffic, and what is therefore not known."""
     if records.has("instrument_cannot_know"):
         name, version = records.first("generator"), records.first("instrument_version")
         unknown = "; ".join(records.first("instrument_cannot_know"))
@@ -38,7 +38,7 @@ def _of_figures(records: Records) -> tuple[str, ...]:
 
 
 def _within(records: Records) -> Iterator[str]:
-    """What the samples of each run say."""
+    """Remarks on the samples of each run."""
     means = zip(records.column("steady_mean_pps"), records.column("steady_rest_pps"), strict=True)
     pairs = [(mean, rest) for mean, rest in means if mean is not None and rest is not None]
     apart = [pair for pair in pairs if abs(pair[0] - pair[1]) > RESOLUTION * abs(pair[0])]

@@ -1,7 +1,7 @@
-"""One row of a summary: a trial with its repetitions, drawn together from their records.
+"""One row of a summary: a trial with its repetitions, from their records.
 
-A *point* is a workload (size, rate, pairs, ...); a *contender* is a way to carry it (a
-switch, with its connect mode, I/O and port kind). Rows of one point may be compared.
+A *point* is a workload (size, rate, pairs, ...); a *contender* is a way to carry it (a switch, with
+its connect mode, I/O and port kind). Rows of one point may be compared.
 """
 
 from __future__ import annotations
@@ -140,8 +140,8 @@ class SummaryRow:
 def draw_together(
     group: Group, merged: MergedHistograms | None, *, with_curves: bool = False
 ) -> SummaryRow:
-    """The row of a group; with `merged` delays the percentiles are of these, else those of the
-    record. Curves are large: they are kept where they are asked for."""
+    """Summarise a group as a row. With `merged` delays the percentiles are theirs, else those of
+    the one record. Curves are large: they are kept only where they are asked for."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
     remarks = remarks_of(finished)
@@ -179,7 +179,7 @@ def draw_together(
 
 
 def _trial(records: Records) -> Trial:
-    """The trial as asked; a record from before there was a key lacks it, and has its default."""
+    """The trial as asked; keys that an older record lacks have their defaults."""
     values = {}
     for name in PARAMETERS:
         value = records.first(f"asked_{name}" if name in RESOLVED_BY_PLAN else name)
@@ -209,7 +209,7 @@ def _throughput(records: Records) -> ThroughputSummary:
 
 
 def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of all samples of all records; None where one does not tell."""
+    """Mean and standard deviation of all samples of all records; None where a record lacks them."""
     places = ("rtt_count", f"{prefix}_mean_ns", f"{prefix}_stdev_ns")
     if not all(records.has(place) for place in places):
         return None, None
@@ -248,14 +248,14 @@ def _latency(
 
 @dataclass(frozen=True, slots=True)
 class _Tail:
-    """The percentiles of some delays, and how sure they are."""
+    """Percentiles of delays, with their intervals."""
 
     percentiles_ns: dict[str, float]
     intervals_ns: dict[str, Bounds]
 
     @classmethod
     def of_one(cls, record: Records, prefix: str) -> _Tail:
-        """The percentiles that the only repetition's record has."""
+        """The percentiles in the only repetition's record."""
         values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
         if None in values.values():  # who timed them does not know
             return cls({}, {})

@@ -1,6 +1,7 @@
-"""What stands in a results folder beside its records: how the run was begun, and how it went on.
+"""The files of a results folder beside its records: how the run was begun, and how it went on.
 
-Such a folder may come from a stranger, so what readers take from it is checked here, once.
+Such a folder may come from a stranger, so everything that readers take from it is checked here,
+once.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ LONGEST_BUDGET_S = 1e9  # three lifetimes: planned looks are counted up to it
 
 
 class Asked(BaseModel):
-    """What readers of results take from the campaign's definition; of whatever age, so that all of
-    it may be missing."""
+    """The parts of a campaign's definition that readers of results use; any of them may be missing
+    in an old one."""
 
     model_config = ConfigDict(frozen=True, allow_inf_nan=False)
 
@@ -33,7 +34,7 @@ class Asked(BaseModel):
 
 
 class Given(BaseModel):
-    """What is read again of the settings that a run was started with."""
+    """The settings of a run that are read again later."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -42,7 +43,7 @@ class Given(BaseModel):
 
 
 class RunInfo(BaseModel):
-    """What run.json says: which campaign, with which settings, on which host."""
+    """The content of run.json: which campaign, with which settings, on which host."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -68,13 +69,13 @@ class RunInfo(BaseModel):
 
     @model_validator(mode="after")
     def _is_what_readers_need(self) -> Self:
-        """A file from a stranger is refused as a whole, by name, and not where it is first used."""
+        """Refuse a bad file as a whole, by its name, and not where it is first used."""
         assert self.asked and self.given
         return self
 
 
 class Resumption(BaseModel):
-    """What resumed-<n>.json says: the same run, continued later, perhaps after changes."""
+    """The content of resumed-<n>.json: the same run, continued later, perhaps after changes."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

@@ -55,7 +55,7 @@ class Run:
         settings: Mapping[str, Any],
         host: Mapping[str, Any],
     ) -> Self:
-        """Make a new results directory under `root` and lock it for writing."""
+        """Make a new results directory under `root` and lock it for writing. Raises UsageError."""
         now = datetime.now(UTC)
         run_id = secrets.token_hex(3)
         info = RunInfo(
@@ -137,8 +137,8 @@ class Run:
             self._lock = None
 
     def discard_empty(self) -> None:
-        """Take a folder away again in which nothing was ever measured: as the latest run it would
-        hide the one before it. One that holds a trial, or was resumed, stays."""
+        """Remove a folder in which nothing was ever measured: as the latest run it would hide the
+        one before it. A folder that holds a trial, or was resumed, stays."""
         resumed = any(self.directory.glob("resumed-*.json"))
         if self._lock is None or resumed or any(self.trials_directory.iterdir()):
             return
@@ -146,7 +146,7 @@ class Run:
 
     @property
     def trials_directory(self) -> Path:
-        """Where the records lie."""
+        """The folder of the records."""
         return self.directory / "trials"
 
     def path_of(self, trial_id: str) -> Path:
@@ -197,8 +197,8 @@ class Run:
         return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
-        """All current records in order of their start, one at a time: each is read twice, lest all
-        be held at once. Raises CorruptResultError at a bad file."""
+        """All current records in order of their start, one at a time. Each is read twice, so that
+        they are never all in memory. Raises CorruptResultError at a bad file."""
         begun = [(parse_utc(read_record(path).started_at), path) for path in self.paths()]
         for _, path in sorted(begun):
             yield read_record(path)
@@ -212,7 +212,7 @@ class Run:
         return {one.trial_id: one.status for one in map(read_record, self.paths())}
 
     def resumed_at(self) -> list[datetime]:
-        """When the run went on after an interruption, in order."""
+        """The times at which the run went on after an interruption, in order."""
         paths = self.directory.glob("resumed-*.json")
         told = [Resumption.model_validate_json(path.read_bytes()) for path in paths]
         return sorted(parse_utc(one.resumed_at) for one in told)

@@ -1,4 +1,4 @@
-"""What a run found: repetitions drawn together, with confidence, trust marks and limits."""
+"""The summary of a run: repetitions combined, with confidence intervals, trust marks and limits."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ _GROUPS_A_QUERY = 200
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
-    """The summary rows of a run. Raises nothing for bad files: see `summarise`."""
+    """The summary rows of a run. Bad files raise nothing: see `summarise`."""
     return summarise(run_directory, read_table(run_directory))
 
 
 def summarise(
     run_directory: Path, table: RecordTable, *, with_curves: bool = False
 ) -> list[SummaryRow]:
-    """Group the table's repetitions; `table.problems` tells of files that were refused."""
+    """Group the table's repetitions and summarise each group; `table.problems` names files that
+    were refused."""
     drawn_together = partial(draw_together, with_curves=with_curves)
     rule = _stopping_rule(run_directory)
     rows: list[SummaryRow] = []
@@ -44,8 +45,8 @@ def summarise(
 
 
 def _stopping_rule(run_directory: Path) -> StoppingRule | None:
-    """Where repetitions went on until their intervals were narrow (`until_ci`): how they were
-    looked at. The intervals shown are those that it stopped at."""
+    """The looks of a run that repeated until its intervals were narrow (`until_ci`). The intervals
+    shown are those at which it stopped."""
     try:
         asked = open_run(run_directory).info.asked
     except SwitchmarkError:  # told where the table is read
@@ -79,8 +80,8 @@ def _order(row: SummaryRow) -> tuple[Any, ...]:
 def _merged(
     run_directory: Path, drawn: Sequence[Group], with_curves: bool
 ) -> Iterator[MergedHistograms | None]:
-    """The histograms of each group, merged over its repetitions; None where there is one, whose
-    percentiles the record has, and no curve is wanted."""
+    """The histograms of each group, merged over its repetitions; None for a single one without a
+    curve, whose record has the percentiles."""
     wanted = [
         group.finished.column("trial_id")
         if len(group.finished) > (0 if with_curves else 1) and group.finished.has("rtt_mean_ns")

@@ -1,4 +1,4 @@
-"""All the times that a row's trials have measured, as one histogram."""
+"""All times that a row's trials have measured, as one histogram."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from switchmark.statistics.histogram import Histogram
 
 
 def times_of(run: Run, row: SummaryRow) -> Histogram | None:
-    """Round trips of a latency trial, or what the method `one-way` timed, merged over its
-    repetitions; None where it has none. Raises CorruptResultError."""
+    """Round trips of a latency trial, or the times of method `one-way`, merged over the
+    repetitions; None where there are none. Raises CorruptResultError."""
     parts = [one for one in map(_times, map(run.read, row.trial_ids)) if one is not None]
     return Histogram.merged(parts) if parts else None
 

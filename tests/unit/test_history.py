@@ -142,7 +142,7 @@ def test_the_last_good_run_is_the_one_before_a_fall_that_nobody_mended(
     runs = nights(tmp_path, LEVELS, VERSIONS)
     code, out, err = against(tmp_path, runs[-1], capsys)
     assert code == 4 and "worse" in out
-    assert f"last good: {runs[9]}; 7 newer left aside" in err
+    assert f"last good: {runs[9]}; 7 newer passed over" in err
     assert "linux-bridge forwarded is worse since 2026-03-11" in err
 
 
@@ -151,7 +151,7 @@ def test_once_mended_the_newest_before_is_good(tmp_path: Path, capsys: Any) -> N
     runs = nights(tmp_path, mended, [*VERSIONS, *["3.0"] * 8])
     _, _, err = against(tmp_path, runs[-1], capsys)
     assert f"last good: {runs[-2]}\n" in err
-    assert "left aside" not in err
+    assert "passed over" not in err
 
 
 def test_a_run_of_another_machine_or_other_trials_is_no_base(tmp_path: Path, capsys: Any) -> None:

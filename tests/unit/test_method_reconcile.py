@@ -203,7 +203,7 @@ def test_both_ways_of_a_round_trip() -> None:
 
 
 def test_a_stage_that_does_not_add_up_is_refused() -> None:
-    with pytest.raises(ValidationError, match="cannot be unexplained"):
+    with pytest.raises(ValidationError, match="is not what is left unexplained"):
         Stage(place="in the switch", lost=5, counted=3, unexplained=1)
 
 

@@ -1,7 +1,7 @@
-"""What was proven of the instruments themselves, on the machine that a trial ran on.
+"""What was proven about the instruments, on the machine that a trial ran on.
 
-`switchmark certify` makes a certificate for each way of reaching a port; a record holds what it
-says of its own way, and whether it still holds.
+`switchmark certify` makes a certificate for each way of reaching a port; a record holds the part
+about its own way, and whether the certificate still holds.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NOT_TRIED: CertifiedOutcome = "not tried"
 
 
 class CertifiedFigure(Value):
-    """One figure against somebody else's word."""
+    """One figure of ours against the same figure from another source."""
 
     truth: str  # its name: counts, rate, delay ...
     quantity: str  # of that truth
@@ -38,7 +38,7 @@ class CertifiedFigure(Value):
 
 
 class Certificate(Value):
-    """What holds for one way of reaching a port, on this machine as it was."""
+    """What was proven of one way of reaching a port, on this machine as it was."""
 
     schema_version: Literal[1] = 1
     id: str

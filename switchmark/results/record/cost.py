@@ -8,7 +8,7 @@ from switchmark.model.value import Amount, Count, Ratio, Value
 
 
 class HardwareUse(Value):
-    """What the hardware's counters saw over the trial, bench and pauses included."""
+    """The hardware counters' counts over the trial, bench and pauses included."""
 
     scope: str  # the switch's threads, or all that ran on some cores
     events: dict[str, Count]
@@ -22,7 +22,7 @@ class HardwareUse(Value):
 
 
 class EnergyUse(Value):
-    """What RAPL counted over the trial, for the whole machine."""
+    """RAPL's counts over the trial, for the whole machine."""
 
     joules: dict[str, Amount]  # by domain
     microjoules_per_frame: Amount | None  # of the packages
@@ -60,5 +60,6 @@ class CpuCost(Value):
 
     @property
     def taken_cores(self) -> float:
-        """Cores that the trial could not have: other programs', and the hypervisor's."""
+        """Cores that the trial could not have, because other programs or the hypervisor used
+        them."""
         return (self.others_cores_used or 0.0) + (self.stolen_cores or 0.0)

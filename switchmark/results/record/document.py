@@ -1,11 +1,11 @@
-"""The record of one trial: everything that was asked, done, seen and concluded.
+"""The record of one trial: everything that was asked, done, observed and concluded.
 
 Its parts lie in modules of their own (runs, figures, method_result, reconciliation, trust, cost,
 quality); this one holds the whole, and names all of them for those who read records.
 
-One JSON document a trial, validated when written and again when read. Units are in the
-names. Raw samples and histograms are kept, so every figure can be computed again. The
-validators refuse numbers that contradict each other: a wrong number is the worst bug.
+One JSON document a trial, validated when written and again when read. Units are in the names. Raw
+samples and histograms are kept, so every figure can be computed again. The validators refuse
+numbers that contradict each other: a wrong number is the worst bug.
 """
 
 from __future__ import annotations
@@ -102,7 +102,8 @@ class Record(Value):
 
     @property
     def headline(self) -> tuple[float, str] | None:
-        """The figure that counts, and its unit: forwarded load, median round trip, a method's."""
+        """The figure that counts, and its unit: forwarded load, median round trip, or a
+        method's."""
         if self.throughput is not None:
             return self.throughput.forwarded_pps, "pps"
         if self.latency is not None:
@@ -132,7 +133,7 @@ class Record(Value):
 
     @model_validator(mode="after")
     def _one_way_says_how_surely(self) -> Record:
-        """Between hosts there is no one-way time without the uncertainty of their clocks."""
+        """A one-way time between hosts must have the uncertainty of their clocks."""
         at_loads = [one.latency for one in self.method.latency] if self.method else []
         timed = [one for one in [self.one_way, *at_loads] if one is not None]
         for one in timed if self.trial.location == "remote" else []:

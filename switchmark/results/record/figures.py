@@ -1,4 +1,4 @@
-"""What a trial found: loads of pairs and their sums, delays.
+"""The figures of a trial: loads of pairs and their sums, delays.
 
 The validators refuse numbers that contradict each other: a wrong number is the worst bug.
 """

@@ -1,4 +1,4 @@
-"""What a method of many trials found: its trials, figures and bounds (docs/methods.md)."""
+"""The result of a method of many trials: its trials, figures and bounds (docs/methods.md)."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MethodFigure(Value):
 
 
 class GoalBounds(Value):
-    """What a search found for one goal. Loads are totals over all pairs."""
+    """The bounds that a search found for one goal. Loads are totals over all pairs."""
 
     goal: str
     loss_ratio: Ratio
@@ -99,7 +99,7 @@ class LatencyAtLoad(Value):
 
 
 class MethodResult(Value):
-    """What a method of many trials found (docs/methods.md)."""
+    """The result of a method of many trials (docs/methods.md)."""
 
     method: str
     headline: str | None  # name of the figure that stands for all; None: there is none
@@ -119,9 +119,11 @@ class MethodResult(Value):
         if self.headline is not None and self.headline not in {f.name for f in self.figures}:
             raise ValueError(f"method.headline {self.headline!r} is none of its figures")
         if self.trial_count != len(self.trials):
-            raise ValueError(f"method: {self.trial_count} trials said, {len(self.trials)} held")
+            raise ValueError(
+                f"method.trial_count is {self.trial_count}, but {len(self.trials)} trials are kept"
+            )
         return self
 
     def figure(self, name: str) -> MethodFigure | None:
-        """The figure of this name, if the method has it."""
+        """The figure of this name; None where the method lacks it."""
         return next((figure for figure in self.figures if figure.name == name), None)

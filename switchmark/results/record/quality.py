@@ -12,10 +12,10 @@ from switchmark.statistics.histogram import Histogram
 
 
 class Reordering(Value):
-    """What RFC 4737 says of the order in which a pair's frames arrived, first copies alone.
+    """The order in which a pair's frames arrived by RFC 4737, first copies alone.
 
-    Gaps and runs between discontinuities (4.5, 4.6) are not taken: the metrics here are those
-    that the receiver computes in constant memory."""
+    Gaps and runs between discontinuities (4.5, 4.6) are not taken: the metrics here are those that
+    the receiver computes in constant memory."""
 
     reordered: Count
     ratio: Ratio  # of the different frames received
@@ -30,7 +30,9 @@ class Reordering(Value):
     def _degrees_fall(self) -> Reordering:
         counts = [self.n_reordered[n] for n in sorted(self.n_reordered, key=int)]
         if counts != sorted(counts, reverse=True) or any(n > self.reordered for n in counts):
-            raise ValueError(f"reordering: {self.n_reordered} do not fall from {self.reordered}")
+            raise ValueError(
+                f"reordering: {self.n_reordered} do not fall, from {self.reordered} on"
+            )
         return self
 
 
@@ -53,7 +55,9 @@ class DelayVariation(Value):
     def _histograms_hold_every_pair(self) -> DelayVariation:
         held = self.ipdv_grown.count + self.ipdv_shrunk.count
         if held != self.ipdv_count:
-            raise ValueError(f"variation: {held} changes held, {self.ipdv_count} said")
+            raise ValueError(
+                f"variation.ipdv_count is {self.ipdv_count}, but {held} changes are kept"
+            )
         return self
 
 

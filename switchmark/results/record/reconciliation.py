@@ -19,7 +19,8 @@ Place = Literal[
 
 
 class Stage(Value):
-    """One part of a path: what went in less what came out, and what of that was counted."""
+    """One part of a path: frames that went in less frames that came out, and how many of those were
+    counted as dropped."""
 
     place: Place
     lost: int  # below 0: more came out than went in
@@ -31,7 +32,7 @@ class Stage(Value):
         if self.unexplained != min(self.lost, max(0, self.lost - self.counted)):
             raise ValueError(
                 f"{self.place}: of {self.lost} lost and {self.counted} counted frames, "
-                f"{self.unexplained} cannot be unexplained"
+                f"{self.unexplained} is not what is left unexplained"
             )
         return self
 
@@ -61,7 +62,7 @@ class FramePath(Value):
 
 
 class ChainFrames(Value):
-    """What one of several chains beside each other carried, by the switch's counters."""
+    """Frames that one of several parallel chains carried, by the switch's counters."""
 
     chain: Count
     entered: Count  # frames that the switch sent to its first VNF

@@ -1,4 +1,4 @@
-"""What ran in a trial and was sampled: placement, the engines' own words, which samples count."""
+"""What ran in a trial and was sampled: placement, the engines' reports, which samples count."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _OLD, _TODAY = "rx_probe", "rx_verification"
 
 
 class ClockOffset(Value):
-    """Two hosts' CLOCK_MONOTONIC compared over the control path: the offset lies within the
-    uncertainty of what is said, whichever way the path is slower."""
+    """Two hosts' CLOCK_MONOTONIC compared over the control path. The true offset lies within the
+    uncertainty of the stated one, whichever way the path is slower."""
 
     ahead_ns: int  # the other host's clock less this one's
     uncertainty_ns: Count  # half the quickest round trip, less the time it was held there
@@ -55,7 +55,8 @@ class Interval(Value):
     @field_validator("counters", mode="before")
     @classmethod
     def _with_the_names_of_today(cls, counters: object) -> object:
-        """Verification frames were once called probes, as those of a probe stream are."""
+        """Read old records, in which verification frames were called probes, as those of a probe
+        stream are."""
         if not isinstance(counters, dict) or _OLD not in counters:
             return counters
         return {_TODAY if name == _OLD else name: value for name, value in counters.items()}
@@ -81,8 +82,8 @@ class EngineRun(Value):
 
 
 class InstrumentNote(Value):
-    """The foreign instrument that generated the traffic, what it cannot know, and whether its
-    counts are the kernel's; both ends' commands and words are among the record's `engines`."""
+    """The foreign instrument that made the traffic, what it cannot know, and whether its counts are
+    the kernel's. Both ends' commands and output are among the record's `engines`."""
 
     name: str
     version: str
@@ -98,7 +99,7 @@ class InstrumentNote(Value):
 
 
 class VnfRun(Value):
-    """What stood in a chain, and what it says of itself."""
+    """What stood in a chain, and its own report."""
 
     node: str
     pair: Count
@@ -159,7 +160,7 @@ class SteadyRun(Value):
 
 
 class CpuQuota(Value):
-    """The limit on the switch's CPU time, and what became of it over the measurement."""
+    """The limit on the switch's CPU time, and how it was used during the measurement."""
 
     share: Ratio  # of each of its cores, as asked
     cores: Amount  # CPU seconds a second that it allows in all
