@@ -24,7 +24,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing about the machine, and in a sentence what it means for results."""
+    """One fact about the machine, and in a sentence what it means for results."""
 
     topic: str
     seen: str

@@ -1,9 +1,10 @@
-"""Whether an interface, or a NIC, can be lent to a switch as the end of a cable, or to a tester.
+"""Checks whether an interface, or a NIC, can be lent to a switch as the end of a cable, or to a
+tester.
 
-They take their ports into a namespace of their own. An interface that the host itself uses
-would be cut off by that, so one with an address, or one that belongs to something else, is
-refused before anything is touched. A NIC named by its PCI address must be DPDK's already: the
-bench takes none away from the kernel.
+They take their ports into a namespace of their own. An interface that the host itself uses would be
+cut off by that, so one with an address, or one that belongs to something else, is refused before
+anything is touched. A NIC named by its PCI address must be bound to DPDK already: the bench takes
+none away from the kernel.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ PLAIN_QDISCS = ("noqueue", "noop", "mq", "pfifo_fast", "fq_codel", "fq", "pfifo"
 
 
 def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
-    """Raises UnavailableError that says why the interface, or the NIC of this PCI address, cannot
-    be lent, and the remedy."""
+    """Raise UnavailableError, with the remedy, where the interface, or the NIC of this PCI address,
+    cannot be lent."""
     if (address := pci_address(device)) is not None:
         if (problem := pci_problem(address)) is not None:
             raise UnavailableError(f"PCI device {address}: {problem}")

@@ -1,7 +1,7 @@
-"""What this machine is: everything that a figure may depend on, read and never guessed.
+"""The facts of this machine that a figure may depend on: read, and never guessed.
 
-A fact that the machine does not tell is None. Reading takes some milliseconds and starts
-no process, except `tool_versions`.
+A fact that the machine does not tell is None. Reading takes some milliseconds and starts no
+process, except `tool_versions`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NODE_DIR = Path("/sys/devices/system/node")
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """One logical CPU and where it lies."""
+    """One logical CPU and its place."""
 
     id: int
     core: tuple[int, int]  # (package, core): equal for SMT siblings
@@ -45,7 +45,7 @@ class Cache:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """A machine at one moment."""
+    """The facts of a machine at one moment."""
 
     hostname: str
     kernel: str
@@ -78,18 +78,18 @@ class Facts:
     fingerprint: str  # of what does not change from run to run
 
     def to_json(self) -> dict[str, Any]:
-        """As a JSON object, for a record's provenance."""
+        """The facts as a JSON object, for a record's provenance."""
         document: dict[str, Any] = json.loads(json.dumps(asdict(self)))
         return document
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """NUMA nodes with CPUs."""
+        """The NUMA nodes that have CPUs."""
         return tuple(sorted({cpu.node for cpu in self.cpus}))
 
     @property
     def physical_cores(self) -> int:
-        """Cores, SMT siblings counted once."""
+        """The number of cores; SMT siblings count once."""
         return len({cpu.core for cpu in self.cpus})
 
 
@@ -145,7 +145,7 @@ TOOLS: dict[str, Sequence[str]] = {
 
 
 def tool_versions() -> dict[str, str]:
-    """First lines of `--version` of the tools that are here."""
+    """First lines of `--version` of the tools that are installed."""
     versions = {"python": platform.python_version()}
     for name, command in TOOLS.items():
         if told := stdout_of(command):
@@ -181,7 +181,7 @@ def parse_cpu_list(text: str | None) -> list[int]:
 
 
 def read(path: str | Path) -> str | None:
-    """A small file's text; None when it is missing, unreadable or empty."""
+    """The text of a small file; None when it is missing, unreadable or empty."""
     try:
         text = Path(path).read_text(errors="replace").strip()
     except OSError:

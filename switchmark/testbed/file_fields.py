@@ -16,7 +16,7 @@ class FileFields:
         self.problems = problems
 
     def text(self, table: YamlMapping, key: str, name: str) -> str | None:
-        """A text that is not empty."""
+        """Read a text that is not empty."""
         node = table.entries.get(name)
         if node is None:
             return None
@@ -26,7 +26,7 @@ class FileFields:
         return node.text
 
     def number(self, table: YamlMapping, key: str, name: str, least: float) -> float | None:
-        """A number that is greater than `least`."""
+        """Read a number greater than `least`."""
         if (text := self.text(table, key, name)) is None:
             return None
         try:
@@ -40,7 +40,7 @@ class FileFields:
         return number
 
     def file(self, table: YamlMapping, key: str, name: str, what: str) -> Path | None:
-        """A path; a relative one is meant from the testbed file's folder."""
+        """Read the path of a file; a relative one begins at the testbed file's folder."""
         text = self.text(table, key, name)
         if text is None:
             return None

@@ -18,7 +18,7 @@ _SETTING = re.compile(r"SWITCHMARK_[A-Z0-9_]+")
 
 
 def read_hosts(fields: FileFields, hosts: YamlMapping) -> tuple[str | None, dict[str, SshTarget]]:
-    """The local one's name, and the others."""
+    """Read the hosts: the local one's name (None where it is wrong), and the others by name."""
     local: list[str] = []
     targets: dict[str, SshTarget] = {}
     for name, node in hosts.entries.items():
@@ -91,7 +91,7 @@ def _target(fields: FileFields, name: str, node: YamlMapping) -> SshTarget | Non
 
 
 def _settings(fields: FileFields, node: YamlMapping, key: str) -> tuple[tuple[str, str], ...]:
-    """The places of that host's programs, by the variables that say it of this one."""
+    """The paths of that host's programs, by the variables that hold them on this one."""
     table = node.entries.get("settings")
     if table is None:
         return ()

@@ -1,9 +1,9 @@
-"""The machine that trials run on, and the session that remembers what we did to it.
+"""The machine that trials run on, and the session that remembers what was made on it.
 
-`Host` runs commands and spawns processes; arguments are lists, never shell strings. A
-`Session` binds a host to a ledger on disk (`ledger.py`): everything the bench makes is
-written there *before* it is made, and struck out after it is undone, so that the next
-start can clean up after a `kill -9`.
+`Host` runs commands and spawns processes; arguments are lists, never shell strings. A `Session`
+binds a host to a ledger on disk (`ledger.py`): everything the bench makes is written there *before*
+it is made, and struck out after it is undone, so that the next start can clean up after a `kill
+-9`.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Spawned(Protocol):
         ...
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """SIGTERM, then SIGKILL after the grace; returns the exit code."""
+        """Send SIGTERM, then SIGKILL after the grace; returns the exit code."""
         ...
 
     def stderr_tail(self) -> str:
-        """The last of standard error (empty when it goes to a log file)."""
+        """The end of standard error (empty when it goes to a log file)."""
         ...
 
 
 class Host(Protocol):
-    """One machine. `LocalHost` here; the SSH one behaves the same."""
+    """One machine. `LocalHost` is this one; one reached by SSH behaves alike."""
 
     name: str
 
@@ -74,8 +74,8 @@ class Host(Protocol):
         input_text: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Run to the end. With `check`, a failure raises SwitchmarkError with the last lines
-        of standard error."""
+        """Run a command to its end. With `check`, a failure raises SwitchmarkError with the last
+        lines of standard error."""
         ...
 
     def spawn(

@@ -1,4 +1,4 @@
-"""Hugepages: how many there are, and what to do where they are too few."""
+"""Hugepages: how many there are, and what to do where there are too few."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class HugepagePool:
 
 
 def pools(directory: Path = HUGEPAGES_DIR) -> tuple[HugepagePool, ...]:
-    """What the kernel has, smallest pages first (empty without hugepage support)."""
+    """The kernel's hugepages, smallest pages first (empty without hugepage support)."""
     found = []
     for path in directory.glob("hugepages-*kB"):
         with suppress(OSError, ValueError):
@@ -43,19 +43,20 @@ def free_mb(found: Sequence[HugepagePool] | None = None) -> int:
 
 
 def are_reserved() -> bool:
-    """Whether there are any, in use or not."""
+    """Whether any hugepages are reserved, in use or not."""
     return any(pool.total for pool in pools())
 
 
 def none_reserved() -> Availability | None:
-    """Not available, with the remedy, where no hugepages are reserved."""
+    """Unavailable, with the remedy, where no hugepages are reserved; else None."""
     if are_reserved():
         return None
     return unavailable("no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}")
 
 
 def require(name: str, needed_mb: int) -> None:
-    """Raises UnavailableError with a remedy when less than this is free for the switch `name`."""
+    """Raise UnavailableError, with the remedy, when less than this is free for the switch
+    `name`."""
     if (free := free_mb()) < needed_mb:
         raise UnavailableError(
             f"{name}: needs {needed_mb} MiB of hugepages, {free} MiB are free; "

@@ -1,4 +1,4 @@
-"""What a program said last, of its standard error: the part that tells why it ended."""
+"""The last output of a program on standard error: the part that says why it ended."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def last_words(text: str, count: int = 3) -> str:
 
 
 def last_line(text: str, otherwise: str = "") -> str:
-    """The last line that tells something; `otherwise` where there is none."""
+    """The last line that says something; `otherwise` where there is none."""
     return (_telling(text) or [otherwise])[-1]
 
 

@@ -49,10 +49,10 @@ class LocalHost:
         input_text: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """Run to the end; killed with its process group when the time is over.
+        """Run a command to its end; it is killed with its process group when the time is over.
 
-        Raises SwitchmarkError when the program is missing or too slow, and with `check`
-        when it fails, with the last lines it wrote to standard error."""
+        Raises SwitchmarkError when the program is missing or too slow, and with `check` when it
+        fails, with the last lines it wrote to standard error."""
         with _popen(args, self._environment(env), stdin_pipe=input_text is not None) as process:
             try:
                 stdout, stderr = process.communicate(
@@ -167,7 +167,7 @@ class LocalProcess:
             ) from None
 
     def close_input(self) -> None:
-        """Close standard input: the engine ends cleanly at its end of file."""
+        """Close standard input, at whose end of file the engine ends cleanly."""
         assert self._popen.stdin is not None
         with suppress(BrokenPipeError):
             self._popen.stdin.close()
@@ -195,13 +195,13 @@ class LocalProcess:
         return code
 
     def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process and its group; ended already is fine."""
+        """Send a signal to the process and its group; one that has ended is fine."""
         if self._popen.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """SIGTERM, then SIGKILL after the grace; returns the exit code."""
+        """Send SIGTERM, then SIGKILL after the grace; returns the exit code."""
         self.send_signal(signal.SIGTERM)
         try:
             code = self.wait(grace_s)
@@ -219,7 +219,7 @@ class LocalProcess:
 
 @contextmanager
 def _affinity(cores: Sequence[int] | None) -> Iterator[None]:
-    """Children inherit the affinity of the thread that forks: take theirs on for a moment."""
+    """Take on these cores for a moment: children inherit the affinity of the thread that forks."""
     if cores is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""What a short command prints, asked outside a session: versions, whether something answers."""
+"""The output of a short command outside a session: a version, or whether something answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def stdout_of(args: Sequence[str | Path], timeout_s: float = 10.0) -> str | None:
-    """What it prints, in English and without blanks around it; None where it cannot be run, fails
+    """The output in English, without blanks around it; None where the command cannot be run, fails
     or takes too long."""
     try:
         done = subprocess.run(

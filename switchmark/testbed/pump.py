@@ -81,7 +81,8 @@ class Pump:
 
 
 class LineQueue:
-    """Lines in the order they came: in memory up to a bound, beyond it in an unnamed file."""
+    """Lines in the order in which they came: in memory up to a bound, beyond it in an unnamed
+    file."""
 
     def __init__(self, memory_bytes: int = 8 << 20) -> None:
         self._changed = threading.Condition()
@@ -95,7 +96,7 @@ class LineQueue:
         self._ended = False
 
     def take(self, data: bytes) -> None:
-        """The sink: a chunk of the stream, b"" at its end."""
+        """Take a chunk of the stream; b"" is its end."""
         with self._changed:
             *lines, self._partial = (self._partial + data).split(b"\n")
             if not data:
@@ -156,12 +157,12 @@ class Tail:
         self._ended = threading.Event()
 
     def take(self, data: bytes) -> None:
-        """The sink: a chunk of the stream, b"" at its end."""
+        """Take a chunk of the stream; b"" is its end."""
         self._data = (self._data + data)[-self._bound :]
         if not data:
             self._ended.set()
 
     def text(self, wait_end_s: float = 0.0) -> str:
-        """What is kept; waits for the end of the stream when asked to."""
+        """The kept bytes as text; with `wait`, those at the end of the stream."""
         self._ended.wait(wait_end_s)
         return self._data.decode(errors="replace")

@@ -37,9 +37,9 @@ LOCK_NAME = "measuring.lock"
 def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Session]:
     """Open a session on this machine and undo everything it made at the end.
 
-    Trials disturb each other, so only one session may measure at a time: with `measuring`
-    this waits up to `wait_s` seconds for the other one, then raises UnavailableError saying
-    who it is. Clean up after dead sessions first with `clean.clean_stale`."""
+    Trials disturb each other, so only one session may measure at a time: with `measuring` this
+    waits up to `wait_s` seconds for the other one, then raises UnavailableError that names it.
+    Clean up after dead sessions first with `clean.clean_stale`."""
     directory = _usable(state_dir())
     with _signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
         ledger = _new_ledger(directory)
@@ -134,7 +134,7 @@ def _refusal(fd: int) -> str:
 
 @contextmanager
 def _signals_raise() -> Iterator[None]:
-    """SIGTERM and SIGHUP end the program like Ctrl-C does: by an exception that unwinds."""
+    """Make SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception that unwinds."""
 
     def leave(number: int, _frame: FrameType | None) -> None:
         raise SystemExit(128 + number)
@@ -145,7 +145,7 @@ def _signals_raise() -> Iterator[None]:
 
 @contextmanager
 def _signals_wait() -> Iterator[None]:
-    """Cleaning up is not interrupted; a signal that comes meanwhile acts when it is done."""
+    """Defer signals while cleaning up; one that comes meanwhile acts when it is done."""
     came: list[int] = []
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
@@ -160,7 +160,7 @@ def _signals_wait() -> Iterator[None]:
 def _handling(
     numbers: Collection[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """The main thread has these handled so; another thread cannot, and does not get them."""
+    """Handle these signals so in the main thread; other threads cannot, and do not get them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,7 +1,7 @@
 """Where the bench keeps what it must remember on a machine: ledgers, sockets, caches.
 
-Both places can be moved with an environment variable, so that tests and users without
-`/run` have their own; a moved state directory is a separate bench that sees no other.
+Environment variables move both places, so that tests and users without `/run` have their own; a
+moved state directory is a separate bench that sees no other.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def state_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """The directory of things worth keeping between runs (`SWITCHMARK_CACHE_DIR`)."""
+    """The directory of things that are kept between runs (`SWITCHMARK_CACHE_DIR`)."""
     path = Path(os.environ.get("SWITCHMARK_CACHE_DIR", "/var/cache/switchmark"))
     if not path.is_absolute():
         raise UsageError(f"SWITCHMARK_CACHE_DIR={path}: must be an absolute path")
@@ -44,8 +44,8 @@ def cache_dir() -> Path:
 
 
 def not_ours(found: os.stat_result) -> str | None:
-    """Why a file or folder must not be believed, since others could have written it; None when
-    only this user can. A ledger tells root what to remove."""
+    """Why a file or folder must not be trusted, since others could have written it; None when only
+    this user can. A ledger tells root what to remove."""
     if found.st_uid != os.geteuid():
         return f"belongs to another user (uid {found.st_uid})"
     if found.st_mode & 0o022:

@@ -34,7 +34,7 @@ _COUNT = Limits(1, 1024, "not a number of them", "more than any machine has")
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A described machine; None: whatever is asked for is there."""
+    """A described machine. None: whatever is asked for is there."""
 
     name: str
     description: str
@@ -46,7 +46,7 @@ class Target:
     def lacks(
         self, switches: Sequence[str], environments: Sequence[str], nics: Sequence[str]
     ) -> list[str]:
-        """What is asked for and not there, a line for each."""
+        """What is asked for and missing, a line for each."""
         asked = (
             ("switch", switches, self.switches),
             ("environment", environments, self.environments),
@@ -63,12 +63,12 @@ class Target:
 
 
 def target_names() -> list[str]:
-    """The machines that come with switchmark."""
+    """The names of the machines that come with switchmark."""
     return yaml_names(_FOLDER)
 
 
 def find_target(what: str) -> Target:
-    """A machine by name or file. Raises `UsageError` with a line for all that is wrong."""
+    """Find a machine by name or file. Raises `UsageError` with a line for all that is wrong."""
     if what in target_names():
         return read_target((_FOLDER / f"{what}.yaml").read_text("utf-8"), f"{what}.yaml")
     if what.endswith((".yaml", ".yml")) or "/" in what:
@@ -129,7 +129,7 @@ def _names(node: Node) -> tuple[str, ...]:
 
 
 def _isolated(node: Node) -> frozenset[int]:
-    """`2-5, 8`, as the kernel writes lists of CPUs."""
+    """Read `2-5, 8`, as the kernel writes lists of CPUs."""
     found: set[int] = set()
     for part in ",".join(_names(node)).split(","):
         low, dash, high = part.strip().partition("-")
@@ -153,7 +153,8 @@ _READERS: dict[str, Callable[[Node], Any]] = {
 
 
 def _cpus(sockets: int, cores: int, threads: int) -> list[Cpu]:
-    """Numbered as Linux numbers them: first one thread of every core, socket by socket."""
+    """The CPUs, numbered as Linux numbers them: first one thread of every core, socket by
+    socket."""
     return [
         Cpu(thread * sockets * cores + socket * cores + core, (socket, core), socket)
         for thread in range(threads)

@@ -1,4 +1,4 @@
-"""What a testbed is: its hosts and how they are reached, their cable, and when it is fit."""
+"""A testbed: its hosts and how they are reached, their cable, and when it is fit to measure."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Testbed:
-    """What trials between hosts run on."""
+    """The hosts that trials between hosts run on."""
 
     __test__ = False  # its name is no test's
 
@@ -48,7 +48,7 @@ class Testbed:
 
 @dataclass(frozen=True, slots=True)
 class HealthLimits:
-    """What a testbed of a pool may be like, and still measure: its owner says so."""
+    """The limits within which a testbed of a pool may measure, as its owner sets them."""
 
     busy_cores: float | None = None  # that other programs use; None: half of them
     wire_tolerance: float = 1.5  # factor of what the bare wire carried; a machine's states differ

@@ -36,7 +36,7 @@ _MAPPING = f"a testbed is a mapping with the keys hosts and cables, e.g. {_EXAMP
 
 
 def find_testbed(path: Path | None) -> Testbed | None:
-    """The testbed of this file, or else of the one in SWITCHMARK_TESTBED; None without both."""
+    """Read this testbed file, or else the one in SWITCHMARK_TESTBED; None without both."""
     if path is None and (named := os.environ.get(VARIABLE)):
         path = Path(named)
     return None if path is None else read_testbed(path)
@@ -105,14 +105,14 @@ class _TestbedReader(FileFields):
         return Testbed(self.path, near, far, cable[1], tuple(targets.values()))
 
     def is_alone(self, hosts: YamlMapping) -> bool:
-        """Whether the only host is the local one."""
+        """Whether the local host is the only one."""
         return all(
             isinstance(node, YamlMapping) and "local" in node.entries
             for node in hosts.entries.values()
         ) and bool(read_hosts(self, hosts)[0])
 
     def health(self, table: YamlMapping) -> HealthLimits:
-        """What a pool asks of the testbed."""
+        """Read the limits of the testbed's health in a pool."""
         node = table.entries.get("health")
         if node is None:
             return HealthLimits()
@@ -132,7 +132,7 @@ class _TestbedReader(FileFields):
         targets: dict[str, SshTarget],
         hosts: set[str],
     ) -> tuple[str, Cable] | None:
-        """The first that begins here, as its other host and the two interfaces."""
+        """The first cable that begins here: its other host and the two interfaces."""
         if not isinstance(cables, Items) or not cables.items:
             where = place if cables is None else cables.place
             self.note(where, "cables", f"is no list; write e.g. - {{{near}: eth1, ...}}")

@@ -22,7 +22,7 @@ SYSTEM = Path("/")  # tests have another
 
 @dataclass(frozen=True, slots=True)
 class Knob:
-    """One thing that can be tuned."""
+    """One setting that can be tuned."""
 
     name: str
     meaning: str
@@ -32,7 +32,7 @@ class Knob:
 
 @dataclass
 class Tuned:
-    """What became of a profile."""
+    """The result of applying a profile: what was set, and what could not be."""
 
     profile: str
     changed: dict[str, list[str]] = field(default_factory=dict)  # path: before, after
@@ -41,7 +41,7 @@ class Tuned:
 
 
 def _each_cpu(name: str) -> Callable[[Path, str], Iterator[tuple[Path, str]]]:
-    """A setting with the same word for every CPU."""
+    """A setting that takes the same word for every CPU."""
 
     def files(root: Path, value: str) -> Iterator[tuple[Path, str]]:
         for path in sorted((root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/{name}")):
@@ -57,7 +57,8 @@ def _turbo(root: Path, value: str) -> Iterator[tuple[Path, str]]:
 
 
 def _c_states(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    """`off` leaves the shallowest state of each CPU, in which it wakes within a microsecond."""
+    """The C-states; `off` leaves the shallowest state of each CPU, in which it wakes within a
+    microsecond."""
     pattern = "cpu[0-9]*/cpuidle/state[1-9]*/disable"
     for path in sorted((root / "sys/devices/system/cpu").glob(pattern)):
         yield path, "1" if value == "off" else "0"
@@ -76,7 +77,7 @@ def _numa(root: Path, value: str) -> Iterator[tuple[Path, str]]:
 
 
 def _irqs(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    """All interrupts on the first CPU, away from those that measure."""
+    """The interrupts: all on the first CPU, away from those that measure."""
     for path in sorted((root / "proc/irq").glob("[0-9]*/smp_affinity_list")):
         yield path, "0" if value == "first-cpu" else value
 
@@ -113,7 +114,7 @@ PROFILES: dict[str, dict[str, str]] = {
 
 
 def parse(text: str) -> dict[str, str]:
-    """The settings of a profile, by name or written out. Raises ValueError, one line."""
+    """Read the settings of a profile, by name or written out. Raises ValueError, one line."""
     if text in PROFILES:
         return PROFILES[text]
     wanted: dict[str, str] = {}

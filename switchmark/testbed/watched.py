@@ -1,4 +1,4 @@
-"""What it means for results that a machine did this while it was watched: a line a finding."""
+"""Findings about a machine that was watched: what its behaviour means for results, a line each."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ SLOWED_WORTH_NAMING = 0.05  # of the readings
 
 
 def findings(seen: MachineWatch, prove: float, proof_s: float | None) -> list[Finding]:
-    """`proof_s`: how long two contenders that are `prove` apart take to be told from each other
-    here; None: longer than a campaign usually has."""
+    """The findings. `proof_s`: how long two contenders that are `prove` apart take to be told from
+    each other here, in seconds; None: longer than a campaign usually has."""
     return [
         *_lines(seen),
         *_clock(seen),

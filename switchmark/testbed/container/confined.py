@@ -1,7 +1,7 @@
-"""Containers that may do the least that works: how an LXC and a Docker one are told so.
+"""Containers with the least rights that work: the settings of LXC and Docker for them.
 
-The root is read-only, root has only the capabilities that are named, and what a program writes
-goes to small file systems in memory. Applications and switches differ in what they are given.
+The root is read-only, root has only the capabilities that are named, and what a program writes goes
+to small file systems in memory. Applications and switches differ in what they are given.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ DOCKER_SCRATCH = ("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m")  # for what write
 
 
 def lxc_network(netns: Path | None) -> str:
-    """The line that says in which network it is: that of this file, or one without devices."""
+    """The line that names the container's network: that of this file, or one without devices."""
     return "lxc.net.0.type = empty" if netns is None else f"lxc.namespace.share.net = {netns}"
 
 
@@ -51,8 +51,8 @@ def lxc_config(
     linux_capabilities: Iterable[str],
     run_mib: int,
 ) -> str:
-    """The configuration; mounts may be added at its end. `linux_capabilities` are in lower
-    case without prefix, `run_mib` the size of /run."""
+    """The configuration; mounts may be added at its end. `linux_capabilities` are in lower case
+    without prefix, `run_mib` is the size of /run in MiB."""
     return _LXC.format(
         seccomp=f"lxc.seccomp.profile = {_SECCOMP}\n" if _SECCOMP.exists() else "",
         name=name,
@@ -65,7 +65,7 @@ def lxc_config(
 
 
 def docker_least(run_mib: int) -> list[str]:
-    """The options of `docker run` without any capability; `run_mib` is the size of /run."""
+    """The options of `docker run` without any capability; `run_mib` is the size of /run in MiB."""
     return [
         *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
         *("--security-opt", "no-new-privileges"),
@@ -74,5 +74,5 @@ def docker_least(run_mib: int) -> list[str]:
 
 
 def docker_capabilities(linux_capabilities: Iterable[str]) -> list[str]:
-    """The options that give capabilities back, named as for LXC."""
+    """The options that give capabilities back; names as for LXC."""
     return [word for capability in linux_capabilities for word in ("--cap-add", capability.upper())]

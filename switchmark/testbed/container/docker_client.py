@@ -1,6 +1,6 @@
-"""Docker's client: its commands, whether a daemon answers, and taking an object of ours away.
+"""Docker's client: its commands, whether a daemon answers, and removing an object of ours.
 
-What undoes a trial needs no more than this; starting a daemon is docker_daemon.py's.
+Undoing a trial needs no more than this; docker_daemon.py starts a daemon.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
 
 
 def docker(host: str, *args: str) -> list[str]:
-    """A `docker` command."""
+    """The command line of a `docker` command."""
     return ["docker", *(["-H", host] if host else []), *args]
 
 
@@ -29,7 +29,7 @@ def server_version(host: str = "") -> str | None:
 
 
 def remove(what: str, name: str, host: str) -> None:
-    """Remove a container or image of ours; gone already is fine. Raises OSError."""
+    """Remove a container or image of ours; one that is gone already is fine. Raises OSError."""
     if shutil.which("docker") is None or (host and server_version(host) is None):
         return  # a daemon of our own that is gone took it along
     words = ("rm", "-f") if what == "container" else ("rmi", "-f")

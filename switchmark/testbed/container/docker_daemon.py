@@ -1,8 +1,8 @@
 """A Docker daemon to run containers in: the user's, if there is one, else one of our own.
 
-The user's daemon is only asked: containers and an image that bear the session's name are
-added and removed again. Our own lives in folders of the session, with no bridge, no firewall
-rule, no forwarding, and ends with it.
+In the user's daemon only containers and an image that bear the session's name are added and removed
+again. Our own lives in folders of the session, with no bridge, no firewall rule, no forwarding, and
+ends with it.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ PRIVATE = "SWITCHMARK_DOCKER"  # `private`: never the user's daemon
 
 @dataclass(frozen=True, slots=True)
 class Daemon:
-    """A running daemon, and the image that our root is in it."""
+    """A running daemon, and the name of our root image in it."""
 
     host: str  # as `docker -H` takes it; empty: the user's
     version: str
     image: str
 
     def command(self, *args: str) -> list[str]:
-        """A `docker` command for this daemon."""
+        """The command line of a `docker` command for this daemon."""
         return docker(self.host, *args)
 
     @property
     def is_private(self) -> bool:
-        """Whether it is our own."""
+        """Whether the daemon is our own."""
         return bool(self.host)
 
 
@@ -51,7 +51,7 @@ _OUR_OWN: dict[str, str] = {}  # their addresses, by session
 
 
 def users_own() -> str | None:
-    """The version of the user's daemon, where there is one and it may be asked."""
+    """The version of the user's daemon; None where there is none, or it may not be used."""
     return None if os.environ.get(PRIVATE) == "private" else server_version()
 
 
@@ -74,8 +74,8 @@ def daemon_for(session: Session, root: Path) -> Daemon:
 
 
 def _start(session: Session) -> str:
-    """Start a private daemon; returns its address. All it makes is in the ledger, and gone again
-    where it does not start: the next trial tries anew."""
+    """Start a private daemon; returns its address. Everything it makes is in the ledger, and
+    removed where it does not start, so that the next trial can try anew."""
     ledger, name = session.ledger, f"sm{session.id}"
     state, data = session.run_dir / "docker", cache_dir() / f"docker-{name}"
     with ExitStack() as undo:
@@ -112,8 +112,8 @@ def _start(session: Session) -> str:
 
 
 def _storage_driver(data: Path) -> str:
-    """Layers share files where the kernel can overlay directories that lie there (not such as lie
-    on an overlay themselves, or on another machine); else they are copies."""
+    """The storage driver. Layers share files where the kernel can overlay directories there (not on
+    an overlay, nor on another machine's file system); else they are copies."""
     can = "\toverlay\n" in Path("/proc/filesystems").read_text()
     return "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
 
@@ -141,7 +141,7 @@ def _import(daemon: Daemon, root: Path) -> None:
 
 
 def ask(session: Session, daemon: Daemon, *args: str) -> str:
-    """What a `docker` command prints. Raises UnavailableError with its last words."""
+    """The output of a `docker` command. Raises UnavailableError with its last words."""
     try:
         return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
     except SwitchmarkError as error:

@@ -1,7 +1,7 @@
 """A program of the host's in an LXC or Docker container of its own: a switch, or a user's VNF.
 
-The container sees the host's /usr and the program's own folder read-only, and what else it is
-shown, each under the path that it has on the host unless told otherwise; nothing else of the host.
+The container sees the host's /usr, the program's own folder and some other paths read-only, each
+under the path that it has on the host unless another is given; nothing else of the host.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ShownPath:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A program to run, and all that its container is to have."""
+    """A program to run, and everything that its container has."""
 
     name: str  # of the container
     args: Sequence[str]
@@ -62,17 +62,18 @@ class Inside:
     run_mib: int = 16  # size of /run
 
     def environment(self, session: Session) -> dict[str, str]:
-        """A container begins with an empty one."""
+        """The program's environment variables; a container begins with none."""
         own = {SESSION_VARIABLE: session.id, "LC_ALL": "C", "PATH": PATH_INSIDE}
         return {**own, **(self.env or {})}
 
     def command(self) -> list[str]:
-        """Pinned inside: a container begins with the cores of its control group."""
+        """The command line that also pins the program: a container begins with the cores of its
+        control group."""
         cores = ",".join(map(str, sorted(self.cores)))
         return [*(["/usr/bin/taskset", "-c", cores] if cores else []), *self.args]
 
     def everything(self) -> list[ShownPath]:
-        """What it sees of the host."""
+        """All paths of the host that the container sees."""
         programs = (Path(shutil.which(word) or word) for word in self.args if "/" in word)
         found = [path for path in programs if path.is_absolute() and path.is_file()]
         own = {one.parent for path in found for one in (path, path.resolve())}
@@ -85,7 +86,7 @@ class Inside:
 
 
 class Contained:
-    """A spawned program whose `pid` is that of the program itself, not of what started it."""
+    """A spawned program; `pid` is that of the program itself, not of what started it."""
 
     def __init__(self, outer: Spawned, pid: int) -> None:
         self._outer = outer
@@ -112,7 +113,7 @@ class Contained:
         return self._outer.wait(timeout_s)
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """SIGTERM to the program itself, then as for any other."""
+        """Send SIGTERM to the program itself, then end it as any other."""
         if self._outer.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
@@ -126,20 +127,21 @@ class Contained:
 
 
 def sockets_shown(socket: Path | None, inside: str) -> list[ShownPath]:
-    """The folder of a node's sockets, where the node knows it; none for one with devices."""
+    """The folder of a node's sockets as the node sees it; None for a node with devices."""
     return [ShownPath(socket.parent, True, Path(inside))] if socket is not None else []
 
 
 def lxc_root(session: Session, name: str) -> Path:
-    """The place of such an LXC container's root: to be recorded before it is made."""
+    """The place of the root of such an LXC container, to be recorded before it is made."""
     return session.run_dir / f"{name}-root"
 
 
 def spawn_lxc(
     session: Session, inside: Inside, log: Path | None = None, netns: Path | None = None
 ) -> Contained:
-    """Start it in an LXC container, whose name and root are in the ledger, in this network
-    (None: one without devices). Raises TrialFailed with the last words of what did not start."""
+    """Start it in an LXC container in this network (None: one without devices). The container's
+    name and root are in the ledger. Raises TrialFailed with the last words of what did not
+    start."""
     lxcpath, root = session.run_dir / "lxc", lxc_root(session, inside.name)
     folder, host = lxcpath / inside.name, session.host
     shown = [*inside.everything(), *(ShownPath(path, True) for path in inside.devices)]
@@ -180,9 +182,8 @@ def spawn_docker(
     log: Path | None = None,
     network: str = "none",
 ) -> Contained:
-    """Start it in a Docker container, whose name is in the ledger.
-
-    Raises TrialFailed with the last words of what did not start."""
+    """Start it in a Docker container, whose name is in the ledger. Raises TrialFailed with the last
+    words of what did not start."""
     words = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
     words += [
         *docker_least(inside.run_mib),
@@ -200,7 +201,7 @@ def spawn_docker(
 
 
 def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
-    """An empty root with the places where things are mounted."""
+    """Make an empty root with the places where things are mounted."""
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr", "var"):
         (root / folder).mkdir(parents=True)
     for name in ("bin", "sbin", "lib", "lib64"):

@@ -1,7 +1,7 @@
-"""Taking an LXC container of ours off the machine, whatever state it was left in.
+"""Removes an LXC container of ours from the machine, whatever state it was left in.
 
-`lxc-stop` needs a living monitor process. After a `kill -9` there may be none, so this
-works from what the kernel knows: the container's control groups and what runs in them.
+`lxc-stop` needs a living monitor process. After a `kill -9` there may be none, so this works from
+what the kernel knows: the container's control groups and what runs in them.
 """
 
 from __future__ import annotations

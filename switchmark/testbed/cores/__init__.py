@@ -1,1 +1,2 @@
-"""The cores of a machine: who runs where, what they did, how much of them is given."""
+"""The cores of a machine: who runs where, what they did, and how much CPU time a program may
+use."""

@@ -1,9 +1,9 @@
-"""What the machine's own counters tell of a stretch of time: cycles, instructions, misses, energy.
+"""Hardware counters over a stretch of time: cycles, instructions, misses, energy.
 
-Hardware events are counted, never sampled (perf_event_open(2)): for the threads of a switch
-that has any, else for the cores on which an in-kernel switch works, everything there included.
-Energy is RAPL's, from the kernel's powercap tree. A machine, a container or a guest may have
-neither; then there is a reason instead of a figure.
+Hardware events are counted, never sampled (perf_event_open(2)): for the threads of a switch that
+has any, else for the cores on which an in-kernel switch works, everything there included. Energy is
+RAPL's, from the kernel's powercap tree. A machine, a container or a guest may have neither; then
+there is a reason instead of a figure.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ EVENTS: dict[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What the counters show: `share` of the time they really counted (others took turns)."""
+    """The counts. `share` is the part of the time in which they really counted (other counters took
+    turns)."""
 
     scope: str
     values: Mapping[str, int]
@@ -56,7 +57,7 @@ class HardwareCounters:
 
     @classmethod
     def open_for(cls, pids: Sequence[int], cores: Iterable[int]) -> HardwareCounters:
-        """Count for all threads of these processes; without any, on these cores."""
+        """Count for all threads of these processes or, without any, on these cores."""
         number = SYSTEM_CALLS.get(platform.machine())
         if number is None:
             return cls(absent=f"no perf_event_open number is known for {platform.machine()}")
@@ -75,14 +76,14 @@ class HardwareCounters:
         return counters
 
     def close(self) -> None:
-        """Stop counting, whatever has been counted. Idempotent."""
+        """Stop counting, and discard the counts. Idempotent."""
         for files in self._files.values():
             for fd in files:
                 os.close(fd)
         self._files = {}
 
     def stop(self) -> Counted | None:
-        """Read and close; None where nothing was counted."""
+        """Read the counters and close them; None where nothing was counted."""
         values: dict[str, int] = {}
         share = 1.0
         for name, files in self._files.items():
@@ -106,7 +107,7 @@ def _threads(pid: int) -> list[int]:
 
 
 def _open(number: int, kind: int, config: int, pid: int, cpu: int) -> int:
-    """A counter's file, or the negative errno."""
+    """The file of a counter, or the negative errno."""
     attributes = struct.pack("IIQQQQQ", kind, 112, config, 0, 0, _READ_FORMAT, _INHERIT)
     buffer = ctypes.create_string_buffer(attributes.ljust(112, b"\0"), 112)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -124,14 +125,14 @@ def _reason(code: int) -> str:
 
 @dataclass(frozen=True)
 class EnergyReading:
-    """Joules that RAPL has counted, by domain; with where each counter begins anew."""
+    """Joules that RAPL has counted, by domain, and the value at which each counter wraps."""
 
     joules: dict[str, float]
     wraps_at: dict[str, float]
 
     @classmethod
     def take(cls, root: Path = POWERCAP) -> EnergyReading:
-        """All domains that can be read; none on machines without."""
+        """Read all domains that can be read; empty on machines without."""
         joules, wraps = {}, {}
         for zone in sorted(root.glob("*:*")):
             with suppress(OSError, ValueError):
@@ -144,7 +145,7 @@ class EnergyReading:
 
 @dataclass(frozen=True, slots=True)
 class MeterReading:
-    """What is read on another host after the traffic, and there alone."""
+    """Readings on another host after the traffic, of that host alone."""
 
     clocks: CpuReading
     counted: Counted | None
@@ -155,7 +156,7 @@ class MeterReading:
 
 
 def energy_absent(root: Path = POWERCAP) -> str:
-    """Why there is no figure of energy."""
+    """Why there is no figure of energy; None where there is one."""
     if not root.is_dir():
         return "this kernel has no powercap tree (RAPL)"
     if not list(root.glob("*:*")):

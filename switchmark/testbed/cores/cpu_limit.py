@@ -1,8 +1,8 @@
 """A CPU quota on processes, through control groups of version 1 or 2.
 
-The group is made for the session, and the processes are put into it with all their threads; or
-it is the group that their container has given them. What the kernel counts in it (periods,
-throttled periods) is read back. Which version: the one whose hierarchy has the `cpu` controller.
+The group is made for the session, and the processes are put into it with all their threads; or it
+is the group that their container has given them. The kernel's counts for it (periods, throttled
+periods) are read back. The version is the one whose hierarchy has the `cpu` controller.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ PERIOD_US = 100_000  # the kernel's default, and that of the container engines
 
 @dataclass(frozen=True, slots=True)
 class Hierarchy:
-    """Where CPU quotas are set on this machine."""
+    """The hierarchy in which CPU quotas are set on this machine."""
 
     version: int  # 1 or 2
     root: Path
@@ -30,7 +30,7 @@ class Hierarchy:
 
 @dataclass(frozen=True, slots=True)
 class Throttling:
-    """What the kernel counted in the group, since it was made."""
+    """The kernel's counts for the group since it was made."""
 
     periods: int
     throttled_periods: int
@@ -54,8 +54,8 @@ def find_hierarchy(mountinfo: bytes | None = None) -> Hierarchy | None:
 
 
 def group_of(pids: Sequence[int], hierarchy: Hierarchy) -> Path | None:
-    """The one group of their own that holds all these processes; None where they have none (they
-    are in several, or in the root's), or where it takes no quota."""
+    """The one group that holds all these processes and is neither the root nor without quota; None
+    where there is none."""
     found = set()
     for pid in pids:
         for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
@@ -91,10 +91,9 @@ class CpuLimit:
     def impose(
         cls, session: Session, pids: Sequence[int], cores: float, *, own_group: bool = True
     ) -> CpuLimit:
-        """Let these processes together use at most `cores` of CPU time a second: in a group made
-        for it, or else in the one that they have in common, their container's.
-
-        Raises UnavailableError where the kernel has no quotas."""
+        """Limit these processes together to `cores` of CPU time a second, in a group made for it or
+        in the container's group that they share. Raises UnavailableError where the kernel has no
+        quotas."""
         hierarchy = find_hierarchy()
         if hierarchy is None:
             raise UnavailableError(
@@ -111,12 +110,12 @@ class CpuLimit:
         return limit
 
     def about_to_restart(self) -> None:
-        """Remember what the kernel has counted: a container's group goes away with it."""
+        """Keep the kernel's counts: a container's group goes away with the container."""
         if self._group != self._made:
             self._past = self.read()
 
     def impose_again(self, pids: Sequence[int]) -> None:
-        """On the processes that took the place of those it held, which have ended."""
+        """Limit the processes that took the place of those that have ended."""
         self._hold(pids, own_group=self._group == self._made)
 
     def _hold(self, pids: Sequence[int], own_group: bool) -> None:
@@ -156,7 +155,7 @@ class CpuLimit:
         return int((self._group / "cpu.cfs_quota_us").read_text()) == self.quota_us
 
     def read(self) -> Throttling:
-        """What the kernel has counted, since the limit was first imposed."""
+        """The kernel's counts since the limit was first imposed."""
         lines = (self._group / "cpu.stat").read_text().splitlines()
         values = {name: int(value) for name, value in (line.split() for line in lines)}
         ns = values.get("throttled_time", 1000 * values.get("throttled_usec", 0))
@@ -167,11 +166,11 @@ class CpuLimit:
         )
 
     def lift(self) -> None:
-        """Let them run freely again: a program that ends needs CPU time, too. Idempotent."""
+        """Lift the limit, since a program needs CPU time to end, too. Idempotent."""
         with suppress(OSError):
             self._set("max" if self.hierarchy.version == 2 else "-1")
 
     def remove(self) -> None:
-        """Remove the group, once what was in it has ended. Idempotent."""
+        """Remove the group once its processes have ended. Idempotent."""
         for entry in reversed(self._entries):
             self._session.ledger.undo(entry)

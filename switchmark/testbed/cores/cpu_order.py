@@ -9,9 +9,8 @@ from switchmark.testbed.facts import Cpu
 
 
 def candidates_of(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:
-    """Those of the affinity `usable`, and isolated ones, unless it was narrowed further.
-
-    Raises UnavailableError where there are none."""
+    """The CPUs in the affinity `usable`, and the isolated ones, unless the affinity was narrowed
+    further. Raises UnavailableError where there are none."""
     default = {cpu.id for cpu in cpus if not cpu.isolated}
     narrowed = not default <= set(usable)
     chosen = [cpu for cpu in cpus if cpu.id in usable or (cpu.isolated and not narrowed)]
@@ -21,7 +20,7 @@ def candidates_of(cpus: Sequence[Cpu], usable: Collection[int]) -> list[Cpu]:
 
 
 def wanted_cpus(candidates: Sequence[Cpu], smt: str, numa: str) -> list[Cpu]:
-    """Those that may be used at all, by what the campaign says of siblings and nodes."""
+    """The CPUs that may be used at all, by the campaign's choice of siblings and nodes."""
     chosen = sorted(candidates, key=lambda cpu: cpu.id)
     if smt == "avoid":
         chosen = list({cpu.core: cpu for cpu in reversed(chosen)}.values())
@@ -42,7 +41,8 @@ def home_node(candidates: Sequence[Cpu]) -> int:
 
 
 def in_order(candidates: Sequence[Cpu]) -> list[Cpu]:
-    """The best first, by rule 1 of placement.py; but the housekeeping core before all."""
+    """The CPUs in the order of rule 1 of placement.py, the best first; the housekeeping core goes
+    before all."""
     home = home_node(candidates)
     threads: dict[tuple[int, int], int] = {}
     ranks = {}
@@ -56,9 +56,8 @@ def in_order(candidates: Sequence[Cpu]) -> list[Cpu]:
 
 
 def free_cores(candidates: Sequence[Cpu]) -> list[int]:
-    """The cores that the kernel moves threads over: it leaves isolated ones alone.
-
-    Raises UnavailableError where there are not two."""
+    """The cores that the kernel moves threads over: it leaves isolated ones alone. Raises
+    UnavailableError where there are fewer than two."""
     free = [cpu.id for cpu in candidates if not cpu.isolated]
     if len(free) > 1:
         return free

@@ -1,7 +1,7 @@
-"""CPU time as the kernel counts it: of a machine, of processes, of what the kernel puts off.
+"""CPU time as the kernel counts it: of a machine, of processes, of softirqs.
 
-Read before and after, never sampled in between. It uses nothing beyond the standard library,
-because the agent on another host reads it, too.
+It is read before and after, never sampled in between. The module uses nothing beyond the standard
+library, because the agent on another host runs it, too.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class MachineTime:
 
     @classmethod
     def read(cls) -> MachineTime:
-        """Read the CPU time as the kernel counts it, in ticks."""
+        """Read the CPU time from /proc/stat, in ticks of 10 ms."""
         lines = Path("/proc/stat").read_text().splitlines()
         user, nice, system, _idle, _iowait, irq, softirq, stolen = _ticks(lines[0])
         cores = (line for line in lines[1:] if line.startswith("cpu"))
@@ -59,7 +59,7 @@ def _ticks(line: str) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class CpuReading:
-    """One look at the clocks."""
+    """CPU times at one moment."""
 
     wall_s: float
     switch_s: Mapping[int, float] | None  # by process; None: the switch has none of its own
@@ -99,15 +99,15 @@ WANTS_ITS_CORE = 0.5  # of the time run or waited: such a thread polls
 
 @dataclass(frozen=True, slots=True)
 class ThreadTimes:
-    """How long the threads of some processes have run, and have waited for a core, since they
-    began (/proc/PID/task/TID/schedstat). Time that the hypervisor took is not among it."""
+    """How long the threads of some processes have run, and have waited for a core, since they began
+    (/proc/PID/task/TID/schedstat). Time that the hypervisor took is not included."""
 
     at_s: float
     by_thread: Mapping[int, tuple[float, float]]  # seconds run, seconds waited
 
     @classmethod
     def of(cls, pids: Iterable[int]) -> ThreadTimes:
-        """A look at them now; threads that have ended are left out."""
+        """Read the times now; threads that have ended are left out."""
         found = {}
         for pid in pids:
             for path in Path(f"/proc/{pid}/task").glob("*/schedstat"):
@@ -117,7 +117,8 @@ class ThreadTimes:
         return cls(time.monotonic(), found)
 
     def kept_waiting_s(self, later: ThreadTimes) -> float:
-        """The longest that a polling thread waited for its core until `later`; 0 without any."""
+        """The longest time in seconds that a polling thread waited for its core until `later`; 0
+        without any."""
         whole_s = later.at_s - self.at_s
         longest_s = 0.0
         for thread, (ran_s, waited_s) in later.by_thread.items():
@@ -128,7 +129,7 @@ class ThreadTimes:
         return min(longest_s, whole_s)
 
     def waiting_share(self, later: ThreadTimes) -> float:
-        """The time spent waiting for a core, as a share of the time."""
+        """The share of the time that was spent waiting for a core."""
         whole_s = later.at_s - self.at_s
         return self.kept_waiting_s(later) / whole_s if whole_s > 0 else 0.0
 

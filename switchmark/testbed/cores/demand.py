@@ -30,7 +30,7 @@ class Demand:
     def of(
         cls, pairs: tuple[tuple[str, ...], ...], capabilities: Capabilities, trial: Trial
     ) -> Demand:
-        """What a trial needs with a switch of these capabilities."""
+        """The demand of a trial with a switch of these capabilities."""
         return cls(
             pairs=pairs,
             polling_switch=capabilities.polling,
@@ -46,7 +46,7 @@ class Demand:
 
     @property
     def names_nodes(self) -> bool:
-        """Whether it follows from the campaign that several NUMA nodes are used."""
+        """Whether the campaign's choices put the trial on several NUMA nodes."""
         return self.numa in ("other", "generator-apart") or bool(
             self.application_cpus or self.switch_cpus
         )

@@ -1,9 +1,9 @@
-"""Generator, switch and VNFs apart, as Zhang et al. (CoNEXT 2019, section 5.1) had them on one
-machine: what sends and receives outside (the wire ends) on another NUMA node than the switch; the
-VNFs, and applications that live where VNFs do, beside the switch; each on a core of its own, and
-none on an SMT sibling of the switch's cores.
+"""Places generator, switch and VNFs apart, as Zhang et al. (CoNEXT 2019, section 5.1) had them on
+one machine: what sends and receives outside (the wire ends) on another NUMA node than the switch;
+the VNFs, and applications that live where VNFs do, beside the switch; each on a core of its own,
+and none on an SMT sibling of the switch's cores.
 
-Where a machine is too small for that nothing is shared: it is refused.
+A machine that is too small for that is refused: nothing is shared.
 """
 
 from __future__ import annotations
@@ -21,10 +21,11 @@ def generator_apart(
     inside: Sequence[str],
     outside: Sequence[str],
 ) -> dict[str, list[int]]:
-    """A core for each application. `ordered`: the CPUs that may be used, the best first but for
-    the first of all, which is kept free while there are others; `home`: the switch's node.
+    """A core for each application.
 
-    Raises UnavailableError where nodes or cores do not suffice."""
+    `ordered`: the CPUs that may be used, the best first, after the housekeeping core, which is kept
+    free while there are others; `home`: the switch's node. Raises UnavailableError where nodes or
+    cores do not suffice."""
     if abroad := sorted({cpu.node for cpu in switch} - {home}):
         raise UnavailableError(
             f"{_KEY}: the switch's cores are on NUMA node {home} and on {abroad[0]}; "

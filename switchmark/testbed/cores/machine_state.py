@@ -1,8 +1,8 @@
 """Reads the machine's state around a trial, in one or two milliseconds a reading.
 
-Two threads of the engine hand a cache line to and fro on the cores that the trial uses; its
-process waits between readings. The rest is a few small files of the kernel. A machine that does
-not tell something costs nothing but that part of the reading.
+Two threads of the engine hand a cache line to and fro on the cores that the trial uses; its process
+waits between readings. The rest is a few small files of the kernel. A part that the machine does
+not tell is left out of the reading.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def cores_used(placement: Placement) -> list[int]:
 
 
 class StateReader:
-    """Asks for the state of some cores, as often as wanted. A context manager."""
+    """Reads the state of some cores, as often as wanted. A context manager."""
 
     def __init__(self, host: Host, engine: Callable[[], Path], cores: Sequence[int]) -> None:
         """Start the process that measures. Where it cannot run, readings lack its part."""
@@ -52,12 +52,13 @@ class StateReader:
         self.close()
 
     def wait_ready(self) -> None:
-        """Take in the first reading, which it makes unasked: from then on it answers at once."""
+        """Wait for the first reading, which comes unasked: from then on the process answers at
+        once."""
         if self._process is not None and self._answer() is None:
             self.close()
 
     def read(self) -> MachineState:
-        """The state now."""
+        """Read the state now."""
         lines_ns, steps_ns = self._measured()
         stolen = stolen_by_core_s()
         known = [stolen[core] for core in self._cores if core in stolen]
@@ -100,7 +101,7 @@ class StateReader:
         return None
 
     def _told(self, name: str) -> list[int]:
-        """A number that the kernel keeps of each core; empty where one has none."""
+        """A number that the kernel keeps of each core; empty where a core has none."""
         texts = [read(_CPUS / f"cpu{core}" / name) for core in self._cores]
         return [int(text) for text in texts if text] if all(texts) else []
 

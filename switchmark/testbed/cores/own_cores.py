@@ -1,7 +1,7 @@
-"""Where the bench itself runs while traffic flows: off the cores of the switch.
+"""Keeps the bench itself off the switch's cores while traffic flows.
 
-It wakes up at every sample, and a polling switch that loses its core for that moment falls behind
-by thousands of frames.
+The bench wakes up at every sample, and a polling switch that loses its core for that moment falls
+behind by thousands of frames.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from pathlib import Path
 
 @contextmanager
 def kept_to(cores: Collection[int]) -> Iterator[None]:
-    """Keep every thread of this process to these cores for a time; then each has its own again.
-
-    Cores that it may not use change nothing."""
+    """Keep every thread of this process on these cores for a time; then each has its own again.
+    Cores that the process may not use change nothing."""
     before: dict[int, set[int]] = {}
     for thread in _threads():
         with suppress(OSError):  # it has ended, or may not run there

@@ -98,7 +98,8 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
 def _with_generator_apart(
     cores: _Cores, ordered: Sequence[Cpu], demand: Demand
 ) -> dict[str, list[int]]:
-    """The applications around the switch's cores; around the fullest node, where it has none."""
+    """Place the applications apart from the switch's cores or, where it has none, from the fullest
+    node."""
     switch = [cpu for cpu in ordered if cpu.id in cores.switch]
     home = switch[0].node if switch else home_node(ordered)
     inside = [name for name in demand.nodes if name not in demand.outside]
@@ -106,7 +107,8 @@ def _with_generator_apart(
 
 
 def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
-    """The applications on siblings of the switch's cores, or on another node, if that is asked.
+    """Put the applications on siblings of the switch's cores, or on another node, if that is asked
+    for.
 
     Raises UnavailableError on a machine without."""
     if demand.smt != "siblings" and demand.numa != "other":
@@ -133,8 +135,8 @@ def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
 
 
 def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
-    """The cores that the campaign names in place of those chosen here. What is chosen here
-    keeps off those that are named, where there are others."""
+    """Use the cores that the campaign names in place of those chosen here. Those chosen here keep
+    off the named ones, where there are others."""
     here = {cpu.id for cpu in candidates}
     for what, asked in (
         ("switch_cpus", demand.switch_cpus),
@@ -160,8 +162,8 @@ def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Core
 
 
 def core_map(placement: Placement) -> dict[int, list[str]]:
-    """Who runs where: by core, the switch (one that is not pinned where it begins), the bench, the
-    neighbour and the nodes."""
+    """Who runs on each core: the switch (at first, if it is not pinned), the bench, the neighbour
+    and the nodes."""
     found: dict[int, list[str]] = {}
     for what, cores in (
         ("unpinned-switch" if placement.switch_free_cores else "switch", placement.switch_cores),
@@ -189,7 +191,7 @@ def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Core
 
 
 def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
-    """By rule 5."""
+    """Give the applications their cores, by rule 5."""
     names, count = demand.nodes, len(cores)
     if count >= len(names):
         # The housekeeping core is the last, and if it must be used, it goes to a receiver:
@@ -242,8 +244,9 @@ def _describe(
 
 
 def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> list[int]:
-    """The housekeeping core, or when applications are on it, any that nothing runs on. Never one
-    of the switch's: where cores were named so that it has that one, an application's."""
+    """The cores of the bench: the housekeeping core or, when applications are on it, any on which
+    nothing runs. Never one of the switch's: where the campaign gives the switch the housekeeping
+    core, the bench shares an application's."""
     taken = {*used, *cores.switch}
     busy = {cpu.core for cpu in ordered if cpu.id in cores.switch}
     free = [

@@ -1,4 +1,4 @@
-"""Why cores were handed out as they were, in the words of plans and records."""
+"""Why cores were handed out as they were, in words for plans and records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from switchmark.testbed.facts import Cpu
 def switch_reason(
     polling: bool, in_kernel: bool, switch: Sequence[int], free: Sequence[int]
 ) -> str:
-    """Where the switch is; `free`: the cores that the kernel moves it over, if it is not pinned."""
+    """Which cores the switch has; `free`: the cores that the kernel moves it over, if it is not
+    pinned."""
     if in_kernel:
         return "the switch works in the kernel, on the senders' cores"
     what = "polling switch" if polling else "switch process"
@@ -38,7 +39,7 @@ def application_reason(used: Sequence[int], crowded: set[int], with_switch: Sequ
 def smt_reasons(
     switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu], *, as_asked: bool
 ) -> list[str]:
-    """That siblings are used, if they are."""
+    """Which SMT siblings are used, if any."""
     busy = _busy(switch, used, ordered)
     if len({cpu.core for cpu in busy}) == len(busy):
         return []
@@ -49,14 +50,14 @@ def smt_reasons(
 def numa_reasons(
     switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu], *, as_asked: bool
 ) -> list[str]:
-    """That several NUMA nodes are used, if they are."""
+    """Which NUMA nodes are used, if several are."""
     if len({cpu.node for cpu in _busy(switch, used, ordered)}) == 1:
         return []
     return [f"spread over NUMA nodes, {'as asked' if as_asked else 'for want of cores on one'}"]
 
 
 def apart_reasons(generator: Sequence[int], ordered: Sequence[Cpu]) -> list[str]:
-    """Where the generator is that is apart; nothing where there is none."""
+    """Where the generator is that is apart; empty where there is none."""
     nodes = {cpu.node for cpu in ordered if cpu.id in generator}
     return [f"the generator apart on NUMA node {node}" for node in nodes]
 

@@ -1,8 +1,8 @@
-"""A switch whose threads the kernel moves about, as one that nobody has pinned.
+"""Unpins a switch, so that the kernel moves its threads over all cores of the trial.
 
-Switches on DPDK pin their threads themselves when they begin. So they begin as always, and what
-they have done is undone from outside: every thread of theirs may run on all cores of the trial.
-Threads that come later are allowed what the one that starts them is.
+Switches on DPDK pin their threads themselves when they begin. So they begin as always, and their
+pins are undone from outside. A thread that starts later inherits the cores of the one that starts
+it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def check_unpinned(pids: Iterable[int], cores: Collection[int]) -> None:
 
 
 def threads_of(pids: Iterable[int]) -> set[int]:
-    """All threads of these processes that live."""
+    """All living threads of these processes."""
     found: set[int] = set()
     for pid in pids:
         with suppress(OSError):
@@ -60,7 +60,7 @@ def threads_of(pids: Iterable[int]) -> set[int]:
 
 
 def moves_of(pids: Iterable[int]) -> int | None:
-    """How often the kernel has put these processes' threads onto another core since they began;
+    """How often the kernel has moved these processes' threads to another core since they began;
     None where it does not tell (CONFIG_SCHED_DEBUG)."""
     told = [moves for thread in threads_of(pids) if (moves := _moves(thread)) is not None]
     return sum(told) if told else None

@@ -1,7 +1,7 @@
-"""Watches the machine for some seconds: what it does to measurements while nobody measures.
+"""Watches the machine for some seconds: what it would do to measurements.
 
-Ten times a second the engine reads how long a cache line takes between two cores; the kernel says
-what other guests of the hypervisor, and other programs, took of all cores meanwhile.
+Ten times a second the engine reads how long a cache line takes between two cores; the kernel tells
+how much of all cores other guests of the hypervisor, and other programs, used meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SLOWED = 1.25  # a core's step over its quickest: from here it is slowed down
 
 @dataclass(frozen=True, slots=True)
 class MachineWatch:
-    """What was seen. Shares are of all usable cores together."""
+    """The observations. Shares are of all usable cores together."""
 
     watched_s: float
     cores: tuple[int, ...]
@@ -41,7 +41,7 @@ class MachineWatch:
 def watch_machine(
     host: Host, engine: Path | None, cores: Sequence[int], seconds: float
 ) -> MachineWatch:
-    """Watch for so long. Only reads; programs are started and have ended when this returns."""
+    """Watch for `duration_s`. Only reads; programs are started and have ended when this returns."""
     used = tuple(sorted(cores)[:MOST_CORES])
     begun_s, before, own_s = time.monotonic(), MachineTime.read(), _own_s()
     times: list[float] = []
@@ -71,7 +71,7 @@ def watch_machine(
 
 
 def _reading(host: Host, engine: Path, cores: Sequence[int]) -> tuple[float | None, list[float]]:
-    """The longest way of a cache line and each core's step; nothing where that cannot be had."""
+    """The longest time of a cache line and each core's step; empty where it cannot be read."""
     with suppress(SwitchmarkError, ValueError, KeyError, IndexError):
         asked = [str(engine), "cache-line", ",".join(map(str, cores))]
         answer = host.run(asked, input_text="", timeout_s=ANSWER_S).stdout
@@ -82,7 +82,7 @@ def _reading(host: Host, engine: Path, cores: Sequence[int]) -> tuple[float | No
 
 
 def _own_s() -> float:
-    """CPU time of this program and of what it has started and waited for."""
+    """CPU time in seconds of this program and of the children that it has waited for."""
     times = time.process_time()
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return times + children.ru_utime + children.ru_stime

@@ -15,8 +15,8 @@ _GUEST = 8  # and later: time that is counted in user and nice, too
 
 
 def busy_cores(over_s: float, stat: Path = _STAT) -> float:
-    """How many cores were in use, by whomever, on average over so many seconds from now; what the
-    host took from a virtual machine (steal) counts as in use."""
+    """How many cores were in use, by any program, on average over so many seconds from now. Time
+    that the hypervisor took from a virtual machine (steal) counts as in use."""
     before = _busy_ticks(stat)
     begun = time.monotonic()
     time.sleep(over_s)

@@ -1,8 +1,8 @@
-"""Doing without root: the capabilities that network namespaces and devices take.
+"""Running without root: the capabilities that network namespaces and devices require.
 
 An account that is not root can have them from its Python (file capabilities) or from its login.
-Either way the programs that the bench starts (`ip`, the engine) need them, too, and get them
-only as ambient capabilities: see capabilities(7).
+Either way the programs that the bench starts (`ip`, the engine) need them, too, and get them only
+as ambient capabilities: see capabilities(7).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _PR_CAP_AMBIENT, _RAISE = 47, 2
 
 
 def enough() -> bool:
-    """Whether we are root, or everything that we start has what is needed."""
+    """Whether this process is root, or everything that it starts has the capabilities."""
     return os.geteuid() == 0 or _needed(_set("CapAmb"))
 
 
 def hand_on() -> None:
-    """Give the capabilities that we were given to all that we start; nothing for root, or where
-    they are not all there. Raises OSError."""
+    """Pass the capabilities of this process on to everything that it starts. Does nothing for root,
+    or where some are missing. Raises OSError."""
     if os.geteuid() == 0 or not _needed(_set("CapPrm")):
         return
     header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)

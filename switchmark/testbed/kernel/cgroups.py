@@ -1,4 +1,4 @@
-"""Control groups of both versions: where their hierarchies are, and taking groups away."""
+"""Control groups of both versions: their hierarchies, and removing groups."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bases() -> list[Path]:
 
 
 def remove_tree(group: Path) -> None:
-    """Remove a group and those nested in it; gone already is fine. Raises OSError while
+    """Remove a group and those nested in it; one that is gone already is fine. Raises OSError while
     something still runs in one of them."""
     deadline = time.monotonic() + PATIENCE_S
     nested = sorted(

@@ -1,4 +1,4 @@
-"""What the kernel counts at network devices and sockets."""
+"""The kernel's counters of network devices and sockets."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ OFFLOADS_OFF = {
 
 
 def is_promiscuous(device: str) -> bool:
-    """Whether a device of this namespace was told to take every frame; False for none."""
+    """Whether a device of this namespace takes every frame; False where there is no device."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
         try:
             return bool(read_flags(any_socket, device) & IFF_PROMISC)
@@ -47,13 +47,14 @@ def read_flags(any_socket: socket.socket, device: str) -> int:
 
 
 def disable_ipv6(device: str) -> None:
-    """No router solicitations and no multicast reports among the frames that we count."""
+    """Switch IPv6 off: no router solicitations and no multicast reports among the frames that are
+    counted."""
     with suppress(FileNotFoundError):  # a kernel without IPv6
         Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1\n")
 
 
 def disable_offloads(device: str) -> None:
-    """Switch `OFFLOADS_OFF` off; what the kernel or device does not have is off already."""
+    """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
         for command in OFFLOADS_OFF.values():
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Mount points: what is mounted where, and taking it away."""
+"""Mount points: what is mounted where, and unmounting."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class MountPoint:
 
 
 def mounted(mountinfo: bytes | None = None) -> list[MountPoint]:
-    """All mounts in their order, or those of this text."""
+    """All mounts in their order, or those in this text."""
     lines = Path("/proc/self/mountinfo").read_bytes() if mountinfo is None else mountinfo
     return [_mount(line) for line in lines.split(b"\n") if line]
 
@@ -77,9 +77,11 @@ def bind(source: str | Path, target: str | Path) -> None:
 
 
 def make_shared(folder: Path) -> None:
-    """Make a folder a mount point of its own that shares what is mounted in it, as `ip netns`
-    does with its folder before the first namespace. Had we mounted in it before that, `ip` would
-    cover our mounts by copies, and the names below could not be removed any more."""
+    """Make a folder a mount point of its own that shares what is mounted in it, as `ip netns` does
+    with its folder before the first namespace.
+
+    If the bench mounted in the folder before that, `ip` would cover those mounts by copies, and the
+    names below could not be removed any more."""
     if libc().mount(b"", os.fsencode(folder), b"none", MS_SHARED | MS_REC, None) == 0:
         return
     if ctypes.get_errno() != errno.EINVAL:

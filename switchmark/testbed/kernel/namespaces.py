@@ -1,7 +1,7 @@
 """Network namespaces: making them, and acting inside them.
 
-What must happen inside a namespace runs in a thread that enters it; the namespace of a thread is
-its own and changes nothing for the rest of the program.
+An action inside a namespace runs in a thread that enters it; the namespace of a thread is its own
+and changes nothing for the rest of the program.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 
 
 def create_namespace(name: str) -> None:
-    """A new named network namespace with only `lo` (up), IPv6 off."""
+    """Make a named network namespace with only `lo` (up), IPv6 off."""
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
     mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name

@@ -1,11 +1,10 @@
-"""Network devices, made, moved, set up and deleted through netlink.
+"""Network devices: made, moved, set up and deleted through netlink.
 
-No `ip` process is started for any of it: a namespace with its port takes some
-milliseconds.
+No `ip` process is started for any of it: a namespace with its port takes some milliseconds.
 
-The main thread never speaks netlink itself (`inside` starts another): pyroute2 makes an
-event loop for every socket, and a Ctrl-C that arrives while one is destroyed is lost
-(Python ignores exceptions there). Signals interrupt the main thread alone.
+The main thread never speaks netlink itself (`inside` starts another): pyroute2 makes an event loop
+for every socket, and a Ctrl-C that arrives while one is destroyed is lost (Python ignores
+exceptions there). Signals interrupt the main thread alone.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class VethEnd:
 
 
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
-    """A veth pair, each end created where it belongs; both down, offloads not yet set."""
+    """Make a veth pair, each end where it belongs; both are down, offloads not yet set."""
     fd = os.open(NETNS_DIR / b.netns if b.netns else own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
     peer = {"ifname": b.device, "net_ns_fd": fd, "mtu": mtu_bytes}
     if b.mac is not None:
@@ -67,7 +66,7 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
 
 
 def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
-    """A macvlan device in bridge mode, made right in the namespace where it belongs; down.
+    """Make a macvlan device in bridge mode in the namespace where it belongs; it is down.
 
     Raises OSError when its parent is not there, or it cannot be made."""
     fd = os.open(
@@ -93,7 +92,7 @@ def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
 
 
 def create_tap(device: str, mtu_bytes: int) -> None:
-    """A tap device of the root namespace that stays when whoever opened it has ended; up, with
+    """Make a tap device of the root namespace that outlives whoever opens it; it is up, with
     neither IPv6 nor offloads. Raises OSError."""
     request = struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI)
     with open("/dev/net/tun", "r+b", buffering=0) as tun:  # noqa: PTH123
@@ -104,16 +103,15 @@ def create_tap(device: str, mtu_bytes: int) -> None:
 
 
 def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
-    """Move a device of this namespace into another, under the name it is to have there.
-
-    Raises OSError when there is no such device, or it cannot be moved or set up."""
+    """Move a device of this namespace into another, under a new name. Raises OSError when there is
+    no such device, or when it cannot be moved or set up."""
     assert end.netns is not None
     _move(device, end.netns, end.device)
     _set_mtu(end.netns, end.device, mtu_bytes)
 
 
 def lend(device: str, netns: str) -> None:
-    """Move a device of the host's own into a namespace as it is, and set it up there; `fetch_back`
+    """Move a device of the host's own into a namespace unchanged, and set it up there; `fetch_back`
     undoes it. Raises OSError."""
 
     def rise() -> None:
@@ -125,8 +123,7 @@ def lend(device: str, netns: str) -> None:
 
 
 def _move(device: str, netns: str, name: str | None = None) -> None:
-    """Move a device of this namespace into another, and down and under another name with `name`.
-    Raises OSError."""
+    """Move a device of this namespace into another; with `name` it is set down and renamed."""
     fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
 
     def move() -> None:
@@ -157,8 +154,8 @@ def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
 
 def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
     """Move a device that was lent to a namespace back into this one, and set it up; one that is
-    not lent is left alone. Who borrowed it may have made it promiscuous, which it need not stay.
-    Raises OSError."""
+    not lent is left alone. The borrower may have made it promiscuous; that is undone. Raises
+    OSError."""
     if not (NETNS_DIR / netns).exists():
         return
     fd = os.open(own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
@@ -185,7 +182,8 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
 def bring_up(
     end: VethEnd, *, address: str | None = None, neighbour: tuple[str, str] | None = None
 ) -> None:
-    """Set IPv6 and offloads off, the IPv4 address and a permanent neighbour, and the link up.
+    """Switch IPv6 and offloads off, set the IPv4 address and a permanent neighbour, and set the
+    link up.
 
     `address` has a prefix length; `neighbour` is the IP and MAC address of the peer."""
 
@@ -206,10 +204,10 @@ def bring_up(
 
 
 def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
-    """Wait until a veth end passes frames: the one that came up before its peer did.
+    """Wait until a veth end that came up before its peer passes frames.
 
-    The kernel notices the carrier in a work queue, and until it has, drops what is sent.
-    Raises OSError."""
+    The kernel notices the carrier in a work queue, and until then drops what is sent. Raises
+    OSError."""
 
     def poll() -> bool:
         deadline = time.monotonic() + timeout_s
@@ -229,7 +227,7 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
 
 
 def set_receive_offload(end: VethEnd, on: bool) -> None:
-    """Switch generic receive offload of a veth end, by which it polls for what it receives.
+    """Switch generic receive offload of a veth end, which makes it poll for frames.
 
     Raises OSError, but not for a device that has gone when it is to be switched off."""
     command = OFFLOADS_OFF["generic-receive-offload"]
@@ -246,7 +244,7 @@ def set_receive_offload(end: VethEnd, on: bool) -> None:
 
 
 def delete_link(device: str) -> None:
-    """Delete a device of the root namespace; gone already is fine. Raises OSError."""
+    """Delete a device of the root namespace; one that is gone already is fine. Raises OSError."""
     if not Path("/sys/class/net", device).exists():
         return
 

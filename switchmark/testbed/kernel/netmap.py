@@ -1,4 +1,4 @@
-"""netmap's control calls (netmap(4)): attaching a device to a VALE switch, and taking it off.
+"""netmap's control calls (netmap(4)): attaching a device to a VALE switch, and detaching it.
 
 Numbers and layouts are those of net/netmap.h, API 14. No program and no library is needed.
 """
@@ -28,12 +28,12 @@ def attach(port: str) -> None:
 
 
 def detach(port: str) -> None:
-    """Take a device off its VALE switch. Raises OSError."""
+    """Detach a device from its VALE switch. Raises OSError."""
     _control(VALE_DETACH, port, bytearray(8))
 
 
 def parameters(*names: str) -> dict[str, str]:
-    """Parameters of the module, as they are in force; those that it does not have are left out."""
+    """The module's parameters in force; those that it lacks are left out."""
     found = {}
     for name in names:
         try:

@@ -1,4 +1,4 @@
-"""PCI addresses of NICs, and whether DPDK can drive the one of an address here."""
+"""PCI addresses of NICs, and whether DPDK can drive the NIC at an address."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def _not_dpdks(device: Path, address: str, driver: str) -> str:
 
 
 def _group_problem(device: Path, sysfs: Path) -> str | None:
-    """vfio-pci hands over whole groups of devices, which an IOMMU keeps apart from memory."""
+    """Why vfio-pci cannot hand the device over: it hands over whole groups, which an IOMMU keeps
+    apart from memory."""
     without = sysfs / "module/vfio/parameters/enable_unsafe_noiommu_mode"
     if not (device / "iommu_group").exists():
         if _read(without) in ("Y", "1"):

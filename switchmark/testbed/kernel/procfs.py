@@ -19,7 +19,7 @@ SESSION_VARIABLE = "SWITCHMARK_SESSION"  # in the environment of everything that
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A pid and the time it started, in clock ticks after boot."""
+    """A pid and the start time of its process, in clock ticks after boot."""
 
     pid: int
     start_ticks: int
@@ -48,17 +48,17 @@ def _stat_fields(pid: int) -> list[str] | None:
 
 
 def boot_id() -> str:
-    """A text that is new after every boot."""
+    """The id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
 
 
 def pids() -> Iterator[int]:
-    """All process ids on the machine, this moment."""
+    """All process ids on the machine now."""
     return (int(name) for name in os.listdir("/proc") if name.isdigit())  # noqa: PTH208
 
 
 def marked(session_id: str) -> list[ProcessIdentity]:
-    """Live processes whose environment at exec named this session (not ourselves)."""
+    """Living processes whose environment at exec names this session (not this process)."""
     mark = f"{SESSION_VARIABLE}={session_id}".encode()
     found = []
     for pid in pids():
@@ -73,7 +73,8 @@ def marked(session_id: str) -> list[ProcessIdentity]:
 
 
 def end_processes(identities: Iterable[ProcessIdentity], grace_s: float = 2.0) -> list[int]:
-    """SIGTERM to each, SIGKILL to those alive after the grace; returns the pids that lived."""
+    """Send SIGTERM to each, and SIGKILL to those alive after the grace; returns the pids that
+    survived."""
     watched: dict[int, ProcessIdentity] = {}
     try:
         for identity in identities:
@@ -88,7 +89,7 @@ def end_processes(identities: Iterable[ProcessIdentity], grace_s: float = 2.0) -
         stuck = _wait_ended(left, 2.0)
         if stuck:
             names = ", ".join(str(watched[fd].pid) for fd in stuck)
-            raise OSError(f"process {names} does not die even of SIGKILL")
+            raise OSError(f"process {names} survives SIGKILL")
         return [watched[fd].pid for fd in live]
     finally:
         for fd in watched:

@@ -1,6 +1,6 @@
-"""Removing what dead benches left behind: replay the ledgers whose owner is gone.
+"""Removes what dead benches left behind: it replays the ledgers whose owner is gone.
 
-Nothing that is not in such a ledger is touched. Called at each start of the bench, and by
+Nothing that is not in such a ledger is touched. It runs at each start of the bench, and as
 `switchmark clean`.
 """
 
@@ -16,7 +16,7 @@ from switchmark.testbed.undo.ledger import Ledger
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What was found in one dead session's ledger, and what became of it."""
+    """The entries of one dead session's ledger, and which of them were undone."""
 
     session: str
     command: str

@@ -37,7 +37,7 @@ COMPACT_BYTES = 1 << 18
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Who writes a ledger: enough to know whether that very process still lives."""
+    """The process that writes a ledger: enough to know whether it still lives."""
 
     session: str
     pid: int
@@ -111,7 +111,7 @@ class Ledger:
         if problem := not_ours(os.fstat(fd)):
             os.close(fd)
             raise SwitchmarkError(
-                f"{path}: {problem}; what it says is not believed, and nothing is undone: remove it"
+                f"{path}: {problem}; it is not trusted, and nothing in it is undone: remove it"
             )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -153,15 +153,15 @@ class Ledger:
             self.strike(number)
 
     def outstanding(self) -> list[NumberedEntry]:
-        """What is made and not undone, in the order of making."""
+        """The entries that are made and not undone, in the order of making."""
         with self._mutex:
             return [NumberedEntry(number, entry) for number, entry in sorted(self._entries.items())]
 
     def undo_all(self, done: Callable[[UndoEntry], None] = lambda _: None) -> list[str]:
         """Undo everything, last first; returns one line for each entry that could not be undone.
 
-        Before all else the session's processes are ended, lest one of them (a container that
-        is just starting) makes something anew behind our back."""
+        The session's processes are ended first, so that none of them (a container that is just
+        starting) makes something anew meanwhile."""
         same_boot = self.owner.boot_id == procfs.boot_id()
         problems = [
             f"{line}: written by another version of switchmark, which has to clean it up"
@@ -193,7 +193,7 @@ class Ledger:
             self._fd = -1
 
     def _append(self, line: dict[str, Any]) -> None:
-        """One write call a line, so that a line is there whole or not at all."""
+        """Write a line by one call, so that it is there whole or not at all."""
         if self._fd < 0:
             raise SwitchmarkError(f"{self.path}: the session has ended, nothing may be made")
         text = json.dumps(line).encode() + b"\n"
@@ -213,9 +213,10 @@ class Ledger:
             self._compact()
 
     def _compact(self) -> None:
-        """Leave out what is undone: a campaign of many trials must not fill the state folder. The
-        new file takes the old one's name at once, so that one of them is there whole; where that
-        cannot be done the old one goes on."""
+        """Leave out what is undone: a campaign of many trials must not fill the state folder.
+
+        The new file takes the old one's name at once, so that one of them is always there whole;
+        where that cannot be done the old one goes on."""
         lines = [{"v": 1, **asdict(self.owner)}]
         lines += [{"made": e.number, **entries.to_json(e.entry)} for e in self.outstanding()]
         text = "".join(f"{one}\n" for one in [*map(json.dumps, lines), *self._unknown])
@@ -243,7 +244,7 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a ledger file says: its owner, what is outstanding, and lines of kinds that this
+    """The content of a ledger file: its owner, what is outstanding, and lines of kinds that this
     version does not know."""
 
     owner: Owner | None
@@ -252,12 +253,12 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """What a ledger file says, without touching it. Raises FileNotFoundError."""
+    """Read a ledger file without changing it. Raises FileNotFoundError."""
     return _parse(path)
 
 
 def _parse(path: Path) -> Content:
-    """A last line that was cut short is passed over: what it announces was not made."""
+    """Read the lines; a last line that was cut short is ignored: what it announces was not made."""
     content = Content(None, {}, [])
     for text in path.read_text(errors="replace").splitlines():
         try:

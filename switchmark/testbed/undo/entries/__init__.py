@@ -1,6 +1,6 @@
 """The kinds of object that the bench makes on a machine, each with the way to undo it.
 
-A room for each family; here they are all, and how the ledger writes and reads them.
+Each family has a file; all are gathered here, with how the ledger writes and reads them.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ def to_json(entry: UndoEntry) -> dict[str, Any]:
 
 
 def from_json(document: dict[str, Any]) -> UndoEntry:
-    """The entry of a JSON object; raises KeyError or TypeError when it is none of ours."""
+    """The entry of a JSON object. Raises KeyError or TypeError when it is none of ours."""
     values = dict(document)
     entry = KINDS[values.pop("kind")](**values)
     for field in dataclasses.fields(entry):

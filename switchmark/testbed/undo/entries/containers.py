@@ -28,8 +28,9 @@ class Container(NamedEntry):
 
 @dataclass(frozen=True, slots=True)
 class LxcPivot(UndoEntry):
-    """The groups that LXC makes in every hierarchy for moving processes, once, and keeps: ours to
-    remove where none was there before. Containers of others make them anew when they want them."""
+    """The groups that LXC makes once in every hierarchy for moving processes, and keeps. They are
+    ours to remove where there was none before; other people's containers make them anew when they
+    need them."""
 
     kind: ClassVar[str] = "lxc-pivot"
     survives_boot: ClassVar[bool] = False
@@ -40,7 +41,7 @@ class LxcPivot(UndoEntry):
 
     @staticmethod
     def existing() -> list[Path]:
-        """The pivots that are there now."""
+        """The pivots that exist now."""
         from switchmark.testbed.kernel import cgroups
 
         return [group for base in cgroups.bases() if (group := base / "lxc.pivot").is_dir()]
@@ -91,7 +92,7 @@ class Cgroup(NewPath):
 
 @dataclass(frozen=True, slots=True)
 class CgroupController(UndoEntry):
-    """A controller that was not on for the groups below one, and was switched on (version 2)."""
+    """A controller that was switched on for the groups below a group (version 2)."""
 
     kind: ClassVar[str] = "cgroup-controller"
     survives_boot: ClassVar[bool] = False

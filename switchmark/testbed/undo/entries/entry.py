@@ -36,19 +36,19 @@ class UndoEntry(ABC):
 
 
 def foreign_name(name: str, session_id: str) -> str | None:
-    """Names must carry the session id: then nothing of a user's can ever bear them."""
+    """Why a name is not ours: our names carry the session id, which no user's name does."""
     prefix = f"sm{session_id}"
     return None if name.startswith(prefix) else f"{name}: a name we make begins with {prefix}"
 
 
 def exists_already(path: str) -> str | None:
-    """What is there before we make it is not ours, and must not be undone by us."""
+    """Why something is not ours: what exists before we make it must not be undone by us."""
     return f"{path}: exists already, and is not ours" if os.path.lexists(path) else None
 
 
 @dataclass(frozen=True, slots=True)
 class NamedEntry(UndoEntry):
-    """Known by a name of our making."""
+    """An object with a name of our making."""
 
     name: str
 
@@ -59,7 +59,7 @@ class NamedEntry(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class NewPath(UndoEntry):
-    """At a path where nothing was before."""
+    """An object at a path where nothing was before."""
 
     path: str
 

@@ -68,7 +68,7 @@ class FilesNamed(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class Mount(UndoEntry):
-    """A mount point (what is mounted is detached; the directory is an entry of its own)."""
+    """A mount point. What is mounted is detached; the directory is an entry of its own."""
 
     kind: ClassVar[str] = "mount"
     survives_boot: ClassVar[bool] = False
@@ -85,7 +85,7 @@ class Mount(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class MountsBelow(NewPath):
-    """Whatever a program of ours has mounted in a directory of ours."""
+    """Everything that a program of ours has mounted in a directory of ours."""
 
     kind: ClassVar[str] = "mounts-below"
     survives_boot: ClassVar[bool] = False

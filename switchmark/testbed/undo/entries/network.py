@@ -61,7 +61,7 @@ class LentDevice(UndoEntry):
 
     @classmethod
     def of(cls, name: str, netns: str) -> LentDevice:
-        """This device of the host's, as it is before it is lent."""
+        """A device of the host's, as it is before it is lent."""
         return cls(name, netns, is_promiscuous(name))
 
     @override
@@ -77,8 +77,8 @@ class LentDevice(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class ValeAttachment(UndoEntry):
-    """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`): the
-    kernel does not let go of the device, nor of its namespace, before it is taken off."""
+    """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`). The
+    kernel keeps the device and its namespace until it is detached."""
 
     kind: ClassVar[str] = "vale-attachment"
     survives_boot: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Settings of the kernel that the bench changes, and puts back."""
+"""Settings of the kernel that the bench changes and restores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.testbed.undo.entries.entry import UndoEntry
 
 
 def chosen_of(text: str) -> str:
-    """What a kernel setting says; of a list of words, the one in brackets."""
+    """The value of a kernel setting; of a list of words, the one in brackets."""
     words = text.split()
     chosen = [word[1:-1] for word in words if word.startswith("[") and word.endswith("]")]
     return chosen[0] if len(words) > 1 and chosen else text.strip()
@@ -23,7 +23,7 @@ def chosen_of(text: str) -> str:
 class KernelSetting(UndoEntry):
     """A kernel setting in /proc/sys or /sys that had `old` and was given `new`.
 
-    It is put back only while it still reads `new`: another's later change is left alone."""
+    It is restored only while it still reads `new`: another's later change is left alone."""
 
     kind: ClassVar[str] = "setting"
     survives_boot: ClassVar[bool] = False
