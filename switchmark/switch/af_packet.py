@@ -1,8 +1,8 @@
 """`af-packet`: port-to-port forwarding between kernel devices, by raw sockets.
 
-Our engine in its `forwarder` role, one process a pair, as `basicfwd`, but with AF_PACKET in
-place of DPDK: what a userspace forwarder pays that has nothing but sockets. The ports lie in
-a namespace of its own while it runs.
+Our engine in its `forwarder` role, one process a pair, as `basicfwd`, but with AF_PACKET in place
+of DPDK: it shows what a userspace forwarder pays that has nothing but sockets. The ports lie in a
+namespace of its own while it runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class AfPacket(BasicForwarder):
         return not_root() or self._check_engine()
 
     def _check_means(self, pairs: int) -> None:
-        """Sockets need no memory of their own."""
+        """Sockets need no memory of their own: nothing to check."""
 
     def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
         namespace = take_in(resources, ports)

@@ -44,7 +44,7 @@ class SpawnContext(TypedDict, total=False):
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
-    """Arguments by which DPDK opens these PCI functions only, of all that user space holds."""
+    """EAL arguments by which DPDK opens these PCI functions and no others."""
     return [
         word for port in ports if port.pci is not None for word in ("--eal", f"--allow={port.pci}")
     ]
@@ -125,7 +125,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
     role = "forwarder"  # the engine's
 
     def _check_means(self, pairs: int) -> None:
-        """Raises `UnavailableError` when the machine has not enough for so many pairs."""
+        """Raise `UnavailableError` when the machine has too little memory for so many pairs."""
         hugepages.require(self.name, pairs * MEMORY_MB)
 
     def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
@@ -137,11 +137,11 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         return where
 
     def _end_of(self, port: SwitchPort) -> str:
-        """The port in words."""
+        """The port in words, for messages."""
         return port.pci or (device_of(port) if port.cable else socket_of(port))
 
     def _port_of(self, port: SwitchPort) -> str:
-        """The port as the engine is told it."""
+        """The port as the engine's `--port` takes it."""
         if port.pci is not None:
             return f"dpdk:pci={port.pci}"
         if port.cable:
@@ -174,10 +174,10 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         self.wait_for_peers(named, timeout_s, lambda: report_soon(some := waiting(), ask(some)))
 
     def wait_converged(self) -> None:
-        """It learns nothing."""
+        """Return at once: it learns nothing."""
 
     def counters(self) -> SwitchCounters:
-        """All frames up to the moment of the call, by a report of each process that is asked for.
+        """Count all frames up to the moment of the call: each process is asked for a report.
 
         Raises `TrialFailed` when a process no longer reports."""
         deadline = time.monotonic() + REPORT_DEADLINE_S
@@ -199,7 +199,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         return ended[0] if ended else None
 
     def process_ids(self) -> Sequence[int]:
-        """All forwarders."""
+        """The processes of all forwarders."""
         return tuple(pair.process.pid for pair in self._pairs)
 
     def details(self) -> dict[str, str]:

@@ -44,8 +44,8 @@ LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 def build_request(
     ports: tuple[SwitchPort, ...], mode: ConnectMode, core: int, cable_driver: str = "af-packet"
 ) -> dict[str, Any]:
-    """What the driver is to build: PMDPorts, and for static-mac the table (gate k is port k;
-    an address that is not in it goes to no gate, which drops)."""
+    """The pipeline that the driver has to build: PMDPorts, and for static-mac the table (gate k is
+    port k; an address that is not in it goes to no gate, which drops)."""
     table = [{"addr": port.mac, "gate": port.index} for port in ports]
     return {
         "do": "build",
@@ -56,7 +56,7 @@ def build_request(
 
 
 def pmd_port(port: SwitchPort, cable_driver: str = "af-packet") -> dict[str, Any]:
-    """A vhost-user port that is the client of a socket, or the end of a cable."""
+    """The description of a port: the client of a vhost-user socket, or the end of a cable."""
     return {
         "pci" if port.pci else "vdev": devargs("bess", port, cable_driver),
         "num_inc_q": 1,
@@ -90,12 +90,12 @@ class Bess(WithOptions, ProgramSwitch):
     _driver: Spawned | None = None
 
     def version_of(self, program: Path) -> str:
-        """`bessd --version`."""
+        """The version that `bessd --version` prints."""
         found = re.search(r"bessd version (\S+)", output_of([str(program), "--version"]))
         return f"bessd {found[1]}" if found else ""
 
     def check_more(self, program: Path, version: str) -> Availability:
-        """BESS needs its client library, and a Python that can run it."""
+        """Check for BESS's client library, and a Python that can run it."""
         python, library = self._python(), _library(program)
         said = output_of([python, "-c", DRIVER, "check", library])
         if said.strip().endswith("ok"):
@@ -115,7 +115,7 @@ class Bess(WithOptions, ProgramSwitch):
         return MEMORY_MB
 
     def launch(self, program: Path) -> None:
-        """Start the daemon, then the driver, and have the pipeline built."""
+        """Start the daemon, then the driver, which builds the pipeline."""
         check_mtu(self.name, self.ports)
         folder = self._folder = self.resources.folder("bess")
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
@@ -149,7 +149,7 @@ class Bess(WithOptions, ProgramSwitch):
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        """The driver's next line; `TrialFailed` with the reason where there is none."""
+        """Read the driver's next line. Raises `TrialFailed` with the reason where there is none."""
         assert self._driver is not None
         try:
             line = self._driver.read_line(ANSWER_TIMEOUT_S)
@@ -181,7 +181,8 @@ class Bess(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, state["witness"])
 
     def changes(self) -> Sequence[Change]:
-        """Ports that connect to sockets at which nobody listens, and entries of `L2Forward`."""
+        """Adding ports that connect to sockets at which nobody listens, and entries of `L2Forward`;
+        removing both."""
         count, table = len(self.ports), self.mode is ConnectMode.STATIC_MAC
         sockets = [check_socket_path(self._folder / f"n{k}.sock") for k in range(PORTS)]
         join: dict[str, Any] = {
@@ -207,7 +208,7 @@ class Bess(WithOptions, ProgramSwitch):
         self._request(request)
 
     def details(self) -> dict[str, str]:
-        """What every program says, and its modules and sizes."""
+        """See `ProgramSwitch`; and its modules and sizes."""
         modules = {
             ConnectMode.CROSS_CONNECT: "PortInc -> PortOut",
             ConnectMode.STATIC_MAC: "PortInc -> Merge -> L2Forward -> PortOut",
@@ -231,7 +232,7 @@ class Bess(WithOptions, ProgramSwitch):
 
 
 def _library(program: Path) -> str:
-    """The folder that holds `pybess`: the source tree of which the daemon is `core/bessd`."""
+    """The folder that holds `pybess` in the source tree whose `core/bessd` is the daemon."""
     for folder in program.resolve().parents[:2]:
         if (folder / "pybess").is_dir():
             return str(folder)

@@ -30,32 +30,32 @@ class Direct:
     )
 
     def availability(self) -> Availability:
-        """Always there; the version is that of the kernel, whose veth may be the wire."""
+        """Always available; the version is that of the kernel, whose veth may be the wire."""
         return available(f"wire (Linux {kernel_release()})")
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Nothing to start; only refuse what a wire cannot be."""
+        """Start nothing; refuse what a wire cannot be."""
         del session, cores
         check_request(self.name, self.capabilities, ports, mode)
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """A wire is up as soon as the environment has made it."""
+        """Return at once: a wire is up as soon as the environment has made it."""
 
     def wait_converged(self) -> None:
-        """A wire learns nothing."""
+        """Return at once: a wire learns nothing."""
 
     def counters(self) -> SwitchCounters:
-        """A wire counts nothing."""
+        """No counters: a wire counts nothing."""
         return SwitchCounters()
 
     def alive(self) -> str | None:
-        """A wire does not die."""
+        """None: a wire does not die."""
         return None
 
     def process_ids(self) -> Sequence[int]:
-        """None."""
+        """Empty: a wire has no process."""
         return ()
 
     def details(self) -> dict[str, str]:
@@ -72,4 +72,4 @@ class Direct:
         }
 
     def stop(self) -> None:
-        """Nothing to undo; the environment owns the wire."""
+        """Undo nothing: the environment owns the wire."""

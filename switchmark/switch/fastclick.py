@@ -32,8 +32,8 @@ ANSWER_TIMEOUT_S = 10.0
 
 
 def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:
-    """The switch in Click's language. A full queue drops (Click's default is to wait, which
-    would make the ports of one thread wait for each other)."""
+    """The switch in Click's language. A full queue drops; Click's default is to wait, which would
+    make the ports of one thread wait for each other."""
     lines = [f'ControlSocket(UNIX, "{control}");']
     numbers = ethdev_numbers(ports)
     for port in ports:
@@ -55,7 +55,8 @@ def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -
 
 
 def _learning(ports: Sequence[SwitchPort]) -> list[str]:
-    """Without a time on every frame an address would age as soon as it is learnt."""
+    """The elements of a learning switch. Without a time on every frame an address would age as soon
+    as it is learnt."""
     witness = len(ports)
     return [
         f"switch :: EtherSwitch(TIMEOUT {MAC_AGING_S});",
@@ -68,8 +69,8 @@ def _learning(ports: Sequence[SwitchPort]) -> list[str]:
 
 
 def _static(ports: Sequence[SwitchPort]) -> list[str]:
-    """One classifier a port, by destination address; what matches none is dropped. The witness
-    is an entry as the others are, the last one."""
+    """The elements of a static table: one classifier a port, by destination address; what matches
+    none is dropped. The witness is the last entry."""
     lines = []
     for port in ports:
         ways = [(o.mac, f"t{o.index}") for o in ports if o.index != port.index]
@@ -81,8 +82,10 @@ def _static(ports: Sequence[SwitchPort]) -> list[str]:
 
 
 def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
-    """Values from Click's control socket (protocol of element ControlSocket: `READ name`, then
-    a status line, `DATA length` and so many bytes). Raises OSError, ValueError."""
+    """Read values from Click's control socket (protocol of element ControlSocket: `READ name`, then
+    a status line, `DATA length` and so many bytes).
+
+    Raises OSError, ValueError."""
     values = {}
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -122,7 +125,8 @@ class FastClick(WithOptions, ProgramSwitch):
     )
 
     def version_of(self, program: Path) -> str:
-        """`click --version`, line by line: some builds abort before they have written it."""
+        """The version that `click --version` prints, read line by line: some builds abort before
+        they have printed all."""
         found = re.search(
             r"click \((\S+)\) (\S+)", output_of(["stdbuf", "-oL", str(program), "--version"])
         )
@@ -172,7 +176,7 @@ class FastClick(WithOptions, ProgramSwitch):
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
 
     def own_counters(self) -> SwitchCounters:
-        """What the elements at the ports have counted."""
+        """The counts of the elements at the ports."""
         kinds = ("f{}.count", "t{}.count", "t{}.dropped")
         names = [kind.format(port.index) for port in self.ports for kind in kinds]
         mac_mode = self.mode is not ConnectMode.CROSS_CONNECT
@@ -184,7 +188,7 @@ class FastClick(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, int(told["w.count"]) if mac_mode else None)
 
     def details(self) -> dict[str, str]:
-        """What every program says, and its configuration."""
+        """See `ProgramSwitch`; and its configuration."""
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
             **self.option_details(),

@@ -100,8 +100,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         self._make_wires(self._masters)
 
     def _make_wires(self, masters: Mapping[str, str]) -> None:
-        """Bridges of two devices each. A bridge keeps what is addressed to its ports' own devices
-        for itself; without their table entries it does not know them, and floods that, too."""
+        """Make bridges of two devices each. A bridge keeps frames for its ports' own devices;
+        without the table entries of these it does not know them, and floods such frames, too."""
         bridges = list(dict.fromkeys(masters.values()))
         self.namespace.batch(
             "ip",
@@ -138,8 +138,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self.namespace.batch("bridge", table)
 
     def changes(self) -> Sequence[Change]:
-        """Ports without anybody behind them, and table entries for addresses nobody has; wires
-        have no table."""
+        """Adding ports with nobody behind them, and table entries for addresses nobody has (wires
+        have no table); removing both."""
         ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
         make = [f"link add {port} type veth peer name {far}" for port, far in ends]
         rise = [f"link set dev {device} up" for end in ends for device in end]
@@ -201,7 +201,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         return self.mode is ConnectMode.STATIC_MAC or self.option("static_fdb") == "on"
 
     def fault(self) -> str | None:
-        """Whether a bridge or a port has gone."""
+        """Why it no longer forwards: a bridge or a port has gone. None while all are there."""
         links = self.namespace.query("ip", "link", "show")
         masters = {link["ifname"]: link.get("master") for link in links if "UP" in link["flags"]}
         for bridge in self._bridges:

@@ -49,7 +49,8 @@ class Macvlan(PortMakingSwitch):
         return available(f"Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """A parent with nothing behind it but the witness; a device on it is made in each node."""
+        """Make a parent with nothing behind it but the witness, and on it a device for each
+        node."""
         session = self.session
         self.namespace = self.make_namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
@@ -61,7 +62,8 @@ class Macvlan(PortMakingSwitch):
         return [MadePort(macvlan_on=MacvlanParent(self._parent, self.namespace.name))] * len(wanted)
 
     def changes(self) -> Sequence[Change]:
-        """Devices for nobody, in the switch's own namespace; a macvlan has no table of its own."""
+        """Adding devices for nobody in the switch's own namespace, and removing them; a macvlan has
+        no table of its own."""
         names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
         kind = "type macvlan mode bridge"
         join = [
@@ -76,7 +78,7 @@ class Macvlan(PortMakingSwitch):
         ]
 
     def fault(self) -> str | None:
-        """Whether a port or the parent has gone."""
+        """Why it no longer forwards: a port or the parent has gone. None while all are there."""
         if not self.namespace.query("ip", "link", "show", "dev", self._parent):
             return f"parent {self._parent} is gone from namespace {self.namespace.name}"
         return super().fault()

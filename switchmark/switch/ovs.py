@@ -1,8 +1,8 @@
 """`ovs`: Open vSwitch with the kernel datapath (openvswitch.ko).
 
-Each network namespace has its own kernel datapath, so the private namespace keeps ours
-apart from a user's. The daemon only decides on the first frame of a flow; the rest is
-forwarded in the senders' softirq.
+Each network namespace has its own kernel datapath, so the private namespace keeps ours apart from a
+user's. The daemon only decides on the first frame of a flow; the kernel forwards the rest in the
+senders' softirq.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class OvsKernel(OvsSwitch):
     )
 
     def check_datapath(self, version: str) -> Availability:
-        """The kernel half must be there or loadable."""
+        """Check that the kernel's module is there or can be loaded."""
         if kernel_has("openvswitch", "ovs_dp_process_packet"):
             return available(f"{version}, Linux {kernel_release()}")
         return unavailable(
@@ -46,14 +46,14 @@ class OvsKernel(OvsSwitch):
         )
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Any core will do: the daemon does not forward."""
+        """The switch's cores, or all: the daemon does not forward."""
         return cores or online_cores()
 
     def details(self) -> dict[str, str]:
-        """What every Open vSwitch says, and the kernel, whose part of it forwards."""
+        """See `OvsSwitch`; and the kernel, whose module forwards."""
         return super().details() | {"version": f"{self.instance.version}, Linux {kernel_release()}"}
 
     def before_launch(self) -> None:
-        """Load the module where it is not built in; it stays, as `apt` would leave it."""
+        """Load the module where it is not built in. It stays loaded, as `apt` would leave it."""
         self.instance.session.host.run(["modprobe", "-q", "openvswitch"], check=False)
         super().before_launch()

@@ -57,7 +57,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
     )
 
     def check_datapath(self, version: str) -> Availability:
-        """The daemon must be built with AF_XDP, and the kernel have its sockets."""
+        """Check that the daemon is built with AF_XDP, and that the kernel has its sockets."""
         program = self.program()
         assert program is not None
         if not _has_port_type(program.resolve()):
@@ -73,11 +73,11 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         return available(f"{version}, Linux {kernel_release()}")
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Every core that is not a PMD's; all of them where none is left."""
+        """Every core without a PMD thread; all of them where there is none left."""
         return other_cores(cores)
 
     def settings(self) -> dict[str, str]:
-        """PMD threads on exactly the cores that it was given."""
+        """PMD threads on exactly the cores of the switch."""
         check_mtu(self.name, self._ports)
         return {
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
@@ -87,12 +87,12 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         }
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """The device itself, by AF_XDP."""
+        """The device itself, as a port of type `afxdp`."""
         mode = option("options:xdp-mode", self.option("xdp_mode"))
         return device_of(port), ["type=afxdp", mode]
 
     def details(self) -> dict[str, str]:
-        """What every Open vSwitch says, how it reaches its ports, and where its threads are."""
+        """See `OvsSwitch`; and how it reaches its ports, and where its threads are."""
         return super().details() | {
             "pmd_cores": ",".join(map(str, self._cores)),
             "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),

@@ -94,7 +94,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     )
 
     def check_datapath(self, version: str) -> Availability:
-        """The daemon must be built with DPDK, and hugepages be reserved."""
+        """Check that the daemon is built with DPDK, and that hugepages are reserved."""
         if "DPDK" not in version:
             return unavailable(
                 f"{self.program()} is built without DPDK ({version})",
@@ -103,18 +103,19 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return hugepages.none_reserved() or available(version)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """The one that was asked for; else every one that is not a PMD's, if there is any."""
+        """The core that was chosen for it; else every core without a PMD thread, if there is
+        any."""
         return other_cores(cores) if self.main_core is None else [self.main_core]
 
     def before_launch(self) -> None:
-        """There must be memory for the buffers; interfaces of cables are taken in."""
+        """Check that there is memory for the buffers, and take in the interfaces of cables."""
         hugepages.require(self.name, self._pools.memory_mb * memory_nodes())
         if cables := lent_of(self._ports):
             self.instance.namespace.adopt(cables, cables)
         self._at_interface = AtInterface(self.instance.namespace, self._ports)
 
     def counters(self) -> SwitchCounters:
-        """The datapath's counters, and what the kernel counts at a cable's end."""
+        """The datapath's counters, and the kernel's at a cable's end."""
         return self._at_interface.added(super().counters())
 
     def settings(self) -> dict[str, str]:
@@ -137,13 +138,14 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     @property
     def _pci(self) -> str:
-        """What DPDK may open of what a driver of user space holds: nothing but our own ports."""
+        """EAL's allow-list: of all that a driver of user space holds, DPDK opens our own ports
+        alone."""
         own = [f"-a {port.pci}" for port in self._ports if port.pci is not None]
         return " ".join(own) or "--no-pci"
 
     def interface(self, port: SwitchPort) -> tuple[str, list[str]]:
-        """A vhost-user client; the application has the socket. Of a cable, its interface by a DPDK
-        driver: PCI's own, or one that leaves the kernel's in place."""
+        """A vhost-user client, whose socket is the application's; for a cable, its interface by a
+        DPDK driver: PCI's own, or one that leaves the kernel's in place."""
         if port.cable:
             where = devargs(self.name, port, self.option("cable_driver"))
             columns = ["type=dpdk", option("options:dpdk-devargs", where)]
@@ -182,7 +184,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return self._cores[number % len(self._cores)]
 
     def details(self) -> dict[str, str]:
-        """What every Open vSwitch says, where threads are, what polls what, and the memory
+        """See `OvsSwitch`; and where threads are, which of them polls which port, and the memory
         taken."""
         queues = [
             " ".join(line.split("pmd usage")[0].split())

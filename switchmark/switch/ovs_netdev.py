@@ -34,8 +34,8 @@ class OvsNetdev(OvsSwitch):
     )
 
     def _device_counters(self) -> dict[str, PortCounters]:
-        """The counters with what the daemon's sockets had no room for: devices count it as
-        received, and the daemon never sees it."""
+        """The counters, with the frames that found no room in the daemon's sockets: devices count
+        them as received, and the daemon never sees them."""
         lost = self.instance.namespace.packet_socket_drops()
         return {
             name: replace(port, rx_dropped=port.rx_dropped + lost.get(name, 0))

@@ -1,9 +1,10 @@
-"""`reference`: known truth, a forwarder of our own with set delay, loss, rate and disorder.
+"""`reference`: a forwarder of our own with set delay, loss, rate and disorder, whose true figures
+are therefore known.
 
-The engine's `reference` role between the ports of each pair. It is no contender: it is there
-so that every method can be made to find a value that was set (docs/truths.md).
-The faults are switch options (`switch_options: {limit_pps: 100000}`), and so part of
-what names a trial; the record's switch details hold them, too.
+The engine's `reference` role runs between the ports of each pair. It is no contender: it is there
+so that every method can be made to find a value that was set (docs/truths.md). The faults are
+switch options (`switch_options: {limit_pps: 100000}`), and so part of what names a trial; the
+record's switch details hold them, too.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class Reference(AfPacket):
 
     @property
     def faults(self) -> dict[str, str]:
-        """What is set, as the engine's options name it; what is 0 or its default is left out."""
+        """The faults that are set, as the engine's options name them; those that are 0 or the
+        default are left out."""
         values = {one.name: (self.option(one.name), one.default) for one in FAULTS}
         return {
             name.replace("_", "-"): value
@@ -76,7 +78,7 @@ class Reference(AfPacket):
         return [word for name, value in self.faults.items() for word in (f"--{name}", value)]
 
     def details(self) -> dict[str, str]:
-        """What was set."""
+        """See `BasicForwarder`; and the faults that are set."""
         faults = ", ".join(f"{name} {value}" for name, value in self.faults.items())
         return {
             "version": str(self.availability().version),

@@ -12,7 +12,7 @@ SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named
 
 
 def make_switch(name: str) -> Switch:
-    """A switch by its name; raises `UsageError` that lists the known ones."""
+    """Make a switch by its name. Raises `UsageError` that lists the known ones."""
     if name not in SWITCHES:
         raise UsageError(f"switch {name}: not known; known switches: {', '.join(SWITCHES)}")
     return SWITCHES[name]()

@@ -32,7 +32,8 @@ POLL_S = 0.001
 
 
 def memory_mb(links: int) -> int:
-    """Hugepages for the packets in full links: Snabb allocates 1000, 2000, 4000, ... of them."""
+    """Hugepages in MiB for the packets in full links: Snabb allocates 1000, 2000, 4000, ... of
+    them."""
     packets, step = 0, 1000
     while packets < (links + 1) * LINK_FRAMES:
         packets, step = packets + step, 2 * step
@@ -66,14 +67,15 @@ class Snabb(ProgramSwitch):
     )
 
     def version_of(self, program: Path) -> str:
-        """`snabb --version`, away from the folder where a user's Snabb keeps its state."""
+        """The version that `snabb --version` prints, run away from the folder where a user's Snabb
+        keeps its state."""
         with tempfile.TemporaryDirectory(prefix="sm", ignore_cleanup_errors=True) as folder:
             text = output_of([str(program), "--version"], {**os.environ, "SNABB_SHM_ROOT": folder})
         first = text.strip().partition("\n")[0]
         return first if first.startswith("snabb") else ""
 
     def memory_mb(self) -> int:
-        """The memory of the packets that may be under way."""
+        """The memory of all packets that may be under way, in MiB."""
         learning = self.mode is ConnectMode.LEARNING
         return memory_mb(2 * len(self.ports) + 2 if learning else len(self.ports))
 
@@ -108,7 +110,8 @@ class Snabb(ProgramSwitch):
         return [port for port in self.ports if not self._read(f"switchmark/p{port.index}")]
 
     def own_counters(self) -> SwitchCounters:
-        """Frames up to the moment of the call: waits until all have been published anew."""
+        """Count the frames up to the moment of the call: waits until all counters have been
+        published anew."""
         published = self._read("engine/breaths") + 2 * COMMIT_ROUNDS
         deadline = time.monotonic() + COUNTERS_TIMEOUT_S
         while self._read("engine/breaths") < published:
@@ -121,8 +124,8 @@ class Snabb(ProgramSwitch):
         return SwitchCounters(ports, self._read("links/bridge.witness -> sink.input/txpackets"))
 
     def _port(self, index: int) -> PortCounters:
-        """What a port's app put on the link behind it, and took off the link before it. A full
-        link drops: before the port it is an output drop, behind it an input drop."""
+        """The frames that a port's app put on the link behind it, and took off the link before it.
+        A full link drops: before the port it is an output drop, behind it an input drop."""
         leaving, entering = (f"links/{link}" for link in links_of(index, self.mode))
         dropped = self._read(f"{leaving}/txdrop")
         bridged = self.mode is ConnectMode.LEARNING
@@ -134,15 +137,15 @@ class Snabb(ProgramSwitch):
         )
 
     def changes(self) -> Sequence[Change]:
-        """Another graph of apps, with ports for nobody; a bridge with other ports is a new one to
-        Snabb, which has learnt nothing. Addresses cannot be entered into its table."""
+        """Another graph of apps, with ports for nobody, and back. A bridge with other ports is a
+        new one to Snabb, which has learnt nothing. Addresses cannot be entered into its table."""
         return [
             Change(f"{PORTS} ports added", lambda: self._have_spare(PORTS)),
             Change(f"{PORTS} ports removed", lambda: self._have_spare(0)),
         ]
 
     def _have_spare(self, count: int) -> None:
-        """Tell our Lua program how many, and wait until it has them."""
+        """Tell our Lua program how many spare ports to have, and wait until it has them."""
         assert self.process is not None
         path = self._shm / str(self.process.pid) / "switchmark/spare"
         with path.open("r+b", buffering=0) as file:
@@ -153,8 +156,7 @@ class Snabb(ProgramSwitch):
         )
 
     def details(self) -> dict[str, str]:
-        """What every program says, what our Lua program sets, and what Snabb leaves no choice
-        about."""
+        """See `ProgramSwitch`; and what our Lua program sets, and what Snabb fixes."""
         return super().details() | {
             "datapath": "apps VhostUser and bridge.learning, one process, engine.busywait",
             "cores": str(self.cores[0]),

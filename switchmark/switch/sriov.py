@@ -89,7 +89,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         return available(f"{nic}, Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """One VF a port and the witness, with addresses, bound to their driver."""
+        """Make one VF a port and the witness, with addresses, bound to their driver."""
         self._device = os.environ[SETTING]
         self._function = NET / self._device / "device"
         self._count = len(wanted) + 1
@@ -119,7 +119,8 @@ class Sriov(WithOptions, PortMakingSwitch):
         ]
 
     def _check_vfio(self) -> None:
-        """Without an IOMMU vfio-pci takes no function, unless it was told that this is known."""
+        """Raise UnavailableError without vfio-pci, or without an IOMMU: it then takes no function,
+        unless its parameter allows it."""
         if not kernel_has("vfio_pci"):
             raise UnavailableError(
                 f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
@@ -133,7 +134,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         )
 
     def _create_functions(self) -> None:
-        """The NIC up, and its VFs there, with no driver yet."""
+        """Set the NIC up, and make its VFs, with no driver yet."""
         flags = int(_read(NET / self._device / "flags") or "0", 16)
         if not flags & UP:
             self._set(NET / self._device / "flags", hex(flags | UP))
@@ -156,7 +157,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(f"{self.name}: {path}: {error.strerror}") from None
 
     def _address(self, macs: Sequence[str]) -> None:
-        """Addresses and VLANs, given by the physical function: a VF cannot change them."""
+        """Set addresses and VLANs through the physical function: a VF cannot change them."""
         lines = []
         for number, mac in enumerate([*macs, WITNESS_MAC]):
             lines.append(f"link set dev {self._device} vf {number} mac {mac}")
@@ -166,7 +167,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self.session.host.run(["ip", "-batch", "-"], input_text="\n".join(lines) + "\n")
 
     def _bind_to_vfio(self, number: int) -> None:
-        """What is written at a VF goes with it: there is nothing to put back."""
+        """Bind the VFs to vfio-pci. The setting goes with the VF: there is nothing to restore."""
         self.session.host.run(["modprobe", "-q", "vfio-pci"], check=False)
         address = self._pci_address(number)
         (PCI / "devices" / address / "driver_override").write_text("vfio-pci")
@@ -174,7 +175,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self._until(lambda: self._driver_of(number) == "vfio-pci", f"vfio-pci at VF {number}")
 
     def _let_drivers_look(self) -> None:
-        """The kernel's driver takes the VFs that have none, now that they have addresses."""
+        """Let the kernel's driver take the VFs that have none, now that they have addresses."""
         self._set(self._function / "sriov_drivers_autoprobe", "1")
         modalias = _read(self._function / "virtfn0/modalias") or ""
         self.session.host.run(["modprobe", "-q", modalias], check=False)
@@ -183,7 +184,7 @@ class Sriov(WithOptions, PortMakingSwitch):
                 (PCI / "drivers_probe").write_text(self._pci_address(number))
 
     def _device_of_vf(self, number: int) -> str:
-        """The network device of a VF, as soon as its driver has made it."""
+        """The network device of a VF, waited for until its driver has made it."""
         devices = self._function / f"virtfn{number}/net"
         self._until(lambda: devices.is_dir() and any(devices.iterdir()), f"VF {number}'s device")
         return next(devices.iterdir()).name
@@ -203,7 +204,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         return (self._function / f"virtfn{number}").resolve().name
 
     def fault(self) -> str | None:
-        """Whether the VFs are still there."""
+        """Why it no longer forwards: a VF has gone. None while all are there."""
         if (number := _read(self._function / "sriov_numvfs")) != str(self._count):
             return f"{self._device} has {number} VFs, {self._count} were made"
         return super().fault()

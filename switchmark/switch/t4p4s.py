@@ -54,7 +54,7 @@ CABLE_DRIVER = SwitchOption(
 
 @cache
 def table() -> dict[int, str]:
-    """The address of each port, as it stands in our P4 program."""
+    """The address of each port, as our P4 program has it."""
     entries = ENTRY.findall(own_text(SOURCE.name))
     return {int(port): ":".join(re.findall("..", digits)) for digits, port in entries}
 
@@ -68,9 +68,10 @@ def arguments(
     cable_driver: str = "af-xdp",
 ) -> list[str]:
     """EAL's options, then the generated program's own: its ports and which core polls them.
+
     With a table of addresses the last port is the witness, a device that takes everything and
-    gives nothing. The core is DPDK's lcore 0 whichever it is: the program crashes at its first
-    frame on any other."""
+    gives nothing. The core is always DPDK's lcore 0: the program crashes at its first frame on
+    any other."""
     devices = eal_devices("t4p4s", ports, cable_driver)
     count = len(ports)
     if mode is ConnectMode.STATIC_MAC:
@@ -85,7 +86,7 @@ def arguments(
 
 
 def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
-    """DPDK's telemetry (version 2): one JSON answer a question. Raises OSError, ValueError."""
+    """Ask DPDK's telemetry (version 2); returns the JSON answer. Raises OSError, ValueError."""
     answers = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -99,7 +100,7 @@ def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
 
 
 class T4p4s(WithOptions, ProgramSwitch):
-    """The programs that t4p4s made of ours."""
+    """The programs that t4p4s generated from ours."""
 
     name = "t4p4s"
     setting = "SWITCHMARK_T4P4S"
@@ -121,14 +122,14 @@ class T4p4s(WithOptions, ProgramSwitch):
     )
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:
-        """The one that is set, or its neighbour."""
+        """The program that is set, or the other one beside it."""
         first = super().program_for(mode)
         if first is None or mode is not ConnectMode.CROSS_CONNECT:
             return first
         return which(f"{first}{BESIDE}")
 
     def mode_availability(self, mode: ConnectMode) -> Availability:
-        """Available where the program of this mode is, and is of this mode."""
+        """Available where the program for this mode is there, and is compiled from it."""
         first, program = self.program_for(None), self.program_for(mode)
         if first is None:
             return self.availability()
@@ -143,7 +144,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return self._check_program(program)
 
     def version_of(self, program: Path) -> str:
-        """The version of DPDK and the digest of the program, which has none of its own."""
+        """The version of DPDK, and the digest of the program, which has no version of its own."""
         found = re.search(r"DPDK \d[\d.]*", output_of([str(program), "-v", "-h"]))
         if found is None:
             return ""
@@ -192,7 +193,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return self.mode is ConnectMode.STATIC_MAC
 
     def _all_started(self) -> bool:
-        """Ports are started in order."""
+        """Whether the last port has been started: ports are started in order."""
         last = len(self.ports) - (0 if self._by_address else 1)
         try:
             (told,) = ask_telemetry(self._telemetry, [f"/ethdev/info,{last}"])
@@ -213,7 +214,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return [p for p in self.ports if links[self._numbers[p.index]].get("status") != "UP"]
 
     def own_counters(self) -> SwitchCounters:
-        """What the DPDK devices have counted. What the table drops shows as the difference."""
+        """The counters of the DPDK devices. Frames that the table drops show as the difference."""
         told = self._ask("stats", len(self.ports) + int(self._by_address))
         witness = int(told.pop()["opackets"]) if self._by_address else None
         ports = {
@@ -225,7 +226,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
-        """What every program says, the source, and what t4p4s leaves no choice about."""
+        """See `ProgramSwitch`; and the source, and what t4p4s fixes."""
         source, text = SOURCES[self.mode], own_text(SOURCES[self.mode].name)
         return super().details() | {
             "version": str(self.mode_availability(self.mode).version),

@@ -45,7 +45,7 @@ class TcRedirect(FilterSwitch):
         return available(f"Linux {kernel_release()}")
 
     def connect(self) -> None:
-        """Two lines a port: a hook at its ingress, and a filter that takes every frame."""
+        """Make a hook at the ingress of each port, and a filter that takes every frame."""
         lines = []
         for port in self.ports:
             device, peer = device_of(port), device_of(self.ports[peer_index(port.index)])
@@ -54,7 +54,7 @@ class TcRedirect(FilterSwitch):
         self.namespace.batch("tc", lines)
 
     def fault(self) -> str | None:
-        """Whether a port has lost its hook."""
+        """Why it no longer forwards: a port has lost its hook. None while all have theirs."""
         hooked = {
             hook["dev"]
             for hook in self.namespace.query("tc", "qdisc", "show")

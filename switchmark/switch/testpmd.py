@@ -1,10 +1,10 @@
 """`testpmd`: DPDK's own test application as a cross-connect between vhost-user ports.
 
-What `dpdk-testpmd` does in its `io` mode is the same as our `basicfwd`, written by others:
-the two beside each other show what an implementation is worth. One process for all pairs;
-its ports are paired in the order of the trial, its forwarding threads are pinned one to a
-core. DPDK's telemetry, which a control thread answers, has the ports' counters; what a full
-ring made it drop only its own command line knows.
+`dpdk-testpmd` in its `io` mode does the same as our `basicfwd`, written by others: the two beside
+each other show how much an implementation matters. One process serves all pairs; its ports are
+paired in the order of the trial, its forwarding threads are pinned one to a core. DPDK's telemetry,
+which a control thread answers, has the ports' counters; only its own command line tells the frames
+that it dropped at a full ring.
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ class Testpmd(WithOptions, ProgramSwitch):
     _telemetry: socket.socket | None = None
 
     def version_of(self, program: Path) -> str:
-        """`DPDK 22.11.11`, which its environment layer says before it does anything."""
+        """The version that its environment layer prints first, such as `DPDK 22.11.11`."""
         quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
         text = output_of([str(program), "-v", *quiet, "-h"])
         found = re.search(r"DPDK \d+\.[\w.~+-]+", text)
         return found[0] if found else ""
 
     def memory_mb(self) -> int:
-        """Hugepages for the buffers of all ports, which lie in one pool."""
+        """Hugepages in MiB for the buffers of all ports, which lie in one pool."""
         bytes_needed = self._buffers() * (self._buffer_bytes() + BUFFER_OVERHEAD_BYTES)
         return BASE_MB + (bytes_needed >> 20) + 1
 
@@ -80,7 +80,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         return BUFFERS_A_PORT * len(self.ports)
 
     def _buffer_bytes(self) -> int:
-        """A frame lies in one buffer, as it does in the other switches."""
+        """The bytes of a buffer. A frame lies in one buffer, as it does in the other switches."""
         longest = max(port.mtu_bytes for port in self.ports) + HEADROOM_BYTES
         return max(STANDARD_BUFFER_BYTES, longest)
 
@@ -106,11 +106,11 @@ class Testpmd(WithOptions, ProgramSwitch):
 
     @property
     def _in_order(self) -> bool:
-        """Whether DPDK numbers the devices as we do the ports."""
+        """Whether DPDK numbers the devices as the trial numbers the ports."""
         return all(index == number for index, number in self._numbers.items())
 
     def _eal_options(self, prefix: str) -> list[str]:
-        """Thread 0 only waits for the end; threads 1 and up forward, one a core."""
+        """EAL's options. Thread 0 only waits for the end; threads 1 and up forward, one a core."""
         main = self.cores[0] if self.main_core is None else self.main_core
         threads = [f"0@{main}"]
         threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
@@ -131,7 +131,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         ]
 
     def _connect(self) -> bool:
-        """Open the telemetry socket, once it is there; it greets who comes."""
+        """Open the telemetry socket once it is there, and read its greeting."""
         link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         link.settimeout(ANSWER_TIMEOUT_S)
         try:
@@ -147,7 +147,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         return bool(self._ask("/ethdev/list") == list(range(len(self.ports))))
 
     def _ask(self, question: str) -> Any:
-        """What the telemetry answers. Raises `TrialFailed` when it does not."""
+        """The telemetry's answer. Raises `TrialFailed` when there is none."""
         assert self._telemetry is not None
         try:
             self._telemetry.send(question.encode())
@@ -166,7 +166,8 @@ class Testpmd(WithOptions, ProgramSwitch):
         ]
 
     def own_counters(self) -> SwitchCounters:
-        """The ports' own counters, and what testpmd dropped because a port took no more."""
+        """The ports' own counters, and the frames that testpmd dropped because a port took no
+        more."""
         dropped = self._dropped()
         ports = {}
         for port in self.ports:
@@ -179,7 +180,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         return SwitchCounters(ports)
 
     def _dropped(self) -> dict[int, int]:
-        """Frames given up on sending, by port; ends with the sum over all ports."""
+        """Frames given up on sending, by port; the last is the sum over all ports."""
         assert self.process is not None
         dropped: dict[int, int] = {}
         port: int | None = None
@@ -204,7 +205,7 @@ class Testpmd(WithOptions, ProgramSwitch):
             raise TrialFailed(f"{self.name}: {words}") from None
 
     def details(self) -> dict[str, str]:
-        """What every program says, and the whole command line."""
+        """See `ProgramSwitch`; and the whole command line."""
         return super().details() | {
             "datapath": "DPDK vhost-user, io forwarding, one process",
             "burst": str(BURST),

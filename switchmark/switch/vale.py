@@ -56,7 +56,7 @@ class Vale(InKernelSwitch):
         return available(f"netmap API {netmap.API}, Linux {kernel_release()}")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Names of ports; each comes to be when its application opens it."""
+        """Name the ports; each is made when its application opens it."""
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, wanted, ConnectMode.LEARNING)
         self.session, self._resources = session, Resources(session)
@@ -71,7 +71,7 @@ class Vale(InKernelSwitch):
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Attach the devices; ports that applications open need nothing but the witness."""
+        """Attach the devices. Ports that applications open need nothing but the witness."""
         if all(port.kind is PortKind.VETH for port in ports):
             super().start(session, ports, mode, cores)
             return
@@ -88,7 +88,7 @@ class Vale(InKernelSwitch):
             raise
 
     def connect(self) -> None:
-        """The witness is a veth whose one end is attached as one port more."""
+        """Attach the witness: one end of a veth, as one port more."""
         inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
         lines = [f"link add {inner} type veth peer name {self.witness}"]
         lines += [f"link set dev {device} up" for device in (inner, self.witness)]
@@ -98,7 +98,7 @@ class Vale(InKernelSwitch):
             self._attach(device)
 
     def _attach(self, device: str) -> None:
-        """Attach a device in generic mode. Before it is handed back it is taken off again."""
+        """Attach a device in generic mode. It is detached before it is handed back."""
         assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
@@ -112,8 +112,8 @@ class Vale(InKernelSwitch):
             ) from None
 
     def changes(self) -> Sequence[Change]:
-        """Devices for nobody, attached and taken off; VALE's table has no entries but learnt
-        ones."""
+        """Attaching devices for nobody, and detaching them; VALE's table has only learnt
+        entries."""
         names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
         inside = partial(namespaces.inside, self.namespace.name)
 
@@ -132,7 +132,7 @@ class Vale(InKernelSwitch):
         return [Change(f"{PORTS} ports added", join), Change(f"{PORTS} ports removed", part)]
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Devices want a carrier; a port that an application has opened is up."""
+        """Wait until devices have a carrier; a port that an application has opened is up."""
         if all(port.kind is PortKind.VETH for port in self.ports):
             super().wait_ports_up(timeout_s)
 
@@ -146,7 +146,7 @@ class Vale(InKernelSwitch):
         return SwitchCounters(witness_rx_frames=now - self._before[self.witness].rx_frames)
 
     def fault(self) -> str | None:
-        """Whether a device has gone."""
+        """Why it no longer forwards: a device has gone. None while all are there."""
         links = self.namespace.query("ip", "link", "show")
         there = {link["ifname"] for link in links if "UP" in link["flags"]}
         wanted = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
@@ -154,7 +154,7 @@ class Vale(InKernelSwitch):
         return f"{', '.join(lost)} went down, or left {self.namespace.name}" if lost else None
 
     def details(self) -> dict[str, str]:
-        """What stands in a record, with the module's parameters."""
+        """See `Switch`; and the module's parameters."""
         return {
             "version": str(self.availability().version),
             "datapath": "kernel, senders' system calls: VALE",

@@ -1,7 +1,7 @@
 """`vpp`: the vector packet processor, cross-connect or bridge domain, vhost-user, memif or veth.
 
-A private instance with everything in one folder, told what to do by a file of CLI commands.
-One core: its main thread forwards. More: one worker on each core it is given, the main
+It is a private instance with everything in one folder, configured by a file of CLI commands. On one
+core its main thread forwards; on more there is one worker on each core it is given, and the main
 thread on another. Counters come from the statistics segment, which is always up to date.
 """
 
@@ -44,7 +44,7 @@ XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
 def thread_cores(
     cores: Sequence[int], online: Sequence[int], main: int | None = None
 ) -> tuple[int, tuple[int, ...]]:
-    """The main thread's core and the workers' (none: the main thread forwards)."""
+    """The main thread's core and the workers' cores (empty: the main thread forwards)."""
     if main is not None:
         return main, tuple(core for core in cores if core != main)
     if len(cores) == 1:
@@ -77,12 +77,12 @@ class Vpp(WithOptions, ProgramSwitch):
     )
 
     def version_of(self, program: Path) -> str:
-        """`vpp --version`, without where and when it was built."""
+        """The version that `vpp --version` prints, without where and when it was built."""
         found = re.search(r"vpp v\S+", output_of([str(program), "--version"]))
         return found[0] if found else ""
 
     def check_more(self, program: Path, version: str) -> Availability:
-        """Its two tools come with it."""
+        """Check for its two tools."""
         for tool in ("vppctl", "vpp_get_stats"):
             if self._tool(program, tool) is None:
                 return unavailable(
@@ -98,7 +98,7 @@ class Vpp(WithOptions, ProgramSwitch):
         return str(found) if found else None
 
     def memory_mb(self) -> int:
-        """The buffer pools."""
+        """The memory of the buffer pools, in MiB."""
         return BUFFERS_MB * memory_nodes()
 
     def launch(self, program: Path) -> None:
@@ -135,7 +135,8 @@ class Vpp(WithOptions, ProgramSwitch):
                 raise TrialFailed(f"{self.name}: {command}: {' '.join(answer.split())}")
 
     def _plugins(self, program: Path) -> list[str]:
-        """What the ends of cables need more. Raises `UnavailableError` where there is none."""
+        """The plugins that the ends of cables need. Raises `UnavailableError` where one is
+        missing."""
         wanted = {DPDK if port.pci else XDP for port in self.ports if port.cable}
         if self.option("cable_driver") != "af-xdp":
             wanted -= {XDP}
@@ -158,8 +159,8 @@ class Vpp(WithOptions, ProgramSwitch):
         return late_commands(self.ports, self._options(), len(self._workers))
 
     def _apply(self, script: Path) -> None:
-        """The answer to `exec` tells of the first line that was refused, and may come before
-        the last one is through."""
+        """Execute a file of commands. The answer to `exec` names the first line that was refused,
+        and may come before the last one is through."""
         answer = self._cli("exec", str(script))
         if "error" in answer:
             raise TrialFailed(f"{self.name}: {' '.join(answer.split())}: {self.said()}")
@@ -170,7 +171,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self.until(lambda: bool(up.search(self._cli("show", "interface"))), f"{last} up")
 
     def _cli(self, *words: str) -> str:
-        """What a CLI command prints; empty when nobody answers."""
+        """The output of a CLI command; empty when nobody answers."""
         socket = str(self._folder / "cli.sock")
         return self.session.host.run([self._control, "-s", socket, *words], check=False).stdout
 
@@ -214,7 +215,7 @@ class Vpp(WithOptions, ProgramSwitch):
         return SwitchCounters(ports, told.tx[WITNESS])
 
     def details(self) -> dict[str, str]:
-        """What every program says, where its threads are, and the commands it was given."""
+        """See `ProgramSwitch`; and where its threads are, and the commands it was given."""
         kinds = {"vhost-user": "vhost-user client", "memif": "memif client", "veth": "AF_PACKET"}
         return super().details() | {
             "datapath": ", ".join(sorted({kinds[port.kind.value] for port in self.ports})),

@@ -34,10 +34,9 @@ FIRST_KERNEL = (5, 18)  # programs for frames in several buffers
 
 
 def program(index: int, counts_fd: int, devices_fd: int, table_fd: int | None) -> bytes:
-    """What runs at port `index`. Without a table every frame goes to the peer.
-
-    Slot `index` of the per-core array holds two numbers: frames seen, and frames dropped
-    because the table did not send them to another port."""
+    """The program at port `index`. Without a table every frame goes to the peer. Slot `index` of
+    the per-core array holds two numbers: frames seen, and frames dropped because the table did not
+    send them to another port."""
     return bpf.assemble(_program(index, counts_fd, devices_fd, table_fd))
 
 
@@ -68,7 +67,7 @@ def _program(
 
 
 def _increment(pointer: int, offset: int) -> list[Instruction]:
-    """One more; a core's counters are touched by that core alone."""
+    """Add one to a counter, which only its own core touches."""
     return [
         bpf.load(64, R1, pointer, offset),
         bpf.add(R1, 1),
@@ -77,7 +76,7 @@ def _increment(pointer: int, offset: int) -> list[Instruction]:
 
 
 def _look_up_destination(table_fd: int) -> Iterator[Instruction]:
-    """r2 = the port that the table has for the destination address, or `drop-counted`."""
+    """r2 = the port that the table has for the destination address, or jump to `drop-counted`."""
     yield bpf.load(32, R2, R6, CONTEXT_DATA)
     yield bpf.load(32, R3, R6, CONTEXT_DATA_END)
     yield bpf.move(R4, R2)
@@ -127,7 +126,7 @@ class XdpRedirect(InKernelSwitch):
         return available(f"Linux {release}")
 
     def connect(self) -> None:
-        """Load, attach and wake the far ends."""
+        """Load and attach the programs, and wake the far ends."""
         self._session_witness()
         for port in self.ports:
             if port.cable:  # its other end is the other host's affair (docs/testbed.md)
@@ -147,8 +146,8 @@ class XdpRedirect(InKernelSwitch):
         self._wake(VethEnd(self.witness, netns=self.namespace.name))
 
     def _wake(self, end: VethEnd) -> None:
-        """A veth end takes redirected frames only while it polls: with receive offload, or with
-        a program of its own. Without it they are lost, and nothing counts them."""
+        """Make the far end poll, by receive offload or a program of its own: a veth end takes
+        redirected frames only while it polls. Without it they are lost, and nothing counts them."""
         if not end.device:
             raise UnavailableError(
                 f"{self.name}: the environment does not say where a port's other end is; "
@@ -158,7 +157,7 @@ class XdpRedirect(InKernelSwitch):
         self._woken.append(end)
 
     def _attach(self) -> None:
-        """Runs inside the namespace, where the interface numbers are valid."""
+        """Attach a program; runs inside the namespace, where the interface numbers are valid."""
         devices = [device_of(port) for port in self.ports]
         devices += [self._inner] if self._inner else []
         slots = len(devices) + PORTS  # maps do not grow
@@ -179,12 +178,13 @@ class XdpRedirect(InKernelSwitch):
                 self._keep(descriptor)
 
     def _enter(self, slot: int, device: str) -> None:
-        """From now on frames can be redirected to this device."""
+        """Enter the device into the map: from now on frames can be redirected to it."""
         number = socket.if_nametoindex(device)
         bpf_calls.update(self._out, struct.pack("=I", slot), struct.pack("=I", number))
 
     def _load(self, index: int, device: str) -> tuple[int, int]:
-        """A program of its own at this device: descriptors of the program and of its link."""
+        """Load a program of its own for this device; returns descriptors of the program and of its
+        link."""
         code = bpf_calls.load_xdp(program(index, self._counts, self._out, self._table))
         return code, bpf_calls.attach_xdp(code, socket.if_nametoindex(device))
 
@@ -193,7 +193,8 @@ class XdpRedirect(InKernelSwitch):
         return descriptor
 
     def changes(self) -> Sequence[Change]:
-        """Devices with a program and a slot in the map of devices; entries of the table."""
+        """Adding devices with a program and a slot in the map of devices, and entries of the table;
+        removing both."""
         inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
         names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
         held: list[int] = []
@@ -221,7 +222,8 @@ class XdpRedirect(InKernelSwitch):
         return made if self._table is None else [*made, *_table_changes(self._table)]
 
     def counters(self) -> SwitchCounters:
-        """Received: by the program itself. Sent, and lost on sending: by the devices."""
+        """Frames received, counted by the program itself; frames sent, and lost on sending, by the
+        devices."""
         devices = super().counters()
         ports = {}
         for index, device in devices.ports.items():
@@ -234,7 +236,7 @@ class XdpRedirect(InKernelSwitch):
         return SwitchCounters(ports, devices.witness_rx_frames)
 
     def fault(self) -> str | None:
-        """Whether a port has lost its program."""
+        """Why it no longer forwards: a port has lost its program. None while all have theirs."""
         links = self.namespace.query("ip", "link", "show")
         native = {link["ifname"] for link in links if link.get("xdp", {}).get("mode") == 1}
         lost = [device for device in map(device_of, self.ports) if device not in native]

@@ -1,1 +1,1 @@
-"""What the switches share."""
+"""Code that several switches share."""

@@ -24,14 +24,14 @@ CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a ca
 
 
 class FarSwitch(Protocol):
-    """The switch of the other host, as far as it takes part in a trial."""
+    """The other host's switch, as far as a trial uses it."""
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
         """Start it on the cores that its host gives it."""
         ...
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
-        """Raises UnavailableError where the interface cannot be lent to it."""
+        """Raise UnavailableError where the interface cannot be lent to it."""
         ...
 
     def wait_ports_up(self, timeout_s: float) -> None:
@@ -105,7 +105,7 @@ class AcrossHosts:
         self.near.start(session, _numbered([*near, near_end]), mode, cores)
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Both ends of the cable have a carrier when both are up."""
+        """Wait for both switches: the cable's ends have a carrier once both are up."""
         self.near.wait_ports_up(timeout_s)
         self.far.wait_ports_up(timeout_s)
 
@@ -115,7 +115,7 @@ class AcrossHosts:
         self.far.wait_converged()
 
     def counters(self) -> SwitchCounters:
-        """The counters of all ports; what came out of either's witness counts."""
+        """The counters of all ports, and of both witnesses."""
         near, far = self.near.counters(), self.far.counters()
         ports = {self._near_indexes[index]: one for index, one in near.ports.items()}
         ports |= {self._far_indexes[index]: one for index, one in far.ports.items()}
@@ -123,15 +123,15 @@ class AcrossHosts:
         return SwitchCounters(ports, sum(seen) if seen else None)
 
     def alive(self) -> str | None:
-        """How either died."""
+        """How one of them died; None while both run."""
         return self.near.alive() or self.far.alive()
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of this host: their CPU time is what is measured here."""
+        """The processes of this host, whose CPU time is measured here."""
         return self.near.process_ids()
 
     def details(self) -> dict[str, str]:
-        """This host's, and the other's under names of their own."""
+        """This host's details, and the other's under names of their own."""
         far = {f"far:{name}": text for name, text in self.far.details().items()}
         return {
             **self.near.details(),

@@ -3,7 +3,7 @@
 A switch is one file of `switchmark/switch/`, which holds a class that fulfils `Switch` and has the
 file's name (`ovs_dpdk.py` is `ovs-dpdk`); nothing else names it. The bench asks for its
 `availability`, calls `start` with the ports of the trial, reads `counters` around the measurement,
-and calls `stop`. Everything a switch makes on the machine is written to the session's ledger
+and calls `stop`. A switch writes everything that it makes on the machine to the session's ledger
 first, so that a killed bench can be cleaned up.
 """
 
@@ -38,7 +38,7 @@ class DiffersByMode(Protocol):
     """A switch that needs more for some connect modes than for others."""
 
     def mode_availability(self, mode: ConnectMode) -> Availability:
-        """Say whether this machine can run it in this mode, which it has in principle."""
+        """Say whether this machine can run it in this mode, one of its capabilities."""
         ...
 
 
@@ -57,12 +57,12 @@ class HasMainThread(Protocol):
 
 
 def splits(switch: Switch) -> TypeGuard[Splits]:
-    """Whether it can deal frames out."""
+    """Whether the switch can deal frames out to several chains."""
     return _has(type(switch), Splits, switch)
 
 
 def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
-    """Whether it has a main thread beside those that forward."""
+    """Whether the switch has a main thread beside those that forward."""
     return _has(type(switch), HasMainThread, switch)
 
 
@@ -70,8 +70,8 @@ _ABILITIES: dict[tuple[type, type], bool] = {}
 
 
 def _has(kind: type, ability: Any, switch: Switch) -> bool:
-    """`isinstance` looks at every member anew each time; campaigns have many trials and few
-    classes of switches, so each class is looked at once."""
+    """Whether a switch's class fulfils a protocol. `isinstance` looks at every member each time;
+    campaigns have many trials and few classes of switches, so each class is looked at once."""
     if (kind, ability) not in _ABILITIES:
         _ABILITIES[kind, ability] = isinstance(switch, ability)
     return _ABILITIES[kind, ability]
@@ -91,7 +91,7 @@ class Discardable(Protocol):
     """A switch that takes its devices where they are made, and can be ended together with them."""
 
     def discard(self) -> None:
-        """`stop` for good: devices of ours need not be handed back. Idempotent."""
+        """Stop for good, without handing back devices of ours. Idempotent."""
         ...
 
 
@@ -108,29 +108,29 @@ class Switch(Protocol):
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start a private instance with these ports on these cores and return when it
-        forwards or is ready to as soon as the ports' peers appear (polled, with a deadline).
+        """Start a private instance with these ports on these cores and return when it forwards or
+        is ready to as soon as the ports' peers appear (polled, with a deadline).
 
         Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
         ...
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """Return when every port has its peer and passes frames; raise `TrialFailed` else."""
+        """Return when every port has its peer and passes frames. Raises `TrialFailed`."""
         ...
 
     def wait_converged(self) -> None:
-        """Called once every application has been heard: return when what the switch has
-        learnt from that is in force for every frame to come."""
+        """Return when what the switch has learnt is in force for every frame to come. Called once
+        every application has been heard."""
         ...
 
     def counters(self) -> SwitchCounters:
-        """Frames per port since start; to be read while the applications are still there.
+        """Count the frames of each port since start. Read while the applications are still there.
 
         Raises `TrialFailed` where they have gone and took the counters with them."""
         ...
 
     def alive(self) -> str | None:
-        """None while the switch runs; otherwise a line that says how it died (with log tail)."""
+        """How it died, in a line with the end of its log; None while it runs."""
         ...
 
     def process_ids(self) -> Sequence[int]:
@@ -138,7 +138,7 @@ class Switch(Protocol):
         ...
 
     def details(self) -> dict[str, str]:
-        """Version and every setting worth recording."""
+        """The version and every setting worth recording."""
         ...
 
     def stop(self) -> None:

@@ -26,7 +26,7 @@ def connect(folder: str, url: str) -> Any:
 
 
 def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Ports, modules and one worker a core, then go."""
+    """Build ports, modules and one worker a core, and start them."""
     client.pause_all()
     for number, core in enumerate(request["cores"]):
         client.add_worker(number, core)
@@ -54,7 +54,7 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Link and counters of every port, and of the witness."""
+    """The link and counters of every port, and of the witness."""
     ports = []
     for k in range(request["ports"]):
         told = client.get_port_stats(f"p{k}")
@@ -73,7 +73,7 @@ def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 
 
 def add_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
-    """Ports beside those that pass frames, joined as they are; BESS pauses its workers itself,
+    """Add ports beside those that pass frames, joined as they are; BESS pauses its workers itself,
     for as long as it must."""
     names = [f"n{k}" for k in range(len(request["ports"]))]
     for name, port in zip(names, request["ports"], strict=True):

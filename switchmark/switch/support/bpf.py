@@ -1,7 +1,7 @@
-"""An assembler for BPF programs of a page.
+"""An assembler for small BPF programs.
 
-A switch that is a BPF program needs no compiler on the user's machine this way. Numbers and
-layouts are those of the kernel's ABI (include/uapi/linux/bpf.h).
+With it a switch that is a BPF program needs no compiler on the user's machine. Numbers and layouts
+are those of the kernel's ABI (include/uapi/linux/bpf.h).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ HELPER_REDIRECT_MAP = 51
 
 @dataclass(frozen=True, slots=True)
 class Instruction:
-    """One instruction; `jump_to` names the label that it jumps to, `label` the one it bears."""
+    """One instruction; `jump_to` names the label that it jumps to, `label` its own."""
 
     opcode: int
     dst: int = 0
@@ -97,37 +97,37 @@ def store(bits: int, dst: int, offset: int, src: int) -> Instruction:
 
 
 def jump(to: str) -> Instruction:
-    """To the label."""
+    """Jump to the label."""
     return Instruction(0x05, jump_to=to)
 
 
 def jump_if_equal(dst: int, value: int, to: str) -> Instruction:
-    """To the label when dst is a constant."""
+    """Jump to the label when dst is a constant."""
     return Instruction(0x15, dst, immediate=value, jump_to=to)
 
 
 def jump_unless_equal(dst: int, value: int, to: str) -> Instruction:
-    """To the label when dst is not a constant."""
+    """Jump to the label when dst is not a constant."""
     return Instruction(0x55, dst, immediate=value, jump_to=to)
 
 
 def jump_unless_same(dst: int, src: int, to: str) -> Instruction:
-    """To the label when dst is not src."""
+    """Jump to the label when dst is not src."""
     return Instruction(0x5D, dst, src, jump_to=to)
 
 
 def jump_if_at_least(dst: int, value: int, to: str) -> Instruction:
-    """To the label when dst >= a constant, both unsigned."""
+    """Jump to the label when dst >= a constant, both unsigned."""
     return Instruction(0x35, dst, immediate=value, jump_to=to)
 
 
 def jump_unless_positive(dst: int, to: str) -> Instruction:
-    """To the label when dst <= 0, signed."""
+    """Jump to the label when dst <= 0, signed."""
     return Instruction(0xD5, dst, jump_to=to)
 
 
 def jump_if_greater(dst: int, src: int, to: str) -> Instruction:
-    """To the label when dst > src, both unsigned."""
+    """Jump to the label when dst > src, both unsigned."""
     return Instruction(0x2D, dst, src, jump_to=to)
 
 
@@ -142,8 +142,8 @@ def call(helper: int) -> Instruction:
 
 
 def find_value(map_fd: int, key_at: int, missing: str) -> list[Instruction]:
-    """r0 = where the value lies whose key is on the stack at `key_at`; goes to `missing` where the
-    map has none."""
+    """r0 = the address of the value whose key is on the stack at `key_at`; jumps to `missing` where
+    the map has none."""
     return [
         *load_map(1, map_fd),
         move(2, 10),

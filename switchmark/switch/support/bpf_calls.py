@@ -30,7 +30,7 @@ LOG_BYTES = 1 << 16
 
 
 def create_map(kind: int, key_bytes: int, value_bytes: int, entries: int) -> int:
-    """A new map, as a file descriptor."""
+    """Make a map; returns its file descriptor."""
     attributes = struct.pack("=IIII", kind, key_bytes, value_bytes, entries)
     return _bpf(MAP_CREATE, attributes, "make a map")
 
@@ -45,7 +45,7 @@ def update(map_fd: int, key: bytes, value: bytes) -> None:
 
 
 def delete(map_fd: int, key: bytes) -> None:
-    """Take one element out of a map."""
+    """Delete one element of a map."""
     held = ctypes.create_string_buffer(key, len(key))
     _bpf(MAP_DELETE, _element(map_fd, held), "delete from a map")
 
@@ -59,14 +59,14 @@ def look_up_per_core(map_fd: int, key: int) -> list[tuple[int, int]]:
 
 
 def look_up(map_fd: int, key: int, value_bytes: int) -> bytes:
-    """What an array holds under a key."""
+    """The value that an array holds under a key."""
     held, value = ctypes.c_uint32(key), ctypes.create_string_buffer(value_bytes)
     _bpf(MAP_LOOKUP, _element(map_fd, held, value), "read a map")
     return value.raw
 
 
 def load_xdp(program: bytes) -> int:
-    """Have the kernel verify and load an XDP program; its file descriptor. Raises as
+    """Have the kernel verify and load an XDP program; returns its file descriptor. Raises as
     `load_program` does."""
     return load_program(PROG_TYPE_XDP, program, "an XDP program", XDP_HAS_FRAGS)
 
@@ -74,10 +74,10 @@ def load_xdp(program: bytes) -> int:
 def load_program(
     kind: int, program: bytes, what: str, flags: int = 0, licence_name: bytes = b"Apache-2.0"
 ) -> int:
-    """Have the kernel verify and load a program of a kind; its file descriptor. Helpers that the
-    kernel gives to the GPL alone want that as the program's licence.
+    """Have the kernel verify and load a program of this type; returns its file descriptor.
 
-    Raises `UnavailableError` with the last words of the kernel's verifier."""
+    Helpers that the kernel restricts to the GPL require that as the program's licence. Raises
+    `UnavailableError` with the last words of the kernel's verifier."""
     text = ctypes.create_string_buffer(program, len(program))
     licence = ctypes.create_string_buffer(licence_name)
     log = ctypes.create_string_buffer(LOG_BYTES)
@@ -98,8 +98,8 @@ def load_program(
 
 
 def attach_xdp(program_fd: int, interface_index: int) -> int:
-    """Attach natively to a device of the calling thread's namespace. The link that is returned
-    ends with its file descriptor, or the device."""
+    """Attach a program natively to a device of the calling thread's namespace; returns the link,
+    which ends with its file descriptor or the device."""
     attributes = struct.pack("=IIII", program_fd, interface_index, ATTACH_XDP, XDP_DRIVER_MODE)
     return _bpf(LINK_CREATE, attributes, "attach an XDP program to a device")
 
@@ -118,7 +118,7 @@ def possible_cores() -> int:
 
 
 def close_all(descriptors: Sequence[int]) -> None:
-    """Give up maps, programs and links."""
+    """Close the descriptors of maps, programs and links."""
     for descriptor in descriptors:
         os.close(descriptor)
 

@@ -1,8 +1,8 @@
-"""How the end of a cable (to another host, or a tester) becomes a port of a switch's program.
+"""Makes the end of a cable (to another host, or a tester) a port of a switch's program.
 
-Two ways, whatever the switch: an interface of the host's is lent to it, and reached by one of
-DPDK's drivers for kernel interfaces or by a socket; a NIC that DPDK drives is named by its PCI
-address. Switches on DPDK take all their ports from `eal_devices`, the cable as any other.
+There are two ways, whatever the switch: an interface of the host's is lent to it, and reached by
+one of DPDK's drivers for kernel interfaces or by a socket; a NIC that DPDK drives is named by its
+PCI address. Switches on DPDK take all their ports from `eal_devices`, the cable as any other.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ CABLE_DRIVER = SwitchOption(
 
 
 def end_of(name: str) -> CableEnd:
-    """What a testbed file names there."""
+    """The kind of cable end that a testbed file names: an interface or a PCI address."""
     return CableEnd.INTERFACE if pci_address(name) is None else CableEnd.PCI
 
 
 def devargs(name: str, port: SwitchPort, driver: str) -> str:
-    """A port as DPDK wants it (the switch's name is for messages). A vhost-user port is the client
-    of its application's socket."""
+    """A port as DPDK's device arguments (the switch's name is for messages). A vhost-user port is
+    the client of its application's socket."""
     if port.pci is not None:
         return port.pci
     if not port.cable:
@@ -49,7 +49,7 @@ def devargs(name: str, port: SwitchPort, driver: str) -> str:
 
 
 def eal_devices(name: str, ports: Sequence[SwitchPort], driver: str) -> list[str]:
-    """EAL's options for all ports, and for no other device of the host's."""
+    """EAL's options that open all ports, and no other device of the host's."""
     words = [] if any(port.pci for port in ports) else ["--no-pci"]
     for port in ports:
         words += ["-a" if port.pci else "--vdev", devargs(name, port, driver)]
@@ -57,8 +57,7 @@ def eal_devices(name: str, ports: Sequence[SwitchPort], driver: str) -> list[str
 
 
 def ethdev_numbers(ports: Sequence[SwitchPort]) -> dict[int, int]:
-    """The number that DPDK gives each port's device: those of the PCI bus come first, by their
-    addresses."""
+    """DPDK's number of each port's device: those of the PCI bus come first, by their addresses."""
     ordered = sorted(ports, key=lambda port: (port.pci is None, port.pci or ""))
     return {port.index: number for number, port in enumerate(ordered)}
 
@@ -75,8 +74,9 @@ def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | No
 
 
 class AtInterface:
-    """What the kernel counts at the ends of cables. A switch that reaches an interface by a socket
-    does not see what found no room in it, nor what the interface did not send after all."""
+    """The kernel's counters at the ends of cables. A switch that reaches an interface by a socket
+    sees neither the frames that found no room in it, nor those that the interface did not send
+    after all."""
 
     def __init__(self, namespace: Namespace | None, ports: Sequence[SwitchPort]) -> None:
         self._ends = [port for port in ports if port.cable and port.device is not None]
@@ -84,7 +84,8 @@ class AtInterface:
         self._before = namespace.link_counters() if namespace and self._ends else {}
 
     def added(self, counted: SwitchCounters) -> SwitchCounters:
-        """The switch's own counters, with that added; to be called right after they were read."""
+        """The switch's own counters with those of the interface added; call it right after they
+        were read."""
         if self._namespace is None:
             return counted
         now = self._namespace.link_counters()

@@ -19,7 +19,7 @@ RULES = 1000  # table entries or flow rules, none of which any frame of the tria
 
 @runtime_checkable
 class Reconfigurable(Protocol):
-    """What a switch has, besides the `Switch` protocol, that can be changed while it runs."""
+    """A switch that can be changed while it runs, besides being a `Switch`."""
 
     def changes(self) -> Sequence[Change]:
         """The changes in order; the last leaves the switch as it was."""

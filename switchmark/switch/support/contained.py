@@ -1,9 +1,9 @@
 """A switch inside a container: a host whose spawned programs run in containers of their own.
 
-A switch under test starts its programs through its session's host. Given this one in its place,
-it starts them in an LXC or Docker container each, and otherwise works as it does on the host: its
-tools reach it by the sockets in the session's folder, which the container sees under the same
-path, as it sees the host's /usr, read-only. `netns` sets nothing apart but the network.
+A switch under test starts its programs through its session's host. Given this one in its place, it
+starts each in an LXC or Docker container, and otherwise works as it does on the host: its tools
+reach it by the sockets in the session's folder, which the container sees under the same path, as it
+sees the host's /usr, read-only. `netns` sets nothing apart but the network.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TUN = "/dev/net/tun"  # of an internal port in the container's own network
 
 
 class ContainedHost:
-    """The host, but programs that are spawned run in containers. `close` removes these."""
+    """The host, except that spawned programs run in containers. `close` removes these."""
 
     def __init__(self, session: Session, kind: str) -> None:
         self.name = session.host.name
@@ -54,7 +54,7 @@ class ContainedHost:
         input_text: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Completed:
-        """On the host: tools of a switch are no part of it."""
+        """Run a command on the host: a switch's tools do not run in its container."""
         return self._host.run(
             args, timeout_s=timeout_s, check=check, input_text=input_text, env=env
         )
@@ -117,7 +117,7 @@ class ContainedHost:
 
 
 def contained(session: Session, kind: str) -> Session:
-    """The session that a switch is to be started with."""
+    """The session with which a switch in a container is started."""
     return session if kind == HOST else replace(session, host=ContainedHost(session, kind))
 
 

@@ -1,9 +1,9 @@
-"""What all switches inside the kernel have in common: ports that are devices in a namespace.
+"""The base of all switches inside the kernel, whose ports are devices in a namespace.
 
-Such a switch forwards in the softirq of whichever core the sender runs on: it has no
-process and no core of its own. The private namespace keeps the host's firewall off the
-measured path: with `bridge-nf-call-iptables=1` (any machine with Docker) every bridged
-frame would otherwise walk through, or be dropped by, rules that are not the switch's.
+Such a switch forwards in the softirq of whichever core the sender runs on: it has no process and no
+core of its own. The private namespace keeps the host's firewall off the measured path: with
+`bridge-nf-call-iptables=1` (any machine with Docker) every bridged frame would otherwise walk
+through, or be dropped by, rules that are not the switch's.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NONE_YET = LinkCounters(0, 0, 0, 0)
 
 
 class InKernelSwitch(WithResources, ABC):
-    """A switch that is kernel configuration: say how to `connect` the ports, the rest is here."""
+    """A switch that is kernel configuration. A subclass says how to `connect` the ports."""
 
     name: str
     capabilities: Capabilities
@@ -80,16 +80,16 @@ class InKernelSwitch(WithResources, ABC):
             time.sleep(POLL_S)
 
     def _without_carrier(self) -> list[str]:
-        """The port devices that have none, asked of all at once."""
+        """The port devices without a carrier; all are asked at once."""
         links = self.namespace.query("ip", "link", "show")
         up = {link["ifname"] for link in links if "LOWER_UP" in link["flags"]}
         return [device for device in map(device_of, self.ports) if device not in up]
 
     def wait_converged(self) -> None:
-        """What the kernel learns is in force at once."""
+        """Return at once: what the kernel learns is in force at once."""
 
     def counters(self) -> SwitchCounters:
-        """The port devices' own counters since start; of a veth that has gone, none."""
+        """The port devices' own counters since start; a port whose veth has gone is left out."""
         now = self.namespace.link_counters()
         ports = {}
         for port in self.ports:
@@ -116,5 +116,5 @@ class InKernelSwitch(WithResources, ABC):
         return self.fault()
 
     def process_ids(self) -> Sequence[int]:
-        """None: it runs in the kernel, on its callers' time."""
+        """Empty: it runs in the kernel, on its callers' time."""
         return ()

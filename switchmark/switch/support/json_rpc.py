@@ -1,7 +1,7 @@
-"""Questions to the daemons of Open vSwitch over their Unix sockets, in JSON-RPC 1.0 (RFC 7047).
+"""Asks the daemons of Open vSwitch over their Unix sockets, in JSON-RPC 1.0 (RFC 7047).
 
-The database and the switch daemon speak it alike. A question costs a connection here, and a
-process where its own tools ask; a start of the switch has a dozen of them.
+The database and the switch daemon both speak it. A question costs a connection here, and a process
+where its own tools ask; a start of the switch has a dozen of them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _PIECE_BYTES = 1 << 16
 
 
 def call(path: str, method: str, params: Sequence[Any], timeout_s: float = 10.0) -> Any:
-    """The result of `method`. Raises TrialFailed for an error, for no answer within
-    `timeout_s` of silence, and for what is no answer."""
+    """Call `method` and return its result. Raises TrialFailed for an error, for no answer within
+    `timeout_s` of silence, and for an answer in another form."""
     with socket.socket(socket.AF_UNIX) as client:
         client.settimeout(timeout_s)
         try:
@@ -34,7 +34,7 @@ def call(path: str, method: str, params: Sequence[Any], timeout_s: float = 10.0)
 
 
 def _answer(client: socket.socket) -> dict[str, Any]:
-    """What comes first that is an answer; what the other end asks itself is left alone."""
+    """The first message that is an answer; the daemon's own questions are ignored."""
     text = b""
     while len(text) < MOST_BYTES:
         piece = client.recv(_PIECE_BYTES)
@@ -50,7 +50,7 @@ def _answer(client: socket.socket) -> dict[str, Any]:
 
 
 def _messages(text: str) -> list[dict[str, Any]]:
-    """The whole messages in it; the last may not be there yet."""
+    """The complete messages in the text; the last one may not be complete yet."""
     decoder, found, at = json.JSONDecoder(), [], 0
     while at < len(text):
         try:

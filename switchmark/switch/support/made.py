@@ -1,8 +1,8 @@
-"""What switches have in common that make their ports themselves, as devices for the nodes.
+"""The base of switches that make their ports themselves, as devices for the nodes.
 
 A macvlan or a virtual function is port of the switch and device of the node at once, so the
-device's own counters, read inside the node, are the port's: what it received has left the
-switch there, what it sent has entered.
+device's own counters, read inside the node, are the port's: what it received has left the switch
+there, what it sent has entered.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from switchmark.testbed.kernel import device_counters
 
 
 class PortMakingSwitch(InKernelSwitch):
-    """A switch inside the kernel or a NIC whose ports are made first: say how to `make`."""
+    """A switch inside the kernel or a NIC whose ports are made first. A subclass says how to `make`
+    them."""
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the switch and these ports; `self.session` and `self.resources` are there."""
         raise NotImplementedError
 
     def make_namespace(self) -> Namespace:
-        """A namespace for what is the switch's own: parent, witness."""
+        """Make a namespace for the switch's own devices: parent, witness."""
         return self.resources.namespace("sw")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
-        """Make the ports, in the bench's namespace; whatever goes wrong, nothing stays."""
+        """Make the ports, in the bench's namespace; nothing stays when one of them fails."""
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, wanted, self.capabilities.connect_modes[0])
         self.session, self._resources = session, Resources(session)
@@ -43,7 +44,7 @@ class PortMakingSwitch(InKernelSwitch):
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """It forwards already: take note of where its ports are now."""
+        """Note where its ports are now: it forwards already."""
         del cores
         if self._resources is None:
             require(self.name, self.availability())
@@ -59,10 +60,10 @@ class PortMakingSwitch(InKernelSwitch):
         self._before = self.namespace.link_counters()
 
     def connect(self) -> None:
-        """Nothing: the ports are connected as soon as they are made."""
+        """Do nothing: the ports are connected as soon as they are made."""
 
     def wait_ports_up(self, timeout_s: float) -> None:
-        """A port is up when its node has set it up, which has happened."""
+        """Return at once: a port is up when its node has set it up, which has happened."""
 
     def counters(self) -> SwitchCounters:
         """The counters of the devices in the nodes, and of the witness."""
@@ -81,7 +82,7 @@ class PortMakingSwitch(InKernelSwitch):
         return SwitchCounters(ports, seen - self._before[self.witness].rx_frames)
 
     def _raw_counters(self) -> dict[int, PortCounters]:
-        """Since the devices were made. What a device drops is its node's to tell."""
+        """The counters since the devices were made. Drops of a device are counted as its node's."""
         counted = {}
         for port in self.ports:
             if port.far_device is not None:
@@ -101,5 +102,5 @@ class PortMakingSwitch(InKernelSwitch):
         return ", ".join(missing)
 
     def fault(self) -> str | None:
-        """Whether a port has gone."""
+        """Why it no longer forwards: a port has gone. None while all are there."""
         return f"{away} is gone" if (away := self._away()) else None

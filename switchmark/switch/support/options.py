@@ -19,22 +19,23 @@ from switchmark.switch.support.base import Switch
 
 @runtime_checkable
 class Configurable(Protocol):
-    """What a switch with options has besides those of the `Switch` protocol."""
+    """A switch with options, besides being a `Switch`."""
 
     def configure(self, options: Mapping[str, str]) -> None:
-        """Take these options for every later start. Raises `UsageError` for what it has not."""
+        """Use these options at every later start. Raises `UsageError` for options that the switch
+        lacks."""
         ...
 
 
 class WithOptions:
-    """The usual way to be `Configurable`: keeps the choice, knows the defaults."""
+    """The usual `Configurable`: keeps the choice, knows the defaults."""
 
     name: str
     capabilities: Capabilities
     _chosen: Mapping[str, str] | None = None
 
     def configure(self, options: Mapping[str, str]) -> None:
-        """Take these options. Raises `UsageError` for what the switch does not have."""
+        """See `Configurable`."""
         if (message := refusal(self.name, self.capabilities, options)) is not None:
             raise UsageError(message)
         self._chosen = dict(options)

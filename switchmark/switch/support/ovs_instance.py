@@ -45,7 +45,8 @@ def find_schema() -> Path | None:
 
 
 def missing_helper() -> str | None:
-    """What the instance needs besides `ovs-vswitchd` and does not find."""
+    """The first program that the instance needs besides `ovs-vswitchd` and that is missing; None
+    when all are there."""
     for program in HELPERS:
         if which(program) is None:
             return f"program `{program}`"
@@ -61,7 +62,7 @@ HARMLESS = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One row of the Interface table: what became of a port."""
+    """One row of the Interface table: the state of a port."""
 
     error: str
     ofport: int
@@ -188,16 +189,16 @@ class OvsInstance:
         }
 
     def appctl(self, *command: str) -> str:
-        """Ask the running switch daemon, as the program of that name does."""
+        """Ask the running switch daemon, as the program `ovs-appctl` does."""
         method, *words = command
         return str(json_rpc.call(self._control, method, words))
 
     def port_counters(self) -> dict[str, PortCounters]:
-        """Counters straight from the datapath (the database's copy is up to 5 s old)."""
+        """Read the counters from the datapath (the database's copy is up to 5 s old)."""
         return parse_datapath_counters(self.appctl("dpctl/show", "-s"))
 
     def died(self) -> str | None:
-        """None while both daemons run, else how the first one ended."""
+        """How the first daemon ended; None while both run."""
         for name, process in (("ovs-vswitchd", self._daemon), ("ovsdb-server", self._server)):
             if (code := process.poll()) is not None:
                 log = self._tail() if process is self._daemon else self._tail("ovsdb.log")
@@ -210,7 +211,7 @@ class OvsInstance:
         return (self._daemon.pid,)
 
     def _tail(self, name: str = "vswitchd.log", lines: int = 3) -> str:
-        """What a log says of the cause: its last errors, else its last warnings, else its last
+        """The cause as a log tells it: its last errors, else its last warnings, else its last
         lines."""
         try:
             text = (self.folder / name).read_text(errors="replace").splitlines()
@@ -233,18 +234,18 @@ class OvsInstance:
 
 
 def accepts_connections(path: str) -> bool:
-    """Whether somebody listens on a Unix socket: its file is there a moment earlier."""
+    """Whether a process listens on a Unix socket, whose file is there a moment earlier."""
     with socket.socket(socket.AF_UNIX) as client:
         return client.connect_ex(path) == 0
 
 
 def option(key: str, value: str) -> str:
-    """`key="value"` as ovs-vsctl wants it."""
+    """`key="value"` in the form of ovs-vsctl."""
     return f"{key}={json.dumps(value)}"
 
 
 def other_config(settings: Mapping[str, str]) -> list[str]:
-    """One `set Open_vSwitch` command for the daemon's settings."""
+    """One `set Open_vSwitch` command with the daemon's settings."""
     pairs = [option(f"other_config:{key}", value) for key, value in settings.items()]
     return ["set", "Open_vSwitch", ".", *pairs]
 

@@ -1,12 +1,11 @@
 """How much hugepage memory OVS-DPDK gets, and how it divides it into pools of buffers.
 
-One shared pool is first asked for with 262,144 buffers and, where memory is short, with half of
-that and half again. Each attempt that fails takes all the memory there is for some milliseconds,
-and a vhost-user peer that connects in that moment is lost for good: its memory table or rings
-cannot be allocated (seen as "failed to allocate memory for dev->mem" in the daemon's log, about
-once in fifteen starts). So memory is dealt out such that the first attempt always succeeds:
-a pool for each port (`per-port-memory`) while that is the smaller sum, else one shared pool of
-full size.
+OVS first requests one shared pool of 262,144 buffers and, where memory is short, half of that and
+half again. Each attempt that fails takes all the memory there is for some milliseconds, and a
+vhost-user peer that connects in that moment is lost for good: its memory table or rings cannot be
+allocated (seen as "failed to allocate memory for dev->mem" in the daemon's log, about once in
+fifteen starts). So memory is given such that the first attempt always succeeds: a pool for each
+port (`per-port-memory`) while that is the smaller sum, else one shared pool of full size.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ BASE_MB = 64  # rings of the ports, vhost bookkeeping, what the EAL itself takes
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """Memory of the daemon on each NUMA node, in MiB, and whether each port has its own pool."""
+    """The daemon's memory on each NUMA node, in MiB, and whether each port has its own pool."""
 
     memory_mb: int
     per_port: bool
@@ -40,7 +39,7 @@ def plan_pools(ports: int, mtu_bytes: int) -> PoolPlan:
 
 
 def buffer_bytes(mtu_bytes: int) -> int:
-    """What one buffer takes of a pool for frames of that MTU."""
+    """The bytes that one buffer takes of a pool for frames of that MTU."""
     data = -(-(mtu_bytes + FRAMING_BYTES) // BUFFER_ROUNDING_BYTES) * BUFFER_ROUNDING_BYTES
     return data + HEADROOM_BYTES + BOOKKEEPING_BYTES
 

@@ -37,12 +37,12 @@ PLAIN_PROGRAMS = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
 
 
 def openflow_port(index: int) -> int:
-    """OpenFlow numbers ports from 1."""
+    """The OpenFlow number of a port, from 1."""
     return index + 1
 
 
 def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = None) -> list[str]:
-    """The OpenFlow rules that are the connect mode."""
+    """The OpenFlow rules of the connect mode."""
     if split is not None:
         return split_rules(split)
     if mode is ConnectMode.LEARNING:
@@ -57,8 +57,8 @@ def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = 
 
 
 def split_rules(split: Split) -> list[str]:
-    """The rules of a cross-connect that deals the frames of port 0 out; back from the last port
-    there is one way, through the first chain."""
+    """The rules of a cross-connect that deals the frames of port 0 out. From the last port one way
+    leads back, through the first chain."""
     peers = {0: split.heads[0], split.last: split.tails[0]}
     peers |= {index: index ^ 1 for index in range(1, split.last)}
     peers |= dict.fromkeys(split.heads, 0) | dict.fromkeys(split.tails, split.last)
@@ -118,7 +118,7 @@ class OvsSwitch(WithProgram, WithResources):
         return self.chosen_program or find_program(self.setting, self.programs)
 
     def check_datapath(self, version: str) -> Availability:
-        """What else this datapath needs."""
+        """Check what else this datapath needs."""
         return available(version)
 
     def settings(self) -> dict[str, str]:
@@ -130,11 +130,12 @@ class OvsSwitch(WithProgram, WithResources):
         return device_of(port), []
 
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
-        """A port that nobody is behind, as `interface` gives one: it is added and removed."""
+        """A port with nobody behind it, in the form of `interface`: it is added and removed."""
         return f"sm{self.instance.session.id}n{number}", ["type=internal"]
 
     def changes(self) -> Sequence[Change]:
-        """Ports without anybody behind them, and rules for addresses nobody has."""
+        """Adding ports with nobody behind them, and rules for addresses nobody has; removing
+        both."""
         bridge = self.instance.bridge
         add, remove = [], []
         for number in range(PORTS):
@@ -153,11 +154,11 @@ class OvsSwitch(WithProgram, WithResources):
         ]
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Where the daemon's own threads run."""
+        """The cores of the daemon's own threads."""
         return cores
 
     def before_launch(self) -> None:
-        """What must be so before the daemon starts; here the ports are taken in."""
+        """Prepare for the daemon's start: take the ports in."""
         self.instance.namespace.adopt(
             [device_of(port) for port in self._ports], lent_of(self._ports)
         )
@@ -215,7 +216,7 @@ class OvsSwitch(WithProgram, WithResources):
         return commands
 
     def _open_witness(self, device: str) -> None:
-        """Flooded frames only go to a port that is up."""
+        """Set the witness up: flooded frames only go to a port that is up."""
         namespaces.inside(self.instance.namespace.name, lambda: set_up(device))
         deadline = time.monotonic() + DEADLINE_S
         while not self.instance.interfaces()[device].link_up:
@@ -236,8 +237,8 @@ class OvsSwitch(WithProgram, WithResources):
         self.wait_for_peers(waiting, timeout_s)
 
     def wait_converged(self) -> None:
-        """Forget the datapath flows that were made before an address was learnt: they would go
-        on flooding until the next revalidation, up to a second at full rate."""
+        """Delete the datapath flows that were made before an address was learnt: they would go on
+        flooding until the next revalidation, up to a second at full rate."""
         if self._mode is ConnectMode.LEARNING:
             self.instance.appctl("revalidator/purge")
 
@@ -262,8 +263,8 @@ class OvsSwitch(WithProgram, WithResources):
         return SwitchCounters(ports, seen)
 
     def _check_continuity(self, name: str, now: PortCounters | None) -> None:
-        """A vhost-user port has counters only while its peer is there, and begins again at 0
-        with the next one: neither may pass for the truth."""
+        """Raise TrialFailed where a vhost-user port lost its peer: its counters then go, and begin
+        again at 0 with the next peer."""
         last = self._last.get(name)
         if last and (
             now is None or now.rx_frames < last.rx_frames or now.tx_frames < last.tx_frames
@@ -280,7 +281,7 @@ class OvsSwitch(WithProgram, WithResources):
         return self.instance.died()
 
     def process_ids(self) -> Sequence[int]:
-        """The switch daemon."""
+        """The process of the switch daemon."""
         return () if self._resources is None else self.instance.process_ids
 
     def details(self) -> dict[str, str]:

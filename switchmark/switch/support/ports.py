@@ -1,6 +1,6 @@
-"""What every switch checks about the ports, the mode and the cores it is handed.
+"""Checks of the ports, the mode and the cores that a switch is given.
 
-The messages name the switch, the value and the remedy, the same for every switch.
+The messages name the switch, the value and the remedy, and are the same for every switch.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def socket_of(port: SwitchPort) -> str:
 
 
 def how_it_ended(exit_code: int | None) -> str:
-    """An exit code in words; negative ones are signals."""
+    """An exit code in words; a negative one is a signal."""
     if exit_code is None:
         return "still runs"
     if exit_code < 0:

@@ -1,9 +1,9 @@
 """What a switch makes on the machine for itself alone: a network namespace, a folder, processes.
 
-Each is entered in the session's ledger before it is made and struck out after it is
-undone, in reverse order. A namespace of its own keeps a switch apart from the host's
-firewall hooks, from a user's own switch, and from another instance of the same switch
-(every userspace Open vSwitch makes a device of the same name, for example).
+Each is entered in the session's ledger before it is made and struck out after it is undone, in
+reverse order. A namespace of its own keeps a switch apart from the host's firewall hooks, from a
+user's own switch, and from another instance of the same switch (every userspace Open vSwitch makes
+a device of the same name, for example).
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class LinkCounters:
 
 
 def parse_socket_drops(text: str) -> dict[str, int]:
-    """Drops by device, of all its sockets together."""
+    """The drops of all sockets of each device, from the output of `ss`."""
     drops: dict[str, int] = {}
     for found in PACKET_SOCKET.finditer(text):
         drops[found["device"]] = drops.get(found["device"], 0) + int(found["drops"])
@@ -81,8 +81,8 @@ class Namespace:
         namespaces.inside(self.name, _disable_firewall)
 
     def hand_back(self, *, made_here: bool = True) -> None:
-        """Return the devices that still exist to where they came from, and put those that were
-        made here there, too, if they are wanted any more. Idempotent."""
+        """Return the devices that still exist to where they came from, with those that were made
+        here, if they are wanted any more. Idempotent."""
         while self._lent:
             self.session.ledger.undo(self._lent.pop())
         if made_here:
@@ -95,8 +95,9 @@ class Namespace:
             self._adopted.clear()
 
     def adopt(self, devices: Sequence[str], lent: Collection[str] = ()) -> None:
-        """Move devices here from the root namespace and set them up, but for those that were made
-        here. Those that are `lent` are the host's own, and go back even when we are killed."""
+        """Move devices here from the root namespace and set them up, except those that were made
+        here. Those that are `lent` are the host's own, and go back even when the bench is
+        killed."""
         for device in lent:
             entry = self.session.ledger.record(LentDevice.of(device, self.name))
             self._lent.append(entry)
@@ -129,7 +130,7 @@ class Namespace:
         self.session.host.run(args, input_text="\n".join(lines) + "\n", check=not force)
 
     def query(self, tool: str, *args: str) -> list[dict[str, Any]]:
-        """What `ip`, `bridge` or `tc` answers in JSON; an empty list on failure."""
+        """The JSON answer of `ip`, `bridge` or `tc`; an empty list on failure."""
         answer = self.session.host.run([tool, "-n", self.name, "-j", *args], check=False)
         if answer.exit_code != 0 or not answer.stdout.strip():
             return []
@@ -154,7 +155,7 @@ class Namespace:
         return parse_socket_drops(self.session.host.run(sockets, check=False).stdout)
 
     def sysctl(self, key: str) -> str:
-        """One kernel setting as it stands inside; `absent` where the kernel has none."""
+        """The value of a kernel setting inside; `absent` where the kernel has none."""
         answer = self.session.host.run(
             ["ip", "netns", "exec", self.name, "sysctl", "-n", "-e", key], check=False
         )
@@ -162,8 +163,8 @@ class Namespace:
 
 
 def prepare_namespace(session: Session) -> tuple[str, int]:
-    """Make the namespace in which the switch that is started next will have its devices, so that
-    they can be made there; its name, and its entry in the ledger."""
+    """Make the namespace for the switch that is started next, so that its devices can be made
+    there; returns its name and its number in the ledger."""
     namespace = Namespace(session, f"sm{session.id}{SWITCH_NAMESPACE}")
     entry = session.ledger.record(NetworkNamespace(namespace.name))
     namespace.make()
@@ -179,7 +180,7 @@ class Resources:
         self._undo = ExitStack()
 
     def namespace(self, suffix: str) -> Namespace:
-        """Make a namespace named after the session, or take over the one that is prepared."""
+        """Make a namespace named after the session, or take over the prepared one."""
         namespace = Namespace(self.session, f"sm{self.session.id}{suffix}")
         entry = self.session.ledger.record(NetworkNamespace(namespace.name))
         self._undo.callback(self.session.ledger.undo, entry)
@@ -189,7 +190,7 @@ class Resources:
         return namespace
 
     def note(self, made: UndoEntry) -> None:
-        """Enter something that a program is about to make by itself."""
+        """Enter in the ledger what a program is about to make by itself."""
         entry = self.session.ledger.record(made)
         self._undo.callback(self.session.ledger.undo, entry)
 
@@ -210,8 +211,9 @@ class Resources:
         netns: str | None = None,
     ) -> Spawned:
         """Start a process that `undo` ends by its id, with what is left of its process group.
-        The host marks every process it starts with the session, so that it is found again even
-        when we are killed right here."""
+
+        The host marks every process it starts with the session, so that it is found again even when
+        the bench is killed at this moment."""
         process = self.session.host.spawn(args, cores=cores, env=env, netns=netns)
         self._undo.callback(self._end_group, process.pid)
         self._undo.callback(process.terminate)
@@ -228,7 +230,7 @@ class Resources:
             procfs.end_processes(left)
 
     def undo(self) -> None:
-        """Undo all of it. Idempotent; what fails stays in the ledger."""
+        """Undo everything. Idempotent; what fails stays in the ledger."""
         self._undo.close()
 
 
@@ -240,7 +242,7 @@ class WithResources:
 
     @property
     def resources(self) -> Resources:
-        """What the running instance has made."""
+        """The objects that the running instance has made."""
         assert self._resources is not None
         return self._resources
 
@@ -249,7 +251,7 @@ class WithResources:
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Undo all that it has made: processes end, devices are handed back."""
+        """Undo everything it has made: processes end, devices are handed back."""
         if self._resources is not None:
             self._resources.undo()
             self._resources = None
@@ -285,7 +287,7 @@ class WithResources:
 
 
 def _disable_firewall() -> None:
-    """On bridged frames; the settings are there only where br_netfilter is."""
+    """Switch netfilter off for bridged frames, where br_netfilter is loaded."""
     for key in NO_FIREWALL:
         with suppress(FileNotFoundError):
             Path("/proc/sys/net/bridge", key).write_text("0\n")

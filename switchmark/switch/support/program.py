@@ -1,8 +1,8 @@
-"""What switches that are a program of their own have in common: finding it, starting one
-private instance, waiting for its peers, noticing its death.
+"""The base of switches that are a program of their own: it finds the program, starts one private
+instance, waits for its peers, and notices its death.
 
-A subclass says how the program is found and started (`launch`), which ports still wait for
-their peer (`waiting`), and what it has counted (`counters`).
+A subclass says how the program is found and started (`launch`), which ports still wait for their
+peer (`waiting`), and what it has counted (`own_counters`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MAC_AGING_S = 300  # the same for every learning switch
 
 
 class ProgramSwitch(WithProgram, WithResources):
-    """One process that forwards; subclasses say which."""
+    """A switch that is one process; subclasses say which."""
 
     name: str
     capabilities: Capabilities
@@ -42,7 +42,8 @@ class ProgramSwitch(WithProgram, WithResources):
     process: Spawned | None = None
 
     def program_for(self, mode: ConnectMode | None) -> Path | None:  # noqa: ARG002
-        """The program for this connect mode (None: for its natural one), where there is one."""
+        """The program for this connect mode (None: for its natural one); None where there is
+        none."""
         return self.chosen_program or find_program(self.setting, self.programs)
 
     def availability(self) -> Availability:
@@ -78,7 +79,7 @@ class ProgramSwitch(WithProgram, WithResources):
         raise NotImplementedError
 
     def check_more(self, program: Path, version: str) -> Availability:  # noqa: ARG002
-        """What else it needs."""
+        """Check what else the program needs."""
         return available(version)
 
     def memory_mb(self) -> int:
@@ -99,13 +100,13 @@ class ProgramSwitch(WithProgram, WithResources):
         return self._at_interface.added(self.own_counters())
 
     def own_counters(self) -> SwitchCounters:
-        """Frames per port since start, as far as the program itself knows."""
+        """Frames per port since start, as far as the program itself counts them."""
         raise NotImplementedError
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Start a private instance; whatever goes wrong, nothing of it stays."""
+        """Start a private instance; nothing of it stays when that fails."""
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         require(self.name, self.mode_availability(mode))
@@ -130,7 +131,7 @@ class ProgramSwitch(WithProgram, WithResources):
     def until(
         self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
     ) -> None:
-        """Poll for a condition; raises `TrialFailed` when the switch dies or time runs out."""
+        """Poll for a condition. Raises `TrialFailed` when the switch dies or time runs out."""
         deadline = time.monotonic() + timeout_s
         while not condition():
             if (words := self.alive()) is not None:
@@ -146,10 +147,10 @@ class ProgramSwitch(WithProgram, WithResources):
         )
 
     def wait_converged(self) -> None:
-        """What it has learnt is in force at once."""
+        """Return at once: what it has learnt is in force at once."""
 
     def said(self) -> str:
-        """The last that the program has said, on one line."""
+        """The last output of the program, on one line."""
         return last_words(self.process.stderr_tail() if self.process else "")
 
     def alive(self) -> str | None:
@@ -162,11 +163,11 @@ class ProgramSwitch(WithProgram, WithResources):
         return f"{program} (pid {self.process.pid}) {how_it_ended(code)}: {self.said()}"
 
     def process_ids(self) -> Sequence[int]:
-        """The process; all its threads are the switch's."""
+        """The process, all of whose threads are the switch's."""
         return () if self.process is None else (self.process.pid,)
 
     def details(self) -> dict[str, str]:
-        """What every one of them has to say."""
+        """The details that all such switches record: version, connect mode, cores and hugepages."""
         return {
             "version": str(self.availability().version),
             "connect_mode": self.mode.value,
@@ -175,13 +176,13 @@ class ProgramSwitch(WithProgram, WithResources):
         }
 
     def stop(self) -> None:
-        """End it and remove what it made."""
+        """End it and remove everything it made."""
         super().stop()
         self.process = None
 
 
 def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
-    """What a short command prints, on both streams; empty when it cannot be run."""
+    """The output of a short command, on both streams; empty when it cannot be run."""
     try:
         answer = subprocess.run(
             args,

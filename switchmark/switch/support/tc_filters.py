@@ -1,4 +1,4 @@
-"""What a switch of traffic-control filters is made of, and how it is changed while it runs."""
+"""The base of switches made of traffic-control filters, and their changes while they run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ EVERY_FRAME = "protocol all prio 1 u32 match u32 0 0 action mirred egress"
 
 
 class FilterSwitch(InKernelSwitch):
-    """A switch that is filters at the ingress of its ports: more of both can come and go."""
+    """A switch that is filters at the ingress of its ports; ports and filters can be added and
+    removed."""
 
     def changes(self) -> Sequence[Change]:
-        """Hooked ports without anybody behind them, and filters behind the one that takes all."""
+        """Adding hooked ports with nobody behind them, and filters behind the one that takes all;
+        removing both."""
         ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
         join = [f"link add {port} type veth peer name {far}" for port, far in ends]
         join += [f"link set dev {device} up" for pair in ends for device in pair]

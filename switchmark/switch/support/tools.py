@@ -21,15 +21,15 @@ NODES = Path("/sys/devices/system/node")
 
 
 def not_root() -> Availability | None:
-    """An availability that says that we may not make devices; None for root."""
+    """Unavailable, where this process may not make devices; None for root."""
     if os.geteuid() == 0:
         return None
     return unavailable("needs root to make network devices", remedy="run it with sudo")
 
 
 def no_rights() -> Availability | None:
-    """What `not_root` says, but None, too, for an account with what a switch of plain kernel
-    devices takes."""
+    """As `not_root`, but None, too, for an account with the capabilities that a switch of plain
+    kernel devices needs."""
     return None if capabilities.enough() else not_root()
 
 
@@ -48,8 +48,8 @@ def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
 
 
 def setting_problem(setting: str) -> Availability | None:
-    """An availability that says that `setting` names what nobody can run; None where it is not
-    set, or names a program."""
+    """Unavailable, where `setting` names no program that can be run; None where it is not set, or
+    names one."""
     chosen = os.environ.get(setting)
     if not chosen or which(chosen):
         return None
@@ -59,7 +59,7 @@ def setting_problem(setting: str) -> Availability | None:
 
 
 def program_problem(path: str) -> str | None:
-    """Why nobody could run this file, with the remedy; None when it can be tried."""
+    """Why this file cannot be run, with the remedy; None when it can be tried."""
     program = Path(path)
     if not program.exists():
         return "does not exist; build or install it there, or name another"
@@ -71,7 +71,7 @@ def program_problem(path: str) -> str | None:
 
 
 def program_details(path: str) -> dict[str, str]:
-    """What a record says of the program that was chosen: builds of one version differ."""
+    """The record's details of the program that was chosen: builds of one version differ."""
     if not path:
         return {}
     program = Path(path)
@@ -80,13 +80,14 @@ def program_details(path: str) -> dict[str, str]:
 
 @cache
 def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001
-    """Asked once for each state of the program."""
+    """The digest of a program, computed once for each state of its file."""
     with program.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def own_text(name: str) -> str:
-    """A file of the switches' folder, also where the bench lies in an archive (on another host)."""
+    """The text of a file of the switches' folder, also where the bench lies in an archive (on
+    another host)."""
     return resources.files("switchmark.switch").joinpath(name).read_text()
 
 
@@ -104,8 +105,8 @@ _ANSWERS: dict[tuple[str, Path, int], str] = {}
 
 
 def asked_once(ask: Callable[[Path], str], program: Path) -> str:
-    """What a program says of itself: asked once for each state of its file, since a program that
-    is linked with DPDK takes 30 ms to say it. Nothing said (an empty text) is not kept."""
+    """What a program prints of itself, asked once for each state of its file: a program that is
+    linked with DPDK takes 30 ms. An empty answer is not kept."""
     try:
         key = (ask.__qualname__, program, program.stat().st_mtime_ns)
     except OSError:
@@ -150,7 +151,7 @@ def memory_nodes() -> int:
 
 
 def online_cores() -> list[int]:
-    """Every core the kernel runs on."""
+    """All cores that the kernel runs on."""
     return parse_cpu_list(Path("/sys/devices/system/cpu/online").read_text())
 
 

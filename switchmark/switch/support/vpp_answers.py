@@ -1,4 +1,4 @@
-"""What VPP tells: frames from its statistics segment, links from its CLI."""
+"""Reads VPP's answers: frames from its statistics segment, links from its CLI."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ STATISTIC = re.compile(r"^\[(\d+)(?: @ \d+)?\]: (?:(\d+) packets(?:, \d+ bytes)?
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Frames by interface, all threads together; `lost` is what a full ring did not take."""
+    """Frames by interface, all threads together; `lost` are those that a full ring did not take."""
 
     rx: dict[str, int]
     tx: dict[str, int]
@@ -22,8 +22,9 @@ class Statistics:
 def parse_statistics(text: str) -> Statistics:
     """Read `vpp_get_stats dump`: `[index @ thread]: N packets, N bytes /if/rx` and the like.
 
-    `/if/tx` counts what was handed to an interface's output, `/err/NAME-tx/...` what of it
-    was not put on the ring, `/if/drops` that and what was dropped of the frames it received."""
+    `/if/tx` counts the frames handed to an interface's output, `/err/NAME-tx/...` those of them
+    that were not put on the ring, `/if/drops` both these and the dropped ones among the frames it
+    received."""
     numbers: dict[str, dict[int, int]] = {"if/rx": {}, "if/tx": {}, "if/drops": {}}
     names, lost = {}, dict[str, int]()
     for index, packets, name, path in _statistics(text):
@@ -46,6 +47,6 @@ def _statistics(text: str) -> Iterator[tuple[int, int, str, str]]:
 
 
 def links_up(text: str) -> set[str]:
-    """The interfaces that `show hardware-interfaces` tells a link of."""
+    """The interfaces that have a link by `show hardware-interfaces`."""
     lines = (line.split() for line in text.splitlines() if line and not line[0].isspace())
     return {words[0] for words in lines if len(words) >= 4 and words[2] == "up"}

@@ -1,7 +1,7 @@
-"""What can be changed of a VPP that runs: interfaces without anybody behind them, table entries.
+"""Changes to a running VPP: interfaces with nobody behind them, and table entries.
 
-Both are files of CLI commands. The answer to `exec` may come before VPP is through with the
-file, so what it has made is asked for, too.
+Both are files of CLI commands. The answer to `exec` may come before VPP is through with the file,
+so the result is checked, too.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def changes(
     until: Callable[[Callable[[], bool], str], None],
     bridge: Bridge,
 ) -> Sequence[Change]:
-    """Interfaces, and (but for cross-connect, which has no table) table entries."""
+    """Adding interfaces and (but for cross-connect, which has no table) table entries; removing
+    both."""
 
     def change(name: str, lines: Sequence[str], done: Callable[[], bool]) -> Change:
         script = folder / name.replace(" ", "-")
@@ -69,8 +70,8 @@ def changes(
 
 
 def spare_ports(bridge: Bridge | None) -> tuple[list[str], list[str]]:
-    """Commands that add loopback interfaces, to the bridge where there is one; and that remove
-    them."""
+    """Commands that add loopback interfaces, to the bridge where there is one, and commands that
+    remove them."""
     names = [f"loop{number}" for number in range(PORTS)]
     add = [f"create loopback interface instance {number}" for number in range(PORTS)]
     if bridge is not None:
@@ -80,18 +81,18 @@ def spare_ports(bridge: Bridge | None) -> tuple[list[str], list[str]]:
 
 
 def spare_entries(bridge: Bridge) -> tuple[list[str], list[str]]:
-    """Commands that add table entries for addresses nobody has, and that remove them."""
+    """Commands that add table entries for addresses nobody has, and commands that remove them."""
     entries = [f"{rule_mac(number)} {bridge.domain}" for number in range(RULES)]
     add = [f"l2fib add {entry} {bridge.member} static" for entry in entries]
     return add, [f"l2fib del {entry}" for entry in entries]
 
 
 def table_size(text: str) -> int:
-    """How many entries `show l2fib` tells of."""
+    """The number of entries in `show l2fib`."""
     found = re.search(r"L2FIB total/learned entries:\s*(\d+)", text)
     return int(found[1]) if found else 0
 
 
 def spare_links(text: str) -> int:
-    """How many loopback interfaces `show interface` tells of."""
+    """The number of loopback interfaces in `show interface`."""
     return len(re.findall(r"^loop\d+\s", text, re.MULTILINE))

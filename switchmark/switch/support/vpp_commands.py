@@ -1,4 +1,4 @@
-"""What VPP is told: its start-up configuration, and the CLI commands that are ports and a mode."""
+"""What VPP is told: its start-up configuration, and the CLI commands for the ports and the mode."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def startup_config(
     more_plugins: Sequence[str] = (),
     nics: Mapping[int, str] | None = None,
 ) -> str:
-    """What VPP reads first: every path in our folder, no plugin but those the ports need."""
+    """The start-up configuration: every path in our folder, no plugin but those the ports need."""
     listed = ",".join(map(str, workers))
     plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
     named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
@@ -96,7 +96,7 @@ def interfaces_of(ports: Sequence[SwitchPort]) -> dict[int, str]:
 def commands(
     ports: Sequence[SwitchPort], mode: ConnectMode, options: Mapping[str, str] = DEFAULTS
 ) -> list[str]:
-    """The CLI commands that are the ports and the connect mode; last of all the ports go up."""
+    """The CLI commands for the ports and the connect mode; the last ones set the ports up."""
     names = interfaces_of(ports)
     lines = []
     for port in ports:
@@ -122,7 +122,7 @@ def commands(
 def late_commands(
     ports: Sequence[SwitchPort], options: Mapping[str, str], workers: int = 0
 ) -> list[str]:
-    """What can only be said once the peers are there; without `workers` nothing is placed."""
+    """Commands that need the peers; without `workers` nothing is placed."""
     names = interfaces_of(ports)
     modes = [
         f"set interface rx-mode {names[port.index]} {options['rx_mode']}"
@@ -138,7 +138,8 @@ def late_commands(
 
 
 def _mode_comes_later(port: SwitchPort, options: Mapping[str, str]) -> bool:
-    """A vhost-user queue polls until its peer has said how it is to be woken."""
+    """Whether the receive mode needs the peer: a vhost-user queue polls until its peer has said how
+    it is to be woken."""
     return port.kind is PortKind.VHOST_USER and options["rx_mode"] != "polling"
 
 

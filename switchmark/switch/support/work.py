@@ -1,4 +1,4 @@
-"""Switches that tell how many of their cycles were useful: those that poll look busy always."""
+"""Switches that report how many of their cycles were useful: those that poll always look busy."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SwitchWork:
     source: str  # who says so
 
     def since(self, before: SwitchWork) -> SwitchWork:
-        """What came after an earlier reading."""
+        """The cycles since an earlier reading."""
         return SwitchWork(
             max(0, self.busy_cycles - before.busy_cycles),
             max(0, self.idle_cycles - before.idle_cycles),
@@ -28,17 +28,16 @@ class SwitchWork:
 
 @runtime_checkable
 class TellsWork(Protocol):
-    """What such a switch has besides the `Switch` protocol."""
+    """A switch that reports its cycles, besides being a `Switch`."""
 
     def work(self) -> SwitchWork | None:
-        """The cycles so far; None while it does not know."""
+        """The cycles so far; None while the switch does not know."""
         ...
 
 
 def parse_pmd_stats(text: str) -> SwitchWork | None:
-    """Read `ovs-appctl dpif-netdev/pmd-stats-show`: sums over the polling threads.
-
-    The main thread forwards nothing there, and is left out."""
+    """Read `ovs-appctl dpif-netdev/pmd-stats-show`: sums over the polling threads. The main thread
+    forwards nothing there, and is left out."""
     busy = idle = 0
     for paragraph in re.split(r"^(?=pmd thread |main thread)", text, flags=re.MULTILINE):
         if not paragraph.startswith("pmd thread"):
