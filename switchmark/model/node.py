@@ -48,6 +48,7 @@ class NodeSpec:
     ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
     linux_capabilities: tuple[str, ...] = ()  # what its application needs in a container
+    vcpus: int | None = None  # of a virtual machine; None: as many as it has cores
 
     @property
     def port(self) -> NodePort:

@@ -29,6 +29,7 @@ BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst")
 PAIRS = Limits(1, choices.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
 CORES = Limits(1, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
 SPARE = Limits(0, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
+VCPUS = Limits(1, choices.MAX_VCPUS, "not a number of virtual CPUs", "above any machine's cores")
 REPETITION = Limits(0, choices.MAX_REPETITIONS - 1, "not a repetition", "above the last repetition")
 _PAIRS_NOTATION = re.compile(r"(\d+)\s*vs\s*(\d+)", re.ASCII)
 
@@ -87,7 +88,7 @@ def scenario(text: str, known: Known) -> str:
 def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
     """Read one of some kinds, or the absolute path of a program."""
 
-    def read(text: str, _known: Known) -> str:
+    def read(text: str, known: Known) -> str:
         if not text.startswith("/"):
             return values.choice(text, kinds, f"{noun} (or absolute path)")
         if not re.fullmatch(choices.VNF_PATTERN, text, re.ASCII):
@@ -95,7 +96,7 @@ def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
                 f"'{values.shorten(text)}' is not a path that can be written here; use letters, "
                 "digits, '.', '_', '+', '-' and '/'"
             )
-        return text
+        return _here(text, known)
 
     return read
 
@@ -107,9 +108,14 @@ def program(text: str, known: Known) -> str:
             f"'{values.shorten(text)}' is no absolute path of letters, digits, '.', '_', '+', '-' "
             "and '/'; write e.g. /opt/vpp-new/bin/vpp, or auto"
         )
-    if known.program_problem is not None and (problem := known.program_problem(text)) is not None:
-        raise BadValueError(f"{text} {problem}")
-    return text
+    return _here(text, known)
+
+
+def _here(path: str, known: Known) -> str:
+    """The path of a program that can be executed here, where that is asked."""
+    if known.program_problem is not None and (problem := known.program_problem(path)) is not None:
+        raise BadValueError(f"{path} {problem}")
+    return path
 
 
 def contender(text: str, _known: Known) -> str:

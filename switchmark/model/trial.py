@@ -17,6 +17,7 @@ from switchmark.model import rates, traffic
 from switchmark.model import readers as read
 from switchmark.model.choices import (
     MAX_TIME_S,
+    MAX_VCPUS,
     MIN_FRAME_BYTES,
     MIN_TIME_S,
     NAME_PATTERN,
@@ -225,6 +226,12 @@ class Trial(Frozen):
         "where the switch runs: `host`, a network namespace of its own (`netns`), or a container "
         "(`lxc`, `docker`), whose control group then carries `cpu_limit`; which switch can: "
         "docs/environments.md", noun="place for a switch", say="in {}".format)] = "host"
+    vcpus: Annotated[int | None, Field(ge=1, le=MAX_VCPUS), Parameter(
+        "vcpus", LAYOUT, DEFAULT, "1, 2",
+        "virtual CPUs of each virtual machine (environment `qemu`); they run on the cores of its "
+        "node, in turns where these are fewer; `auto`: as many as these", unit="CPUs",
+        limits=read.VCPUS, ranges=True, none="auto",
+        say=lambda value: f"{value} vCPUs" if value else "a vCPU a core")] = None
     switch_cpus: Annotated[str, Parameter(
         "switch_cpus", CORES, SAME, "2",
         "which cores the switch gets, as many as `switch_cores` says: `2+3`; `any`: it is not "

@@ -28,7 +28,8 @@ from switchmark.trial.nodes import create_nodes, with_made
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.running_switch import RunningSwitch
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf import Vnf, start_vnf
+from switchmark.trial.vnf import start_vnf
+from switchmark.trial.vnf_base import Vnf
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan

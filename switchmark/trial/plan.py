@@ -212,13 +212,14 @@ class TrialPlan:
         """The nodes that environments have to make. Made on demand: there are many plans, and one
         trial runs at a time."""
         io = io_of(self.trial, self.port_kind)
-        return self.topology.specs(
+        specs = self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
             past_ip_stack=not sends_datagrams(io),
             linux_capabilities=needed_capabilities(io, self.port_kind),
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
+        return [replace(spec, vcpus=self.trial.vcpus) for spec in specs]
 
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers

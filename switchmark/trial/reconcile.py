@@ -18,7 +18,7 @@ from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import FramePath, Place, Reconciliation, Stage
 from switchmark.results.record.reconciliation import ChainFrames
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf import VnfCounters
+from switchmark.trial.vnf_base import VnfCounters
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent
 NONE = PortCounters(0, 0)

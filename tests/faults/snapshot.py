@@ -137,6 +137,10 @@ def _processes() -> set[str]:
         with suppress(OSError):
             words = (path / "cmdline").read_bytes().decode(errors="replace").split("\0")
             state = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
-            if int(path.name) != os.getpid() and words[0] and state != "Z":
-                found.add(f"{path.name} {' '.join(words)[:150].strip()}")
+            # sshd writes how many wait at its door into its own title.
+            title = words[0].partition(" [listener]")[0]
+            if title == "sshd: [accepted]":
+                continue
+            if int(path.name) != os.getpid() and title and state != "Z":
+                found.add(f"{path.name} {' '.join([title, *words[1:]])[:150].strip()}")
     return found

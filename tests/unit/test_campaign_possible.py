@@ -37,11 +37,7 @@ def trials_of(text: str) -> list[Trial]:
             "switch: ovs-netdev\nconnect_mode: learning\nscenario: loopback-1\nvnf: bridge",
             "write connect_mode: cross-connect",
         ),
-        (
-            "switch: af-packet\nscenario: loopback-1\nvnf: /usr/bin/my-vnf\nenvironment: qemu\n"
-            "connect_mode: cross-connect",
-            "holds the engine and none of the host's programs",
-        ),
+        ("switch: linux-bridge\nvcpus: 2\nenvironment: lxc", "lxc has no virtual CPUs"),
         ("switch: direct\nscenario: p2p\nnics: a/b+c/d", "without ports of the host"),
         ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host's own"),
         ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nio: udp", "nics keep theirs"),
@@ -81,7 +77,7 @@ def trials_of(text: str) -> list[Trial]:
         ),
         (
             "switch: ovs-netdev\nconnect_mode: cross-connect\nscenario: loopback-1\n"
-            "vnf: /usr/bin/my-vnf\nlocation: remote",
+            "vnf: /usr/bin/true\nlocation: remote",
             "a VNF of your own is on this host only",
         ),
     ],
@@ -143,10 +139,10 @@ def test_a_split_goes_by_rules_and_needs_flows() -> None:
 
 
 def test_notation_carries_them() -> None:
-    text = "(V=ovs-dpdk, scenario=loopback-2, vnf=/opt/x/my-vnf_1, bidirectional=true)"
+    text = "(V=ovs-dpdk, scenario=loopback-2, vnf=/usr/bin/true, bidirectional=true)"
     trial = from_notation(text, THERE.known)
     assert (trial.scenario, trial.vnf, trial.bidirectional) == (
-        "loopback-2", "/opt/x/my-vnf_1", True,
+        "loopback-2", "/usr/bin/true", True,
     )  # fmt: skip
     assert from_notation(to_notation(trial)) == trial
     for wrong in ("scenario=loopbck-2", "scenario=loopback-x", "vnf=frwarder", "vnf=/a b"):

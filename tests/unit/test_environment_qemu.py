@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import shutil
+import signal
 import stat
 import subprocess
 import time
@@ -30,13 +32,14 @@ from switchmark.environment.vm.command import (
     command,
     job,
     pci_address,
+    program_job,
 )
 from switchmark.environment.vm.engine import GuestEngine
 from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.experiment.steps import plan_steps
+from switchmark.experiment.steps import Step, plan_steps
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
@@ -293,9 +296,62 @@ def test_a_node_says_what_it_rests_on(tmp_path: Path) -> None:
     assert made.details()["accelerator_reason"] == "no /dev/kvm"
     assert made.details()["tap_worker"] == "QEMU's process"
     assert made.patience > 1 and made.process_ids() == []
-    with pytest.raises(UnavailableError, match="is not in it; use environment: netns"):
-        made.spawn_program(["/bin/true"], {})
     made.close()
+
+
+def test_virtual_cpus_are_those_asked_for_else_one_a_core(tmp_path: Path) -> None:
+    made = node(tmp_path, Accelerator(KVM, ""), port(1))
+    assert made.details()["vcpus"] == "1"
+    made.spec = replace(made.spec, vcpus=3)
+    assert made.details()["vcpus"] == "3"
+
+
+def planned(text: str) -> list[Step]:
+    whole = f"environment: qemu\nswitch: linux-bridge\ndimension: throughput\n{text}"
+    return plan_steps(load_text(whole, "unit.yaml", THERE.known), THERE, baselines=False)
+
+
+def test_virtual_cpus_come_from_the_campaign() -> None:
+    steps = planned("scenario: v2v\nvcpus: [1, 2, auto]\n")
+    seen = [spec.vcpus for step in steps for spec in step.plan.specs()]
+    assert sorted(seen, key=str) == [1, 1, 2, 2, None, None]
+    assert "-smp" in words(OLD, KVM) and len({step.plan.trial.id for step in steps}) == 3
+
+
+def test_a_program_of_the_users_is_the_only_task_of_a_guest() -> None:
+    ports = [port(1), port(2)]
+    text = program_job(ports, ["/opt/my vnf", "eth0", "eth1"], {"SWITCHMARK_MAC_A": "02:00"})
+    assert "$b ip link set eth1 mtu 1500 up" in text
+    script = shlex.split(shlex.split(text.splitlines()[1].removeprefix("run="))[0])
+    assert script[:3] == ["/usr/bin/busybox", "sh", "-c"]
+    assert "SWITCHMARK_MAC_A=02:00 '/opt/my vnf' eth0 eth1 </dev/null" in script[3]
+    done = subprocess.run(
+        ["sh", "-c", script[3].replace("'/opt/my vnf' eth0 eth1", "sh -c 'sleep 60'")],
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=30, check=False,
+    )  # fmt: skip
+    assert done.returncode == 128 + signal.SIGTERM, "it ends when its input does"
+    assert json.loads(done.stdout)["role"] == "program"
+
+
+def test_a_program_is_put_into_the_image_with_its_folder_and_libraries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(image, "machines_folder", lambda: tmp_path)
+    folder, base = tmp_path / "mine", tmp_path / "base"
+    folder.mkdir()
+    base.write_bytes(archive.archive([("init", 0o100755, b"x")]))
+    shutil.copy2("/bin/true", folder / "vnf")
+    (folder / "table").write_text("a table")
+    at_first = replace(IMAGE, initramfs=base, key="k")
+    with_it = image.with_program(at_first, folder / "vnf")
+    inside = entries(with_it.initramfs.read_bytes()[base.stat().st_size :])
+    assert inside[f"{folder}/vnf".lstrip("/")][0] == 0o100755
+    assert inside[f"{folder}/table".lstrip("/")][1] == b"a table"
+    assert any("libc.so.6" in name for name in inside)
+    assert image.with_program(at_first, folder / "vnf") == with_it and with_it.key != "k"
+    monkeypatch.setattr(image, "MOST_MIB", 0)
+    with pytest.raises(UnavailableError, match="mine: holds more than 0 MiB"):
+        image.with_program(at_first, folder / "vnf")
 
 
 def test_ports_are_named_as_the_guest_has_them(tmp_path: Path) -> None:
@@ -313,7 +369,10 @@ def refused(text: str, reason: str) -> None:
 def test_what_cannot_be_is_refused_before_anything_starts() -> None:
     refused("switch: direct", "two virtual machines are not joined without a switch")
     refused("switch: xdp-redirect", "xdp-redirect has veth ports, and environment qemu offers")
-    refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /bin/x", "holds the engine and none")
+    refused("switch: linux-bridge\nscenario: loopback-1\nvnf: /no/such", "does not exist; build or")
+    with pytest.raises(UsageError, match="vcpus: netns has no virtual CPUs; leave it out, or use"):
+        campaign = load_text("switch: linux-bridge\nvcpus: 2", "unit.yaml", THERE.known)
+        expand(campaign, THERE.switches, THERE.environments)
 
 
 def test_two_machines_have_no_wire_to_be_judged_against_and_wire_ends_have_veth() -> None:

@@ -11,7 +11,7 @@ from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import Stage
 from switchmark.trial.reconcile import CounterReading, DeviceDrops, reconcile
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf import VnfCounters
+from switchmark.trial.vnf_base import VnfCounters
 from tests.unit.engine_lines import counted
 from tests.unit.trial_fakes import FakeEngine, process
 

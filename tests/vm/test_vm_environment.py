@@ -149,6 +149,36 @@ def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str) -> None:
         assert all(path.arrived > 0 for path in record.reconciliation.paths), describe(record)
 
 
+def test_a_program_of_the_users_with_two_virtual_cpus(bench: Bench, tmp_path: Path) -> None:
+    """It has its two devices, and the engine that the guest holds; then one that dies at once."""
+    good, bad = tmp_path / "good" / "my-vnf", tmp_path / "bad" / "my-vnf"
+    for program, text in (
+        (good, 'grep -c "" "${0%/*}/table"; exec /usr/bin/switchmark-traffic forwarder --port '
+               '"raw:dev=$1" --port "raw:dev=$2" --idle sleep --start now >/dev/null'),
+        (bad, "echo no such port >&2; exit 4"),
+    ):  # fmt: skip
+        program.parent.mkdir()
+        (program.parent / "table").write_text("1\n")
+        program.write_text(f'#!/bin/sh\ntest -n "$SWITCHMARK_NEXT_B" || exit 3\n{text}\n')
+        program.chmod(0o755)
+    file = campaign_file(
+        tmp_path,
+        f"switch: linux-bridge\nenvironment: qemu\nscenario: loopback-1\nvnf: [{good}, {bad}]\n"
+        "connect_mode: cross-connect\nvcpus: 2\nrate: 200\nburst: 1\nduration: 3s\n"
+        "dimension: throughput\nverify: {timeout: 20s}\n",
+    )
+    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    assert code == 1, err
+    records = {Path(record.trial.vnf).parent.name: record for record in bench.records()}
+    record = records["good"]
+    assert record.verification is not None and record.verification.passed, describe(record)
+    assert record.reconciliation is not None
+    assert all(path.arrived > 0 for path in record.reconciliation.paths), describe(record)
+    assert record.vnfs[0].kind == "program" and record.vnfs[0].command[0] == str(good)
+    assert record.machines["v0-1"]["vcpus"] == "2"
+    assert "no such port" in records["bad"].message, describe(records["bad"])
+
+
 def test_round_trips_between_machines(bench: Bench, tmp_path: Path) -> None:
     file = campaign_file(
         tmp_path,

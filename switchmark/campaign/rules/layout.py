@@ -21,7 +21,6 @@ from switchmark.model.scenario import Resolved, resolve
 from switchmark.model.topology import wire_kind
 from switchmark.switch.support.cable import end_of
 
-CLOSED = frozenset({"qemu"})  # whose nodes hold the engine and none of the host's programs
 WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
@@ -43,11 +42,6 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
             "switch with veth ports"
-        )
-    if vnf.startswith("/") and environment in CLOSED:
-        return (
-            f"vnf {vnf}: environment {environment} holds the engine and none of the host's "
-            "programs; use environment: lxc, docker, netns or bare"
         )
     return None
 
@@ -217,6 +211,8 @@ def environment_refusals(
     """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
     if (problem := io_problem(io, environment)) is not None:
         yield problem
+    if set(sweep.vcpus) != {None} and environment != "qemu":
+        yield f"vcpus: {environment} has no virtual CPUs; leave it out, or use environment: qemu"
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:

@@ -134,7 +134,7 @@ def _build(
         for applet in APPLETS:
             (building / "usr/bin" / applet).symlink_to("busybox")
         for library in libraries:
-            _install(building, library)
+            install(building, library)
         with suppress(FileNotFoundError):  # where the loader looks for libraries elsewhere
             shutil.copy2("/etc/ld.so.cache", building / "etc/ld.so.cache")
         try:
@@ -146,7 +146,7 @@ def _build(
         shutil.rmtree(building, ignore_errors=True)
 
 
-def _install(root: Path, path: Path) -> None:
+def install(root: Path, path: Path) -> None:
     """Copy a file under the path it has on the host, with the symbolic links that lead to it."""
     place = root / str(path.parent.resolve() / path.name).lstrip("/")
     place.parent.mkdir(parents=True, exist_ok=True)
@@ -155,6 +155,6 @@ def _install(root: Path, path: Path) -> None:
     if path.is_symlink():
         target = Path(os.readlink(path))  # noqa: PTH115
         place.symlink_to(target)
-        _install(root, path.parent / target)
+        install(root, path.parent / target)
     else:
         shutil.copy2(path, place)

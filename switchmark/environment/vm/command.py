@@ -8,7 +8,7 @@ arrive as they are on the wire.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ QUEUE_SIZE = 1024  # of the receive ring, and over vhost-user of the transmit ri
 # back end is another process.
 FIRST_WITHOUT_TRAP = (8, 0)
 JOINED = '{"v":2,"event":"ready","role":"bridge"}'
+STARTS = '{"v":2,"event":"ready","role":"program"}'
 # With two ports there is nothing to learn: what comes in by one goes out by the other.
 BRIDGE_LINES = (
     "$b brctl addbr br0",
@@ -91,6 +92,21 @@ def bridge_job(ports: Sequence[NodePort]) -> str:
     ]  # fmt: skip
     joined = shlex.quote(f"echo '{JOINED}'; exec cat >/dev/null")
     run = shlex.quote(f"{BUSYBOX_INSIDE} sh -c {joined}")
+    return "\n".join(["dpdk=", f"run={run}", *_function("ports", lines)])
+
+
+def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str, str]) -> str:
+    """The job of a guest that runs a program of the user's, and says so right before it does.
+
+    The program ends when the machine's standard input does, so that nothing runs on without us;
+    what it prints stands among the guest's last words."""
+    lines = [line for n, port in enumerate(ports) for line in _set_up(port, device_name(n))]
+    settings = shlex.join(f"{name}={value}" for name, value in env.items())
+    script = (
+        f"echo '{STARTS}'; exec 4<&0; {settings} {shlex.join(args)} </dev/null >&2 & p=$!; "
+        "{ cat <&4 >/dev/null; kill $p; } & wait $p"
+    )
+    run = shlex.quote(f"{BUSYBOX_INSIDE} sh -c {shlex.quote(script)}")
     return "\n".join(["dpdk=", f"run={run}", *_function("ports", lines)])
 
 

@@ -9,21 +9,27 @@ machine is to do comes with its command line, through QEMU's firmware configurat
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+import itertools
+import os
+import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from switchmark.environment.support.rootfs import build_root
+from switchmark.environment.support.rootfs import build_root, install, shared_libraries
 from switchmark.environment.vm.archive import archive, kernel_image, module_files, tree, write_whole
 from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
+from switchmark.errors import UnavailableError
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.
 FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
 MODULES = ("uio_pci_generic", "virtio_pci", "virtio_console", "virtio_net", "bridge")
 
 JOB = "opt/switchmark/job"  # the item of QEMU's firmware configuration
+MOST_MIB, MOST_FILES = 64, 10_000  # of a program of the user's, its folder and its libraries
 ILLEGAL_INSTRUCTION = 132  # exit code of a program that was ended by SIGILL
 
-# The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: one line of shell
+# The root lies in memory and can be written: nothing is mounted over /tmp and /run, where a program of
+# the user's may be. The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: one line of shell
 # words), and the function `ports` (which sets up the devices that the kernel drives).
 INIT = f"""\
 #!/usr/bin/busybox sh
@@ -35,8 +41,6 @@ off() {{ say "$*"; $b poweroff -f; }}
 $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs devtmpfs /dev
-$b mount -t tmpfs tmpfs /run
-$b mount -t tmpfs tmpfs /tmp
 load /modules/first
 $b cat /sys/firmware/qemu_fw_cfg/by_name/{JOB}/raw >/run/job || off "nothing to do was handed over"
 . /run/job
@@ -80,6 +84,39 @@ def image_of(guest_kernel: Kernel, root: Path) -> Image:
     if not initramfs.exists():
         write_whole(initramfs, contents(root, first, then))
     return Image(kernel_image(guest_kernel), initramfs, guest_kernel.release, key)
+
+
+def with_program(image: Image, program: Path) -> Image:
+    """The image with a program of the host's, the files of its folder (but for those of /usr) and
+    the libraries that they load, each under the path that it has here: a second archive behind
+    the first. Raises UnavailableError where a library is missing, or that is too much."""
+    beside = [] if program.resolve().is_relative_to("/usr") else _files(program.parent)
+    programs = {program, *(path for path in beside if os.access(path, os.X_OK))}
+    libraries = {path for one in programs for path in shared_libraries(one)}
+    files = sorted({*programs, *beside, *libraries})
+    if sum(path.stat().st_size for path in files) > MOST_MIB << 20:
+        raise UnavailableError(
+            f"{program.parent}: holds more than {MOST_MIB} MiB, which do not fit into a guest; "
+            "give the program a folder of its own"
+        )
+    digest = hashlib.sha256(image.key.encode())
+    for path in files:
+        status = path.stat()
+        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    key = digest.hexdigest()[:16]
+    initramfs = machines_folder() / f"initramfs-{key}.cpio"
+    if not initramfs.exists():
+        with tempfile.TemporaryDirectory() as folder:
+            for path in files:
+                install(Path(folder), path)
+            write_whole(initramfs, image.initramfs.read_bytes() + archive(tree(Path(folder))))
+    return replace(image, initramfs=initramfs, key=key)
+
+
+def _files(folder: Path) -> list[Path]:
+    """The files below a folder; of one that holds very many, more than fit into a guest."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return list(itertools.islice(found, MOST_FILES))
 
 
 def contents(root: Path, first: list[Path], then: list[Path]) -> bytes:

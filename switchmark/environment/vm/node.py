@@ -18,7 +18,7 @@ from switchmark.environment.vm import command as words
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import GuestPort
 from switchmark.environment.vm.engine import GuestEngine
-from switchmark.environment.vm.image import Image
+from switchmark.environment.vm.image import Image, with_program
 from switchmark.environment.vm.packages import Qemu
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.node import NodePort, NodeSpec
@@ -104,11 +104,12 @@ class QemuNode:
         return engine
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
-        """Its image holds the engine only: raises UnavailableError."""
-        del env
-        raise UnavailableError(
-            f"machine {self.spec.name}: {args[0]} is not in it; use environment: netns or bare"
-        )
+        """Switch the machine on, with a program of the host (which is put into its image, with the
+        libraries that it loads) as its only task. It prints one line before it starts that.
+
+        Raises as `spawn_engine`, and UnavailableError where a library is missing."""
+        self._image = with_program(self._image, Path(args[0]))
+        return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 
     def device_frames(self) -> tuple[int, int] | None:
         """The guest's devices are out of the host's sight."""
@@ -153,7 +154,7 @@ class QemuNode:
 
     @property
     def _vcpus(self) -> int:
-        return max(1, len(self.spec.cores))
+        return self.spec.vcpus or max(1, len(self.spec.cores))
 
     def _guest_port(self, port: NodePort, number: int, args: Sequence[str]) -> GuestPort:
         """The device has the application's address where the application drives it itself."""

@@ -1,0 +1,100 @@
+"""A Linux bridge as VNF: in the node's network namespace, or in the kernel of a guest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from switchmark.environment.support.base import Node
+from switchmark.results.record import VnfRun
+from switchmark.testbed.host import Session
+from switchmark.testbed.undo.entries import NetworkDevice
+from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.vnf_base import SpawnedVnf, VnfCounters
+
+BRIDGE = "br0"
+
+
+def _nothing() -> None:
+    """Undo nothing."""
+
+
+@dataclass
+class BridgeVnf:
+    """A Linux bridge in the VNF's network namespace, between its two devices.
+
+    It learns nothing: with two ports there is nothing to choose, and addresses are seen on
+    both sides of a chain."""
+
+    node: str
+    pair: int
+    lines: list[str]
+    undo: Callable[[], object]
+    cpu: ApplicationCpu | None = None
+
+    @classmethod
+    def make(cls, session: Session, node: Node, pair: int) -> BridgeVnf:
+        """Join the two devices of a node. Its bridge goes with the namespace, if it has one."""
+        bridge = BRIDGE
+        undo: Callable[[], object] = _nothing
+        if node.netns is None:
+            bridge = f"sm{session.id}{node.spec.name}"[:14] + "B"
+            undo = partial(session.ledger.undo, session.ledger.record(NetworkDevice(bridge)))
+        devices = [str(port.device_inside) for port in node.spec.ports]
+        lines = [
+            f"link add {bridge} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
+            *(f"link set dev {device} master {bridge}" for device in devices),
+            *(f"link set dev {device} type bridge_slave learning off" for device in devices),
+            f"link set dev {bridge} up",
+        ]
+        inside = [] if node.netns is None else ["-n", node.netns]
+        session.host.run(["ip", *inside, "-batch", "-"], input_text="\n".join(lines) + "\n")
+        return cls(node.spec.name, pair, lines, undo)
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Return at once: a bridge forwards as soon as it is made."""
+
+    def counters(self) -> VnfCounters:
+        """No counters: the drops of its devices are counted as the node's."""
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """None: it has no process."""
+        return None
+
+    def as_run(self) -> VnfRun:
+        """How it was configured."""
+        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=self.lines)
+
+    def request_exit(self) -> None:
+        """Do nothing: there is no process to end."""
+
+    def close(self) -> None:
+        """Remove the bridge where it is among the host's devices; elsewhere it goes with its
+        namespace."""
+        self.undo()
+
+
+@dataclass
+class GuestBridgeVnf(SpawnedVnf):
+    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+
+    cpu: ApplicationCpu | None = None
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until the guest says that its ports are joined. Raises TrialFailed."""
+        self.wait_guest(timeout_s, "made no bridge")
+
+    def counters(self) -> VnfCounters:
+        """No counters: the guest's devices are out of reach."""
+        return VnfCounters()
+
+    def died(self) -> str | None:
+        """Its machine's exit code, if it has one."""
+        code = self.spawned.poll()
+        return None if code is None else f"VNF {self.node} ended with exit code {code}"
+
+    def as_run(self) -> VnfRun:
+        """What the record says of the machine."""
+        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])
