@@ -28,9 +28,9 @@ JOB = "opt/switchmark/job"  # the item of QEMU's firmware configuration
 MOST_MIB, MOST_FILES = 64, 10_000  # of a program of the user's, its folder and its libraries
 ILLEGAL_INSTRUCTION = 132  # exit code of a program that was ended by SIGILL
 
-# The root lies in memory and can be written: nothing is mounted over /tmp and /run, where a program of
-# the user's may be. The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: one line of shell
-# words), and the function `ports` (which sets up the devices that the kernel drives).
+# The root lies in memory and can be written: nothing is mounted over /tmp and /run, where a program
+# of the user's may be. The job sets `dpdk` (PCI addresses that DPDK drives), `run` (what to run: a
+# line of shell words), and the function `ports` (sets up the devices that the kernel drives).
 INIT = f"""\
 #!/usr/bin/busybox sh
 export PATH=/usr/bin
