@@ -123,7 +123,7 @@ BAD = [
      "port_kind, io, idle, touch, method, goals, method_budget, duration, interval, "
      "switch_options, switch_cores, spare_cores, packet_mix, "
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
-     "switch_environment, switch_cpus, "
+     "switch_environment, vcpus, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
      "program, contender, compared, fractions, generator"),
     ("dimension: throughput\nlatency: {rate: 1}",
