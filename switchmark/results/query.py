@@ -22,7 +22,7 @@ from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.columns import COLUMNS, HISTOGRAM_COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.store import open_run
-from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.histogram import DelayHistograms, Histogram
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
 _MEMORY_LIMIT = "400MB"
@@ -36,15 +36,6 @@ class RecordTable:
 
     frame: pl.DataFrame
     problems: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Histograms:
-    """The two latency histograms of one trial."""
-
-    trial_id: str
-    actual: Histogram
-    intended: Histogram | None  # None: who timed it does not know when requests were due
 
 
 def read_table(run_directory: Path) -> RecordTable:
@@ -82,14 +73,16 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def read_histograms(run_directory: Path, trial_ids: Iterable[str]) -> Iterator[Histograms]:
-    """The latency histograms of these trials, in no particular order."""
+def read_histograms(
+    run_directory: Path, trial_ids: Iterable[str]
+) -> Iterator[tuple[str, DelayHistograms]]:
+    """The latency histograms of these trials by their ids, in no particular order."""
     run = open_run(run_directory)
     frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], HISTOGRAM_COLUMNS)
     for row in frame.iter_rows(named=True):
         late = row["intended_histogram"]
         intended = None if late is None else Histogram(late)
-        yield Histograms(row["trial_id"], Histogram(row["histogram"]), intended)
+        yield row["trial_id"], DelayHistograms(Histogram(row["histogram"]), intended)
 
 
 def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:

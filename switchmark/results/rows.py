@@ -20,7 +20,12 @@ from switchmark.results.groups import Group, Records
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.remarks import remarks_of
-from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
+from switchmark.statistics.histogram import (
+    PERCENTILES,
+    DelayHistograms,
+    Histogram,
+    PercentileCurve,
+)
 from switchmark.statistics.means import Estimate, estimate, of_all
 from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
 from switchmark.statistics.outliers import TWO_BANDS
@@ -40,14 +45,6 @@ class ThroughputSummary:
     forwarded_l2_bps: Estimate  # frame with FCS
     forwarded_l1_bps: Estimate  # plus 20 B a frame
     loss_ratio: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class MergedHistograms:
-    """All samples of all repetitions: from the actual and from the intended send time."""
-
-    actual: Histogram
-    intended: Histogram | None  # None: not all of them know it
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +135,7 @@ class SummaryRow:
 
 
 def draw_together(
-    group: Group, merged: MergedHistograms | None, *, with_curves: bool = False
+    group: Group, merged: DelayHistograms | None, *, with_curves: bool = False
 ) -> SummaryRow:
     """Summarise a group as a row. With `merged` delays the percentiles are theirs, else those of
     the one record. Curves are large: they are kept only where they are asked for."""
@@ -216,9 +213,7 @@ def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
     return of_all(zip(*(records.column(place) for place in places), strict=True))
 
 
-def _latency(
-    records: Records, merged: MergedHistograms | None, with_curves: bool
-) -> LatencySummary:
+def _latency(records: Records, merged: DelayHistograms | None, with_curves: bool) -> LatencySummary:
     intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
     if merged is None or len(records) == 1:
         actual, intended = (_Tail.of_one(records, prefix) for prefix in ("rtt", "intended_rtt"))

@@ -14,10 +14,10 @@ from switchmark.results.contenders import with_contenders, with_mixed_modes
 from switchmark.results.groups import Group, groups
 from switchmark.results.query import RecordTable, read_histograms, read_table
 from switchmark.results.ranking import rank
-from switchmark.results.rows import MergedHistograms, SummaryRow, draw_together
+from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import StoppingRule
-from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.histogram import DelayHistograms
 
 _GROUPS_A_QUERY = 200
 
@@ -79,7 +79,7 @@ def _order(row: SummaryRow) -> tuple[Any, ...]:
 
 def _merged(
     run_directory: Path, drawn: Sequence[Group], with_curves: bool
-) -> Iterator[MergedHistograms | None]:
+) -> Iterator[DelayHistograms | None]:
     """The histograms of each group, merged over its repetitions; None for a single one without a
     curve, whose record has the percentiles."""
     wanted = [
@@ -89,15 +89,6 @@ def _merged(
         for group in drawn
     ]
     asked = [trial_id for ids in wanted for trial_id in ids]
-    held = {one.trial_id: one for one in read_histograms(run_directory, asked)} if asked else {}
+    held = dict(read_histograms(run_directory, asked)) if asked else {}
     for ids in wanted:
-        parts = [held[trial_id] for trial_id in ids]
-        late = [part.intended for part in parts if part.intended is not None]
-        yield (
-            MergedHistograms(
-                Histogram.merged(part.actual for part in parts),
-                Histogram.merged(late) if len(late) == len(parts) else None,
-            )
-            if parts
-            else None
-        )
+        yield DelayHistograms.merged([held[trial_id] for trial_id in ids]) if ids else None

@@ -3,7 +3,8 @@ result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 from switchmark.engine.event_parts.counters import FrameCounters
 from switchmark.results.record import Latency, MethodResult, Throughput
@@ -22,12 +23,17 @@ class Baseline:
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The figures of a trial: one of the three, and what may stand beside it."""
+    """The figures of a trial, under their names in the record: a throughput, a latency, or those of
+    a method."""
 
     throughput: Throughput | None = None
     latency: Latency | None = None
     method: MethodResult | None = None
-    one_way: Latency | None = None
+    one_way: Latency | None = None  # beside round trips between two hosts: the way there
+
+    def facts(self) -> dict[str, Any]:
+        """The figures for the record, by the names of its fields."""
+        return {name: getattr(self, name) for name in FIGURES}
 
     @property
     def clocks_uncertain(self) -> bool:
@@ -38,6 +44,9 @@ class Figures:
             for one in [*at_loads, *([self.one_way] if self.one_way else [])]
             if one.clock_uncertainty_ns is not None
         )
+
+
+FIGURES = tuple(field.name for field in fields(Figures))
 
 
 @dataclass(frozen=True, slots=True)

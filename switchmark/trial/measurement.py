@@ -5,18 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.results.record import Latency, MethodResult, SteadyRun, Throughput, Trim
+from switchmark.results.record import SteadyRun, Trim
 from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.evidence import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement:
-    """The measured part of one trial. Exactly one of the three figures is there."""
+class Measurement(Figures):
+    """The measured part of one trial: its figures, and what they were made of."""
 
-    throughput: Throughput | None = None
-    latency: Latency | None = None
-    one_way: Latency | None = None  # beside round trips between two hosts: the way there
-    method: MethodResult | None = None
     trim: Trim | None
     steady: SteadyRun | None = None
     kept_samples: int  # of the receiver (or client) that has fewest

@@ -26,7 +26,7 @@ from switchmark.trial.cost.meter import Meter
 from switchmark.trial.cost.quota import QuotaReading, without_neighbour
 from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
 from switchmark.trial.deployment import Deployment
-from switchmark.trial.evidence import Baseline, Evidence, Figures
+from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
 from switchmark.trial.measurement import Measurement
@@ -120,15 +120,9 @@ def measure_deployed(
         emulated=any(machine.emulated for machine in deployment.machines),
         counts_polls=deployment.guest is None,
     )
-    figures = Figures(
-        throughput=seen.throughput, latency=seen.latency, method=seen.method, one_way=seen.one_way
-    )
-    bound = limit(trial, figures, evidence)
+    bound = limit(trial, seen, evidence)
     return {
-        "throughput": seen.throughput,
-        "latency": seen.latency,
-        "one_way": seen.one_way,
-        "method": seen.method,
+        **seen.facts(),
         "instrument": note,
         "trim": seen.trim,
         "steady": seen.steady,
@@ -140,7 +134,7 @@ def measure_deployed(
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
-            trial, bound, figures, evidence, _whole_placement(deployment), checked,
+            trial, bound, seen, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": switch.details() | program_details(trial.program) | pinning,

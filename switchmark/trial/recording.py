@@ -12,20 +12,11 @@ from typing import Any
 from switchmark.campaign.notation import to_notation
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record
+from switchmark.trial.evidence import FIGURES
 from switchmark.trial.failure import one_line
 from switchmark.trial.stopwatch import Stopwatch
 
-_FIGURES = (
-    "throughput",
-    "latency",
-    "one_way",
-    "method",
-    "steady",
-    "limit",
-    "verdict",
-    "trim",
-    "cpu",
-)
+_WITH_FIGURES = (*FIGURES, "steady", "limit", "verdict", "trim", "cpu")
 _ALWAYS_KNOWN = {
     "trial_id",
     "trial",
@@ -63,7 +54,7 @@ def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) ->
 def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
     """These facts as those of a failed trial, without figures; the first reason is the first one
     told."""
-    kept = {name: fact for name, fact in facts.items() if name not in _FIGURES}
+    kept = {name: fact for name, fact in facts.items() if name not in _WITH_FIGURES}
     told = "; ".join(filter(None, [facts.get("message"), message]))
     return kept | {"status": "failed", "message": told}
 
