@@ -26,7 +26,7 @@ _OTHER_NAMES = {
 
 
 def canonical(key: str) -> str:
-    """The one name of a key that may be written by another, as the engine's options may be."""
+    """The name of a key that may be written in another way, as the engine's options may be."""
     section, dot, name = key.rpartition(".")
     return section + dot + _OTHER_NAMES.get(name, name)
 
@@ -69,7 +69,7 @@ class YamlMapping:
 
 @dataclass(frozen=True, slots=True)
 class Bad:
-    """Something that was already complained about; nothing more is to be said of it."""
+    """Something that has been reported already."""
 
     place: SourcePlace
 
@@ -94,7 +94,7 @@ class Problem:
 
 
 class CampaignError(UsageError):
-    """A campaign that cannot be; one line for each problem, all at once (exit code 2)."""
+    """A campaign that is wrong: one line for each problem, all at once (exit code 2)."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -121,7 +121,7 @@ def read_file(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedFile:
-    """What is said of a file that is empty, and of one that is something else than a mapping."""
+    """The messages for an empty file, and for one that is no mapping."""
 
     empty: str
     no_mapping: str
@@ -136,10 +136,8 @@ CAMPAIGN = ExpectedFile(
 def parse(
     text: str, source: str, problems: list[Problem], expected: ExpectedFile = CAMPAIGN
 ) -> YamlMapping:
-    """The mapping that the text holds.
-
-    Text that is not YAML raises `CampaignError`; what is YAML but not part of the campaign
-    language is added to `problems` and left out."""
+    """Read the mapping that the text holds. Text that is not YAML raises `CampaignError`; YAML that
+    is not part of the campaign language is added to `problems` and left out."""
     root = _compose(text, source)
     place = SourcePlace(source)
     if root is None:
@@ -185,7 +183,7 @@ def _hint(message: str) -> str:
 
 
 class _YamlReader:
-    """Turns the YAML reader's nodes into ours, noting what the language does not have."""
+    """Turns the YAML reader's nodes into ours, and notes what the language does not have."""
 
     def __init__(self, source: str, problems: list[Problem]) -> None:
         self.source = source

@@ -36,11 +36,11 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 class BadValueError(ValueError):
-    """A value that cannot be; each message names the value and the remedy."""
+    """A value that is wrong; each message names the value and the remedy."""
 
     @property
     def messages(self) -> tuple[str, ...]:
-        """One line for each thing wrong."""
+        """One line for each thing that is wrong."""
         return self.args
 
     def __str__(self) -> str:
@@ -59,7 +59,7 @@ class Limits:
 
 
 def shorten(text: str) -> str:
-    """The text as an error message may hold it: one line, not longer than it is useful."""
+    """The text in a form for error messages: one line, of limited length."""
     flat = " ".join(text.split())
     return flat if len(flat) <= 60 else flat[:57] + "..."
 
@@ -81,7 +81,7 @@ def _decimal(text: str, units: dict[str, str], unit_help: str) -> Decimal:
 
 
 def whole(text: str, limits: Limits) -> int:
-    """A whole number within its limits; `1.5M` is one where suffixes are allowed."""
+    """Read a whole number within its limits; `1.5M` is one where suffixes are allowed."""
     known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
     unit_help = "a whole number"
     if limits.suffixes:
@@ -99,7 +99,7 @@ def whole(text: str, limits: Limits) -> int:
 
 
 def number(text: str) -> Decimal:
-    """A number from 0 on with its decimals, and perhaps a suffix: `50.99`, `14.84M`."""
+    """Read a number of at least 0 with its decimals and an optional suffix: `50.99`, `14.84M`."""
     known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
     found = _decimal(text, known, "a number such as 50.99, 338k or 14.84M")
     if found < 0:
@@ -108,7 +108,7 @@ def number(text: str) -> Decimal:
 
 
 def seconds(text: str, low_s: float, high_s: float) -> float:
-    """A time in seconds: `5s`, `500ms`, `2m`, `1h`; a bare number is seconds."""
+    """Read a time in seconds: `5s`, `500ms`, `2m`, `1h`; a bare number is seconds."""
     number = _decimal(text, _SECONDS, "a time such as 5s, 500ms or 2m")
     if number * NS_PER_S != (number * NS_PER_S).to_integral_value():
         raise BadValueError(f"{text} is finer than a nanosecond; write fewer digits")
@@ -124,7 +124,7 @@ def seconds(text: str, low_s: float, high_s: float) -> float:
 
 
 def share(text: str) -> float:
-    """A share between nothing and all: `0.95` or `95%`."""
+    """Read a share from 0 to 1: `0.95` or `95%`."""
     percent = text.endswith("%")
     number = _decimal(text.removesuffix("%").strip(), {"": "1"}, "a share such as 95% or 0.95")
     number = number / 100 if percent else number
@@ -134,7 +134,7 @@ def share(text: str) -> float:
 
 
 def part(text: str) -> float:
-    """A share that is more than nothing and less than all: `2%` or `0.02`."""
+    """Read a share above 0 and below 1: `2%` or `0.02`."""
     number = share(text)
     if not 0 < number < 1:
         raise BadValueError(f"{text} must be above 0 % and below 100 %; use e.g. 2%")
@@ -142,7 +142,7 @@ def part(text: str) -> float:
 
 
 def boolean(text: str) -> bool:
-    """`true` or `false` (also yes/no and on/off)."""
+    """Read `true` or `false` (also yes/no and on/off)."""
     word = text.lower()
     if word in {"true", "yes", "on"}:
         return True
@@ -152,7 +152,7 @@ def boolean(text: str) -> bool:
 
 
 def name(text: str) -> str:
-    """A name that can stand in a notation, a file name and a table."""
+    """Read a name that can stand in a notation, a file name and a table."""
     if _NAME.fullmatch(text) is None or len(text) > 100:
         raise BadValueError(
             f"'{shorten(text)}' is not a name; use letters, digits, '.', '_', '+' and '-'"
@@ -161,7 +161,7 @@ def name(text: str) -> str:
 
 
 def choice(text: str, known: Iterable[str] | None, what: str) -> str:
-    """One of the known names; an unknown one is answered with the nearest known.
+    """Read one of the known names; an unknown one is answered with the nearest known.
 
     `known=None` takes any well-formed name (a notation can be read without a registry)."""
     if known is None:
@@ -173,7 +173,7 @@ def choice(text: str, known: Iterable[str] | None, what: str) -> str:
 
 
 def unknown(text: str, known: Iterable[str], what: str) -> str:
-    """The message for a name that nobody knows: the nearest known, or all there are."""
+    """The message about an unknown name: the nearest known one, or all there are."""
     names = list(known)
     message = f"unknown {what} '{shorten(text)}'"
     if not names:
@@ -203,7 +203,8 @@ def nearest(text: str, names: Iterable[str]) -> str | None:
 
 
 def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
-    """A value, a list `32, 128`, a range `64..512 step 64`, or a mix of them, without doubles.
+    """Read a value, a list `32, 128`, a range `64..512 step 64`, or a mix of them; returns each
+    value once.
 
     Braces or brackets around the whole are allowed. `one` reads a single value. Raises
     `BadValueError` with a message for every bad item."""
@@ -256,7 +257,7 @@ def _range(item: str, one: Callable[[str], T]) -> list[T]:
 
 
 def format_rate(rate_pps: int | None) -> str:
-    """Packets per second exactly and shortly: `max`, `1M`, `1.25M`, `812345`."""
+    """Write packets per second in the shortest exact form: `max`, `1M`, `1.25M`, `812345`."""
     if rate_pps is None:
         return "max"
     for suffix in ("G", "M", "k"):
@@ -268,7 +269,8 @@ def format_rate(rate_pps: int | None) -> str:
 
 
 def format_seconds(time_s: float) -> str:
-    """Seconds to the nanosecond, shortly: `5s`, `1.5s`, `200ms`; `seconds` reads it back."""
+    """Write seconds to the nanosecond in the shortest form: `5s`, `1.5s`, `200ms`; `seconds` reads
+    it back."""
     number = round(Decimal(repr(float(time_s))), 9)
     if number != 0 and number < 1:
         return f"{_plain(number * 1000)}ms"

@@ -1,8 +1,8 @@
-"""Attaching a node's ports: what every environment on this machine has in common.
+"""Attaches a node's ports, for every environment on this machine.
 
 A node is a network namespace with a veth end in it for each port, or with a folder where its
-vhost-user or memif sockets will be. Bare namespaces run the engine right in it; containers
-are put around it; a node without a namespace has its devices among the host's own.
+vhost-user or memif sockets will be. Bare namespaces run the engine right in it; containers are put
+around it; a node without a namespace has its devices among the host's own.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from switchmark.testbed.host import Session
 def attach(
     session: Session, node: Attached, inside_prefix: str | None = None, *, taps: bool = False
 ) -> Attached:
-    """Give it its ports for a switch; veth devices are up at both ends on return.
+    """Attach a node's ports for a switch; veth devices are up at both ends on return.
 
-    `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`:
-    it can hold the other end of a tap, as a machine does."""
+    `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`: it
+    can hold the other end of a tap, as a virtual machine can."""
     spec = node.spec
     if any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
         folder = socket_folder(session, node)
@@ -51,8 +51,8 @@ def attach(
 def attach_wire(
     session: Session, a: Attached, b: Attached, inside_prefix: str | None = None
 ) -> tuple[Attached, Attached]:
-    """Join two with one port each by one veth pair, or by one vhost-user or memif socket where
-    the first listens, and the second is the back end that connects."""
+    """Join two nodes with one port each, by one veth pair, or by one vhost-user or memif socket at
+    which the first listens and to which the second connects."""
     near, far = a.spec.port, b.spec.port
     if near.kind is not far.kind:
         raise UsageError(

@@ -1,4 +1,4 @@
-"""A node's place in the network: its namespace, its ports so far, and what to undo for them."""
+"""A node's place in the network: its namespace, its ports so far, and what undoes them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Attached:
             session.ledger.undo(entry)
 
     def release_namespace(self, session: Session) -> None:
-        """Give up the namespace's name: the kernel removes it and its devices soon, but for those
+        """Give up the namespace's name. The kernel then removes it and its devices, except those
         that are lent, which go back before."""
         for entry in self.lent:
             session.ledger.undo(entry)
@@ -42,7 +42,8 @@ class Attached:
         return replace(self, spec=replace(self.spec, ports=tuple(ports)))
 
     def end(self, session: Session, number: int) -> VethEnd:
-        """The node's end of a port. Among the host's own devices its name is one of ours, too."""
+        """The name of the node's end of a port. Among the host's own devices it is a name of ours,
+        too."""
         port = self.spec.ports[number]
         device = f"{DEVICE_INSIDE}{number}"
         if self.netns is None:
@@ -55,8 +56,8 @@ class Attached:
         return f"sm{session.id}{self.spec.name}{mark}"
 
     def bring_up(self, port: NodePort, end: VethEnd) -> None:
-        """The node's end is up, with its address. The host's own routes are none of our business:
-        no address there."""
+        """Set the node's end up, with its address; among the host's own devices without one, which
+        would change the host's routes."""
         if not port.ip or self.netns is None:
             netlink.bring_up(end)
             return
@@ -74,13 +75,13 @@ def namespace(session: Session, spec: NodeSpec) -> Attached:
 
 
 def hosts_own(spec: NodeSpec) -> Attached:
-    """No namespace: the ports will be among the host's own devices."""
+    """A node without a namespace: its ports are among the host's own devices."""
     check_name(spec, LONGEST_NAME - 1)
     return Attached(spec, None)
 
 
 def check_name(spec: NodeSpec, longest: int = LONGEST_NAME) -> None:
-    """Raises UsageError for a name that does not fit into those of devices."""
+    """Raise UsageError for a name that does not fit into the names of devices."""
     longest = min(longest, LONGEST_NAME - (len(spec.ports) > 1))
     if not 0 < len(spec.name) <= longest:
         raise UsageError(

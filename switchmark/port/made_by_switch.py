@@ -1,7 +1,7 @@
-"""A port that the switch has made (macvlan, a virtual function, VALE): the node takes it in.
+"""A port that the switch has made (macvlan, a virtual function, VALE) is taken into the node.
 
-The device keeps the application's address, by which its switch delivers. Where applications
-read frames themselves it gets no IP address, so that the IP stack drops them early.
+The device keeps the application's address, by which its switch delivers. Where applications read
+frames themselves it gets no IP address, so that the IP stack drops them early.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from switchmark.testbed.kernel.netlink import VethEnd
 
 
 def with_made(node: Attached, number: int) -> NodePort:
-    """The device inside the node; a netmap port is opened from anywhere."""
+    """Attach the device that the switch has made; a netmap port is opened from anywhere."""
     port = node.spec.ports[number]
     made = port.made
     if made is None:
@@ -34,9 +34,9 @@ def with_made(node: Attached, number: int) -> NodePort:
 
 
 def put_inside(made: MadePort, end: VethEnd, mtu_bytes: int) -> None:
-    """The port's device, in the namespace of `end` and under its name. Raises OSError.
+    """Put the port's device into the namespace of `end` and under its name. Raises OSError.
 
-    A macvlan device is made there at once: to move one takes the kernel some 30 ms."""
+    A macvlan device is made there at once: moving one takes the kernel some 30 ms."""
     if made.macvlan_on is not None:
         netlink.create_macvlan(made.macvlan_on, end, mtu_bytes)
     elif made.device is not None:

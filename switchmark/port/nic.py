@@ -14,13 +14,14 @@ from switchmark.testbed.undo.entries import LentDevice
 
 
 def with_nic(session: Session, node: Attached, port: NodePort, nic: Nic) -> NodePort:
-    """The tester's real port, and the switch's beyond it."""
+    """Attach the tester's real port; the switch's lies beyond it."""
     beyond = None if is_pci(nic.switch) else nic.switch
     return replace(with_lent(session, node, port, nic.tester), device_switch_side=beyond)
 
 
 def with_lent(session: Session, node: Attached, port: NodePort, name: str) -> NodePort:
-    """A device, which is lent to the node, or a PCI function that DPDK drives from anywhere."""
+    """Attach a device, which is lent to the node, or a PCI function that DPDK drives from
+    anywhere."""
     if is_pci(name):
         return replace(port, made=MadePort(pci=name))
     assert node.netns is not None, "such nodes are network namespaces"

@@ -1,5 +1,5 @@
-"""A tap port: a device on the switch's side; what reads and writes its frames (a machine) comes
-later."""
+"""A tap port: a device on the switch's side. The program that reads and writes its frames (a
+virtual machine) comes later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.testbed.undo.entries import NetworkDevice
 
 
 def with_tap(session: Session, node: Attached, number: int) -> NodePort:
-    """The tap device, which has no end inside yet."""
+    """Attach a tap device, which has no end inside yet."""
     device = node.outside(session, number)
     node.entries.append(session.ledger.record(NetworkDevice(device)))
     netlink.create_tap(device, node.spec.ports[number].mtu_bytes)

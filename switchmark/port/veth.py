@@ -1,5 +1,8 @@
-"""A veth port: one end in the node, the other on the switch's side, or in the node at the other
-end of a bare wire. Both ends are up on return."""
+"""A veth port: one end in the node, the other on the switch's side, or in the node at the other end
+of a bare wire.
+
+Both ends are up on return.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from switchmark.testbed.undo.entries import NetworkDevice
 
 
 def with_veth(session: Session, node: Attached, number: int) -> NodePort:
-    """A veth pair between the node and the switch."""
+    """Attach a veth pair between the node and the switch."""
     port = node.spec.ports[number]
     device = node.outside(session, number)
     # Right where the switch will use it: to move a device takes the kernel some 30 ms. Where the
@@ -31,7 +34,7 @@ def with_veth(session: Session, node: Attached, number: int) -> NodePort:
 
 
 def wire_of_veth(session: Session, a: Attached, b: Attached) -> tuple[Attached, Attached]:
-    """One veth pair between two nodes, an end in each."""
+    """Join two nodes by one veth pair, an end in each."""
     ends = [node.end(session, 0) for node in (a, b)]
     mtu_bytes = max(a.spec.port.mtu_bytes, b.spec.port.mtu_bytes)
     if a.netns is None:

@@ -20,7 +20,7 @@ SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)
 
 
 def socket_folder(session: Session, node: Attached) -> Path:
-    """The folder of a node's sockets, made here."""
+    """Make the folder of a node's sockets."""
     folder = session.run_dir / f"vhost-{node.spec.name}"
     node.entries.append(session.ledger.record(Directory(str(folder))))
     folder.mkdir(mode=0o755)
@@ -28,7 +28,8 @@ def socket_folder(session: Session, node: Attached) -> Path:
 
 
 def with_socket(port: NodePort, folder: Path, number: int, inside_prefix: str | None) -> NodePort:
-    """The port with its paths on the host and in the node, which may see the folder elsewhere."""
+    """Attach a port by its socket's paths on the host and in the node, which may see the folder
+    elsewhere."""
     name = SOCKET_NAME if number == 0 else f"port{number}.sock"
     return replace(
         port,
@@ -40,7 +41,7 @@ def with_socket(port: NodePort, folder: Path, number: int, inside_prefix: str | 
 def wire_of_socket(
     session: Session, a: Attached, b: Attached, inside_prefix: str | None
 ) -> tuple[Attached, Attached]:
-    """One socket between two nodes: the first listens, the second is the back end that connects."""
+    """Join two nodes by one socket: the first listens, the second is the back end that connects."""
     folder = socket_folder(session, a)
     near, far = (with_socket(node.spec.port, folder, 0, inside_prefix) for node in (a, b))
     return a.with_ports([near]), b.with_ports([replace(far, back_end=True)])

@@ -32,7 +32,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Caveat:
-    """Something to mind when reading the numbers; every line is a statement of its own."""
+    """One caveat about the numbers; each line is a statement of its own."""
 
     title: str
     lines: tuple[str, ...]
@@ -41,7 +41,8 @@ class Caveat:
 
 
 def answers(rows: Sequence[SummaryRow], dimension: Dimension) -> list[Answer]:
-    """The findings on throughput or latency, best points first spelt out, then grouped."""
+    """The findings on throughput or latency: the best points one by one, then the others in
+    groups."""
     comparisons = compare([row for row in rows if row.trial.dimension is dimension])
     if len(comparisons) <= _SPELT_OUT:
         return [_spelt_out(one, _where(one, comparisons)) for one in comparisons]
@@ -153,7 +154,7 @@ def _who(bearers: Sequence[SummaryRow], total: int) -> str:
 
 
 def _placement(records: Sequence[Record]) -> tuple[str, ...]:
-    """How many cores, who sat where, and through which ports: from the records themselves."""
+    """A line about cores, their users and the ports, from the records themselves."""
     placements = [record.placement for record in records if record.placement is not None]
     if not placements:
         return ()
@@ -181,7 +182,7 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
 
 
 def _by_value(pairs: Iterable[tuple[str, str | None]]) -> str:
-    """Switches gathered by what they used: `veth (linux-bridge), vhost-user (ovs-dpdk)`."""
+    """Switches by what they used: `veth (linux-bridge), vhost-user (ovs-dpdk)`."""
     users: dict[str, dict[str, None]] = defaultdict(dict)
     for switch, value in pairs:
         if value:

@@ -1,8 +1,8 @@
-"""The answer of a run in words: who leads at each point and by how much, what is the same, what is
-not decided and what that would take.
+"""The answer of a run in words: who leads at each point and by how much, which are equal, and what
+is undecided and would take how long.
 
-The terminal and the report say the same words: both take them from here. Points get a line for
-each contender while there is room, else a sentence each.
+The terminal and the report say the same words: both take them from here. Points get a line for each
+contender while there is room, else a sentence each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ FIGURES = {
 
 @dataclass(frozen=True, slots=True)
 class ContenderWords:
-    """What is said of one contender at one point."""
+    """The words about one contender at one point."""
 
     place: int  # 1 is the best
     contender: str
@@ -35,19 +35,19 @@ class ContenderWords:
 
 @dataclass(frozen=True, slots=True)
 class PointWords:
-    """What is said of one point."""
+    """The words about one point."""
 
     title: str
     lines: tuple[ContenderWords, ...]  # the best first
 
 
 def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
-    """The answers that a summary tells: of the figures that decide, where there are pairs."""
+    """The answers that a summary gives: of the figures that decide, where there are pairs."""
     return [one for one in answers if one.decides and any(lead.ratios for lead in one.leads)]
 
 
 def heading(answers: Sequence[PointAnswer]) -> str:
-    """What all of these answers rest on."""
+    """The line above the answers: what all of them rest on."""
     first = answers[0]
     testbeds = len({one.testbed for one in answers})
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
@@ -63,7 +63,7 @@ def fits_by_contender(answers: Sequence[PointAnswer], most: int) -> bool:
 
 
 def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords:
-    """A point with a line for each contender."""
+    """The words about a point, with a line for each contender."""
     return PointWords(
         f"{figure_name(answer)}, {where(answer, all_)}{_states(answer)}",
         tuple(_contenders(answer)),
@@ -71,7 +71,8 @@ def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords
 
 
 def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
-    """A point in one sentence: the leader, then the others by what is known of them."""
+    """The words about a point in one sentence: the leader, then the others by what is known of
+    them."""
     best = answer.standings[0]
     before: list[str] = []
     same, undecided = [], []
@@ -93,12 +94,12 @@ def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
 
 
 def figure_name(answer: PointAnswer) -> str:
-    """What is compared, as people call it."""
+    """The name of the figure that is compared, in common words."""
     return FIGURES.get(answer.metric.name, answer.metric.name)
 
 
 def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
-    """What tells this point from the others, and its frame size."""
+    """The frame size, and the other fields that tell this point from the others."""
     point = dict(answer.point)
     others = [dict(one.point) for one in all_ if one.metric == answer.metric]
     testbed = [f"on {answer.testbed}"] if answer.testbed else []
@@ -135,7 +136,7 @@ def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
 
 
 def _states(answer: PointAnswer) -> str:
-    """The machine's two states, where it had two and answers differ by them."""
+    """The ratios in the machine's two states, where it had two and answers differ by them."""
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
     near, far = answer.lines.near_ns, answer.lines.far_ns

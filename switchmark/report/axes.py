@@ -25,16 +25,16 @@ class XAxis(Axis):
     field: str = ""  # of Trial
 
     def of(self, row: SummaryRow) -> float | None:
-        """Where the row stands; None: it has no place."""
+        """The row's place on the axis; None where it has none."""
         value = getattr(row.trial, self.field)
         return None if value is None else self.place(value)
 
     def values(self, rows: Sequence[SummaryRow]) -> list[float]:
-        """The values that there are."""
+        """The distinct values of the rows."""
         return sorted({value for row in rows if (value := self.of(row)) is not None})
 
     def ticks(self, rows: Sequence[SummaryRow]) -> list[float]:
-        """The values that get a label: of many, some, so that none lies over another. The
+        """The values that get a label: where there are many, only some, so that none overlap. The
         least and the greatest are among them."""
         held = self.values(rows)
         place = {value: math.log(value) if self.log else value for value in held}
@@ -79,6 +79,6 @@ def x_axis(rows: Sequence[SummaryRow]) -> XAxis | None:
 
 
 def end_of_cumulative(p90: float, p99: float) -> float:
-    """Where the axis of a cumulative distribution with these percentiles ends: what is rarer, or
-    far beyond the rest, would press all lines together."""
+    """Where the axis of a cumulative distribution with these percentiles ends: rarer times, far
+    beyond the rest, would press all lines together."""
     return min(p99, 3 * p90)

@@ -20,7 +20,7 @@ def _number(value: float | None) -> str | None:
 
 
 def _clock(ahead_ns: float | None, uncertainty_ns: float | None) -> str | None:
-    """To the digit that is known."""
+    """A clock's offset, rounded to its uncertainty."""
     if ahead_ns is None or uncertainty_ns is None:
         return None
     return f"{ahead_ns / 1e9:+.6f} s ± {words.number(uncertainty_ns / 1e3)} µs"

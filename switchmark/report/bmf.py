@@ -53,5 +53,5 @@ def _metric(value: Estimate) -> dict[str, float]:
 
 
 def _slug(name: str) -> str:
-    """A measure's name as Bencher finds it again: lower case, digits and single dashes."""
+    """A measure's name in Bencher's form: lower case, digits and single dashes."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:LONGEST_MEASURE]

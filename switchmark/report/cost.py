@@ -1,7 +1,8 @@
-"""CPU used against the most that was carried with it: Ara et al. 2021, Figure 6.
+"""CPU used against the highest throughput reached with it: Ara et al. 2021, Figure 6.
 
-One point for each switch and number of pairs: the trial that forwarded most, and the cores
-that all of the trial used. Joined in steps, since cores come whole where programs poll.
+There is one point for each switch and number of pairs: the trial that forwarded most, and the
+cores that all of the trial used. Points are joined in steps, since cores come whole where
+programs poll.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from switchmark.results.rows import SummaryRow
 
 
 def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Total CPU against the most forwarded, by number of pairs."""
+    """Total CPU against the highest throughput, by number of pairs."""
     measured = [row for row in rows if row.throughput and row.cpu and row.cpu.total_cores]
     several = (
         len({row.trial.pairs for row in measured}) > 1

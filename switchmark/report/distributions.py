@@ -1,5 +1,7 @@
 """Every trial as a dot: how far the trials of a contender lie apart, and in which state of the
-machine. Where a row is a single trial, its samples are the dots.
+machine each ran.
+
+Where a row is a single trial, its samples are the dots.
 """
 
 from __future__ import annotations
@@ -158,7 +160,7 @@ def _dot(one: MeasuredTrial, unit: str) -> Dot:
 def _of_rows(
     rows: Sequence[SummaryRow], records: Iterable[Record], look: Mapping[str, Look]
 ) -> Iterator[Drawing]:
-    """Repetitions of each row; of a row with one, its samples."""
+    """The dots of each row: its repetitions, or the samples of a single one."""
     samples = {one.trial_id: observe(one).samples for one in records if one.throughput}
     for name, unit, held in (
         ("Throughput", "pps", [row for row in rows if row.throughput]),

@@ -10,7 +10,7 @@ from switchmark.statistics.means import Estimate
 
 
 def sentence(one: Judgement) -> str:
-    """What was found, what was expected, and what that comes to."""
+    """One sentence: the figure, what was expected of it, and the verdict."""
     where = f" on {one.testbed}" if one.testbed else ""
     found = f"{_figure(one)}{where}, expected {one.expectation.text}"
     if one.outcome is ExpectationOutcome.UNUSABLE:

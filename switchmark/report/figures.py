@@ -1,9 +1,8 @@
-"""What a figure of the report is: plotly traces and layout as plain values.
+"""The figures of the report: plotly traces and layouts as plain values.
 
-Colours are names such as `@series0`, which the page's script replaces by those of the
-light, dark or printed theme. A contender's colour is its own in every figure; parts of a whole are
-shades of grey. Every series also has a marker or a pattern of its own, so that no reading depends
-on colour.
+Colours are names such as `@series0`, which the page's script replaces by those of the light, dark
+or printed theme. A contender's colour is its own in every figure; parts of a whole are shades of
+grey. Every series also has a marker or a pattern of its own, so that no reading depends on colour.
 
 plotly reads tags in texts. So text is `Markup` where its tags are ours; everything else is escaped
 on its way to the page, whatever a record calls its switch.
@@ -34,7 +33,7 @@ _DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One plot: what it is, what to look for, and what plotly needs to draw it."""
+    """One plot: its title, its description, and what plotly needs to draw it."""
 
     title: str
     traces: list[dict[str, Any]]
@@ -43,7 +42,7 @@ class Drawing:
     note: str = ""
 
     def payload(self) -> dict[str, Any]:
-        """What the page's script reads."""
+        """The plot as the page's script reads it."""
         drawn = {"data": self.traces, "layout": self.layout, "height": self.height_px}
         return {key: _harmless(value) for key, value in drawn.items()}
 
@@ -96,7 +95,7 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
 
 
 def rows_height(rows: int, *, legend: bool = False) -> int:
-    """Height of a figure with so many rows, pixels."""
+    """The height of a figure with so many rows, in pixels."""
     return _AROUND_PX + ROW_PX * max(rows, 1) + (40 if legend else 0)
 
 
@@ -113,8 +112,8 @@ def row_axis(rows: int) -> dict[str, Any]:
 
 
 def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The name of each row, bold, and what is said of it: above what is drawn, so that a long one
-    takes no room from it on any page."""
+    """The name of each row, bold, with a remark: above what is drawn, so that a long one takes no
+    room from it on any page."""
     return [
         {
             "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
@@ -134,7 +133,7 @@ def _between(name: str, told: str) -> Markup:
 
 
 def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values between two that are above 0, for a logarithmic axis."""
+    """Round values between two positive ones, for a logarithmic axis."""
     decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
     kept: list[float] = []
     for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
@@ -158,7 +157,7 @@ def next_round(value: float) -> float:
 
 
 def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[str, Any]:
-    """A logarithmic axis from and to, with round values as ticks."""
+    """A logarithmic axis between these values, with round values as ticks."""
     ticks = log_ticks(low, high)
     return axis(
         title,

@@ -20,7 +20,7 @@ from switchmark.results.run_info import RunInfo
 
 
 class Form(StrEnum):
-    """Whose form."""
+    """The standard whose form it is."""
 
     RFC2544 = "rfc2544"
     TST009 = "tst009"
@@ -33,7 +33,8 @@ def form_text(
     medium: BitRate | None = None,
     graphs: Mapping[str, str] | None = None,
 ) -> str:
-    """The whole report. `graphs` are files with graphs, by the method whose part they belong to."""
+    """The whole report. `graphs` are files with graphs, by the method of the part that they belong
+    to."""
     measured = FormSource.of(records, medium)
     parts = _RFC2544 if form is Form.RFC2544 else _TST009
     title = {
@@ -63,7 +64,7 @@ def _left_out(records: Sequence[Record]) -> list[str]:
 
 
 def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
-    """What both standards ask for first: device under test, tester, traffic."""
+    """The part that both standards ask for first: device under test, tester, traffic."""
     records = measured.records
     devices = dict.fromkeys(
         (one.trial.switch, one.switch_details.get("version", "unknown")) for one in records

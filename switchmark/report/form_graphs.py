@@ -31,8 +31,8 @@ THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a g
 
 
 def write_form_graphs(measured: FormSource, stem: Path) -> dict[str, Path]:
-    """Write them as `STEM-throughput.svg` and `STEM-loss.svg`; the files by method, without those
-    for which nothing was measured."""
+    """Write the graphs as `STEM-throughput.svg` and `STEM-loss.svg`; returns the files by method,
+    without those for which nothing was measured."""
     pen.take_up()
     drawn = {THROUGHPUT: ("throughput", _throughput(measured)), LOSS: ("loss", _loss(measured))}
     written = {}
@@ -48,7 +48,8 @@ Lines = dict[str, dict[float, float]]  # by what they are of, x and y
 
 
 def _throughput(measured: FormSource) -> Figure | None:
-    """The first goal of each search (no loss), the mean of its repetitions."""
+    """The graph of throughput: the first goal of each search (no loss), the mean of its
+    repetitions."""
     lines: Lines = {}
     searched = [one for one, _ in of_method(measured.records, THROUGHPUT)]
     for each in repeated(searched):
@@ -68,7 +69,8 @@ def _throughput(measured: FormSource) -> Figure | None:
 
 
 def _loss(measured: FormSource) -> Figure | None:
-    """Over what the medium could carry, where one is said, else over the highest load."""
+    """The graph of loss over the load as a share of the medium's rate, or of the highest load where
+    no medium is given."""
     lines: Lines = {}
     for each in repeated(one for one, _ in of_method(measured.records, LOSS)):
         many = len(each.records) > 1

@@ -1,4 +1,4 @@
-"""The parts of the forms of standards that are of loads: throughput, loss, bursts, recovery."""
+"""The parts of the standards' forms about loads: throughput, loss, bursts, recovery."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from switchmark.report.form_source import (
 
 
 def throughput(measured: FormSource) -> list[str]:
-    """26.1: by frame size, with the rate that the medium could carry."""
+    """Section 26.1: throughput by frame size, with the rate that the medium could carry."""
     rows = []
     searched = [one for one, _ in of_method(measured.records, "ndr-pdr")]
     for each in repeated(searched):
@@ -52,7 +52,7 @@ def throughput(measured: FormSource) -> list[str]:
 
 
 def loss(measured: FormSource) -> list[str]:
-    """26.3: loss over the offered load, as a share of what the medium could carry."""
+    """Section 26.3: loss over the offered load, as a share of what the medium could carry."""
     rows = []
     swept = (one for one, _ in of_method(measured.records, "loss-vs-load"))
     trials = (
@@ -76,8 +76,9 @@ def loss(measured: FormSource) -> list[str]:
 
 
 def back_to_back(measured: FormSource) -> list[str]:
-    """26.4, and section 6 of RFC 9004: mean, deviation, least and most; what a burst of the mean
-    length takes, less what the device forwards meanwhile; the parameters of the search."""
+    """Section 26.4, and section 6 of RFC 9004: mean, deviation, least and greatest burst; the
+    buffer that a burst of the mean length needs, less what the device forwards meanwhile; the
+    parameters of the search."""
     rows = []
     runs = [one for one, _ in of_method(measured.records, "back-to-back")]
     for each in repeated(runs):
@@ -119,7 +120,7 @@ def back_to_back(measured: FormSource) -> list[str]:
 
 
 def figures_of(method: str) -> Callable[[FormSource], list[str]]:
-    """Every figure of a method, as it is in the records."""
+    """Every figure of a method, as the records have it."""
 
     def make(measured: FormSource) -> list[str]:
         rows = [

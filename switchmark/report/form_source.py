@@ -1,5 +1,5 @@
-"""What the forms of standards are filled in from: the valid records of a run, by device and size of
-frames, and the words of their tables."""
+"""The source of the standards' forms: the valid records of a run, by device and frame size, and the
+words of their tables."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ NOT_SAID = "not said (--medium)"
 
 @dataclass(frozen=True, slots=True)
 class FormSource:
-    """What a form is filled in from."""
+    """The records that a form is filled in from."""
 
     records: Sequence[Record]  # finished, and valid
     medium: BitRate | None = None  # the link that is compared with; None: nobody said one
 
     @classmethod
     def of(cls, records: Sequence[Record], medium: BitRate | None = None) -> FormSource:
-        """Without the records that are not usable."""
+        """Read them from a run, without the records that are not usable."""
         usable = [one for one in records if one.status == "finished" and is_valid(one)]
         return cls(usable, medium)
 
     def theoretical_pps(self, one: Record) -> int | None:
-        """What such links could carry of its frames, one link each way for each of its streams,
-        since loads are totals; None where nobody said a medium."""
+        """The frames a second that such links could carry, one link each way for each stream, since
+        loads are totals; None where no medium was given."""
         if self.medium is None:
             return None
         return self.medium.pps(one.trial.packet_size_bytes) * one.trial.streams
 
 
 def is_valid(record: Record) -> bool:
-    """Whether its figures may be used."""
+    """Whether the record's figures may be used."""
     return record.verdict is not None and record.verdict.valid
 
 
@@ -51,7 +51,7 @@ class Repeated:
 
 
 def repeated(records: Iterable[Record]) -> list[Repeated]:
-    """By device and size of frames."""
+    """The records by device and frame size, repetitions together."""
     groups: dict[str, list[Record]] = {}
     for one in sorted(records, key=lambda r: (r.trial.switch, r.trial.packet_size_bytes)):
         groups.setdefault(one.trial.repeated(0).id, []).append(one)
@@ -68,34 +68,34 @@ def _called(one: Record) -> tuple[str, int, str]:
 
 
 def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
-    """The records that hold the result of this method, and the result."""
+    """The records that hold a result of this method, with the result."""
     return [(o, o.method) for o in records if o.method is not None and o.method.method == method]
 
 
 def highest_load_pps(found: MethodResult) -> float:
-    """The highest that was offered; 0 where nothing was."""
+    """The highest offered load in frames/s; 0 where nothing was offered."""
     return max((trial.offered_pps for trial in found.trials), default=0.0)
 
 
 def loss_share(trial: MethodTrial) -> float:
-    """Of the frames that were offered."""
+    """Lost frames as a share of those offered."""
     return trial.lost_frames / trial.offered_frames if trial.offered_frames else 0.0
 
 
 def share_of(found: int, tried: int) -> str:
-    """How many a mean is of, with those that found nothing, which are not in it."""
+    """How many repetitions a mean is of, and how many found nothing and are left out of it."""
     return str(tried) if found == tried else f"{found} of {tried}; the others found none"
 
 
 def medium_rate(record: Record, could_pps: int | None) -> str:
-    """What the medium could carry; only a port with a medium has one of its own."""
+    """The rate of the medium; only a port with a medium has one of its own."""
     if could_pps is not None:
         return f"{could_pps:,}"
     return NOT_SAID if record.trial.nics else NO_MEDIUM
 
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
-    """Nothing where there are no rows."""
+    """A Markdown table; empty without rows."""
     return list(_lines(heading, rows)) if rows else []
 
 

@@ -1,4 +1,4 @@
-"""The parts of the forms of standards that are of times: latency, and how it varies."""
+"""The parts of the standards' forms about times: latency, and how it varies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.results.record.figures import Latency
 
 
 def latency(measured: FormSource) -> list[str]:
-    """26.2: at which rate, how often and for how long, and what the time is of."""
+    """Section 26.2: the rate, the number and the length of trials, and what the time is of."""
     rows = [
         [each.device, each.size, each.streams, *key, *_delays(trials)]
         for each, key, trials in _timed(measured)
@@ -34,7 +34,7 @@ def latency(measured: FormSource) -> list[str]:
 
 
 def latency_and_variation(measured: FormSource) -> list[str]:
-    """The same, and how the delay varies: by the shortest one (PDV), and from each frame to the
+    """The latency, and how it varies: against the shortest delay (PDV), and from each frame to the
     next (IPDV)."""
     lines = latency(measured)
     rows = []
@@ -88,7 +88,8 @@ def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
 
 
 def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
-    """How many trials, how long, of how many samples; then the means of what each found, in us."""
+    """The number and length of trials and the number of samples; then the means of their figures,
+    in us."""
     lengths = sorted({one.trial.duration_s for one, _ in trials})
     columns = zip(*(_figures_ns(found) for _, found in trials), strict=True)
     micro = [words.number(statistics.fmean(column) / 1e3) for column in columns]

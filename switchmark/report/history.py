@@ -1,5 +1,5 @@
 """The history of figures, in words and as a page: each series with the places where its level
-changed, and what else was not the same any more."""
+changed, and what else changed with it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ METHOD = (
 
 
 def change_words(change: LevelChange, metric: Metric) -> str:
-    """`since version 3.1.2, 2026-03-01: 12 % slower [10.5, 13.4]`."""
+    """A change in words: `since version 3.1.2, 2026-03-01: 12 % slower [10.5, 13.4]`."""
     point = change.point
     told = f"since {change.since}: {_percent(point.ratio)} {_grew(point.ratio, metric)}"
     if point.low is not None and point.high is not None:
@@ -40,19 +40,19 @@ def change_words(change: LevelChange, metric: Metric) -> str:
 
 
 def title_of(one: PastFigure, varying: Sequence[str]) -> str:
-    """Which series it is."""
+    """The title of a series."""
     return f"{one.switch}, {one.metric.name}, {in_words(one.workload, varying)}, {one.machine}"
 
 
 def newest_words(one: PastFigure) -> str:
-    """The newest level."""
+    """The newest level in words."""
     newest = one.usable[-1]
     version = f", version {newest.version}" if newest.version else ""
     return f"{words.amount(newest.level, one.metric.unit)} on {newest.started_at:%Y-%m-%d}{version}"
 
 
 def history_page(history: History, title: str, links: Sequence[Link] = ()) -> str:
-    """The page."""
+    """The page as HTML."""
     varying = varying_workload(history.figures)
     sections = [_section(one, varying) for one in history.figures]
     if len(sections) > 1:

@@ -1,4 +1,4 @@
-"""The report: one HTML file that needs no network, and says what it knows in order of need.
+"""The report: one HTML file that needs no network, and gives what it has in order of need.
 
 First the answer, in the words of the terminal, then pictures, then one table; everything else is
 folded. Nothing is loaded from anywhere, and no script runs but the two that are written here: the
@@ -55,7 +55,7 @@ MAX_LOG_LINES = 60
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """What the page tells of one trial."""
+    """The parts of the page about one trial."""
 
     record: Record
     figure: Drawing | None
@@ -72,7 +72,7 @@ def write_report(run_directory: Path, target: Path) -> list[str]:
 
 def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, list[str]]:
     """The report of a run, and a line for every file that could not be read; `lacking` are lines
-    about those that could not be had."""
+    about files that could not be fetched."""
     run = open_run(run_directory)
     table = read_table(run_directory)
     rows = summarise(run_directory, table, with_curves=True)
@@ -81,7 +81,7 @@ def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, 
 
 
 def _write(target: Path, page: str) -> None:
-    """Write the page whole or not at all. What is there and no regular file (a device, a pipe) is
+    """Write the page whole or not at all. A target that is no regular file (a device, a pipe) is
     written to and stays what it is: a rename would put a file in the place of /dev/null."""
     if target.exists() and not target.is_file():
         target.write_text(page, encoding="utf-8")

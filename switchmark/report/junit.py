@@ -28,7 +28,7 @@ class CaseOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One verdict."""
+    """One test case: a trial, or an expectation of it."""
 
     name: str
     group: str  # `classname`, by which CIs fold cases together
@@ -48,8 +48,8 @@ _OF_JUDGEMENT = {
 def cases_of_run(
     campaign: str, rows: Sequence[SummaryRow], judged: Iterable[Judgement]
 ) -> list[Case]:
-    """A case for each trial, which says whether it could be measured, and one for each
-    expectation of it."""
+    """The cases of a run: one for each trial, which says whether it could be measured, and one for
+    each expectation of it."""
     cases = [_measured(campaign, row) for row in rows]
     for one in judged:
         where = f" on {one.testbed}" if one.testbed else ""
@@ -101,7 +101,7 @@ def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
 
 
 def _text(text: str) -> str:
-    """XML 1.0 has no control characters, not even as references."""
+    """The text without control characters, which XML 1.0 cannot hold even as references."""
     return printable(text)
 
 

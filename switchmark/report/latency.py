@@ -36,7 +36,7 @@ _NINES = (50, 90, 99, 99.9, 99.99, 99.999, 99.9999)
 
 
 def spread_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Median to maximum of every contender at every point."""
+    """From the median to the maximum, of every contender at every point."""
     return Panels(
         "Latency",
         "Round-trip time, all repetitions together; from the median (circle) to the longest "
@@ -57,7 +57,8 @@ def curve_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
 
 
 def cumulative_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
-    """Which share of the round trips took at most so long, on linear axes, as papers draw it."""
+    """The share of the round trips that took at most a given time, on linear axes, as papers draw
+    it."""
     return Panels(
         "Latency, cumulative",
         "Which share of the round trips took at most so long. Linear axes, up to the 99th "
@@ -206,7 +207,7 @@ def _curves(
 
 
 def _differs(row: SummaryRow) -> bool:
-    """Whether due and actual send time tell different stories (by more than 2 % somewhere)."""
+    """Whether the times from due and actual send time differ by more than 2 % somewhere."""
     assert row.latency is not None
     actual, intended = row.latency.percentiles_ns, row.latency.intended_percentiles_ns
     return any(intended.get(key, 0.0) > actual[key] * 1.02 for key, *_ in _MARKS)

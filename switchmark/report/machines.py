@@ -1,5 +1,5 @@
 """Two contenders over machines, in words and as a page: the ratio on each machine, their mean, and
-what to expect of one more."""
+the prediction for one more."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _WIDEST = math.log(30)  # of the axis to either side: beyond, an interval says "
 
 
 def verdict_of(one: FigureOverMachines, prove: float) -> Verdict:
-    """What the mean's interval says of B, in the words of `compare`."""
+    """The conclusion from the mean's interval about B, in the words of `compare`."""
     over = one.over
     if over is None:
         return Verdict.UNTESTABLE
@@ -42,7 +42,7 @@ def machine_words(spread: MachineSpread) -> str:
 
 
 def machines_page(found: OverMachines, prove: float) -> str:
-    """The page."""
+    """The page as HTML."""
     varying = _varying(found)
     sections = [_section(one, found, prove, varying) for one in found.figures]
     if found.remarks:
@@ -65,7 +65,7 @@ def machines_page(found: OverMachines, prove: float) -> str:
 
 
 def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
-    """The figures of one run's report over machines: each contender against the first one."""
+    """The figures over machines in one run's report: each contender against the first one."""
     drawn = [(one, figure, _varying(each)) for each in found for one, figure in _with_ratio(each)]
     return Panels(
         "Over machines",
@@ -88,7 +88,7 @@ def _with_ratio(found: OverMachines) -> Iterator[tuple[OverMachines, FigureOverM
 
 
 def _varying(found: OverMachines) -> list[str]:
-    """The fields in which points differ, but for what each is called by."""
+    """The fields in which points differ, without the names of contenders."""
     points = [dict(one.point) for one in found.figures]
     skip = {"dimension", "packet_size_bytes"}
     return [

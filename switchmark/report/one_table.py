@@ -1,7 +1,7 @@
 """The one table that stands open in the report: a line for each contender at each point.
 
-What passed and how long it took stand side by side, although they were measured at loads of their
-own. Figures are those of the answer where there is one, so that no page tells two; else means.
+Throughput and latency stand side by side, although they were measured at loads of their own.
+Figures are those of the answer where there is one, so that no page gives two; else means.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from switchmark.statistics.means import Estimate
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """What stands in one place of the table."""
+    """One cell of the table."""
 
     text: str
     sort: float | None = None
@@ -28,7 +28,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A contender at a point, by what was measured of it."""
+    """A contender at a point, with the figures of each dimension."""
 
     rows: tuple[SummaryRow, ...]  # one a dimension, or one of a method
     where: tuple[str, ...]  # what tells its point from others
@@ -41,17 +41,17 @@ class Line:
 
     @property
     def valid(self) -> bool:
-        """Whether all its figures are."""
+        """Whether all its figures are valid."""
         return all(row.valid for row in self.rows)
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """Trust marks of all its figures."""
+        """The trust marks of all its figures."""
         return tuple(dict.fromkeys(mark for row in self.rows for mark in row.marks))
 
     @property
     def limited_by(self) -> tuple[str, ...]:
-        """What limited the load that passed; of a round trip, the rate is."""
+        """What limited the throughput. (A round trip is limited by its rate.)"""
         return self.rows[0].limited_by
 
 
@@ -144,8 +144,8 @@ def _figure(mean: Estimate, typical: Standing | None, scale: float) -> Cell:
 
 
 def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
-    """Throughput and latency of one contender at what is one point but for the load, which each of
-    the two had for itself: where that is ambiguous, each stays alone."""
+    """Join throughput and latency of one contender at one point, whose loads may differ: each had
+    its own. Where that is ambiguous, each stays alone."""
     plain = [row for row in rows if row.method is None]
     own = set(_of_one_dimension(plain))
     held: dict[Any, list[SummaryRow]] = defaultdict(list)
@@ -162,7 +162,7 @@ def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:
 
 
 def _of_one_dimension(rows: Sequence[SummaryRow]) -> Iterator[str]:
-    """Fields that have one value in all throughput rows, and another one in all latency rows."""
+    """Fields that have one value in all throughput rows, and another in all latency rows."""
     if not rows:
         return
     for name, _ in rows[0].point:
@@ -174,7 +174,7 @@ def _of_one_dimension(rows: Sequence[SummaryRow]) -> Iterator[str]:
 
 
 def _varying(groups: Sequence[Sequence[SummaryRow]]) -> list[str]:
-    """The fields in which lines differ, and not for their dimension alone."""
+    """The fields in which lines differ, other than by their dimension."""
     firsts = [group[0] for group in groups]
     if not firsts:
         return []

@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent / "template"
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A cell, or an item, that leads somewhere: always to a page of ours."""
+    """A cell, or an item, that links to one of our pages."""
 
     text: str
     href: str
@@ -62,12 +62,12 @@ class PlotData:
         self.payloads: list[dict[str, Any]] = []
 
     def add(self, figure: Drawing) -> int:
-        """The number under which the page's script finds the figure."""
+        """Add a figure; returns the number under which the page's script finds it."""
         self.payloads.append(figure.payload())
         return len(self.payloads) - 1
 
     def script(self) -> Markup:
-        """JSON that cannot end the script element it stands in."""
+        """The data as JSON that cannot end the script element it stands in."""
         text = json.dumps(self.payloads, separators=(",", ":"), allow_nan=False)
         return Markup(text.replace("<", "\\u003c"))
 
@@ -84,8 +84,8 @@ class Page:
 
 
 def templates(folder: Path = TEMPLATES, **more: Any) -> Environment:
-    """The templates of a folder. What they are given is escaped, unless `more` says otherwise, and
-    a name that they are not given is an error."""
+    """The templates of a folder. Values are escaped, unless `more` says otherwise, and a missing
+    value is an error."""
     usual = {"autoescape": True, "trim_blocks": True, "lstrip_blocks": True}
     return Environment(loader=FileSystemLoader(folder), undefined=StrictUndefined, **usual | more)
 
@@ -117,12 +117,13 @@ def _plotly() -> str:
 
 @cache
 def page_policy() -> str:
-    """The policy that every page of ours fulfils."""
+    """The content security policy of every page of ours."""
     return policy(_plotly(), (TEMPLATES / "report.js").read_text())
 
 
 def policy(*scripts: str) -> str:
     """The content security policy of a page: nothing is loaded, and only these scripts run.
+
     (Styles may stand with what they style, as plotly's do; a style can load nothing either.)"""
     hashes = [b64encode(sha256(text.encode()).digest()).decode() for text in scripts]
     allowed = " ".join(f"'sha256-{one}'" for one in hashes)

@@ -1,4 +1,4 @@
-"""Colours, marks and the manner of all plots that matplotlib draws."""
+"""Colours, marks and the style of all plots that matplotlib draws."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 
 
 def take_up() -> None:
-    """Let matplotlib draw without a screen, the same bytes each time, as all our plots look."""
+    """Set matplotlib up: no screen, the same bytes each time, the style of all our plots."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -1,7 +1,7 @@
 """Who is ahead, and by how much, in pictures: the ratios of the answer with their intervals.
 
-A row a contender (and a state of the machine, where the answer depends on it) on a logarithmic
-axis: half as much and twice as much are equally far from 1, where the leader stands.
+Each contender has a row (for each state of the machine, where the answer depends on it) on a
+logarithmic axis: half as much and twice as much are equally far from 1, where the leader stands.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LEAST_SPAN = math.log(1.3)
 
 @dataclass(frozen=True, slots=True)
 class _RatioRow:
-    """A contender, or the leader itself."""
+    """The row of a contender, or of the leader itself."""
 
     contender: str
     told: str
@@ -40,8 +40,8 @@ class _RatioRow:
 
 
 def ratio_panels(answers: Sequence[PointAnswer], look: dict[str, Look]) -> Panels:
-    """How far every contender is behind the leader of its point; figures that do not decide
-    are folded away."""
+    """How far every contender is behind the leader of its point; figures that do not decide are
+    folded away."""
     drawn = [one for one in answers if any(lead.ratios for lead in one.leads)]
     figures = [(one.decides, _figure(one, answers, look)) for one in drawn]
     return Panels(
@@ -124,7 +124,8 @@ def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
 
 
 def _turned(one: LeadRatio) -> LeadRatio:
-    """Seen from the other one: the pairs may put ahead whose typical figure is behind."""
+    """The ratio from the other side: pairs may put a contender ahead whose typical figure is
+    behind."""
     return LeadRatio(1 / one.value, 1 / one.high, 1 / one.low, one.pairs, one.verdict, one.state)
 
 
@@ -142,7 +143,8 @@ def _states(answer: PointAnswer) -> str:
 
 
 def _span(answers: Sequence[PointAnswer]) -> tuple[float, float]:
-    """Both ends of the axis: one for all points of a figure, so that they compare at a glance."""
+    """Both ends of the axis, the same for all points of a figure, so that they compare at a
+    glance."""
     ends = [1 / (1 + answers[0].prove), 1 + answers[0].prove]
     for answer in answers:
         for row in _rows(answer):

@@ -1,6 +1,5 @@
-"""What a run says first, on the terminal and in the report: the answer, or the figures where
-nothing is compared; the warnings that matter most; failures.
-"""
+"""The first words about a run, on the terminal and in the report: the answer, or the figures where
+nothing is compared; the most important warnings; failures."""
 
 from __future__ import annotations
 
@@ -22,7 +21,7 @@ _MOST_FAILURES = 2
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What is said first. Of points, sentences and rows only one kind is there."""
+    """The first words about a run. Of points, sentences and rows only one kind is there."""
 
     head: str  # campaign and time
     nothing: str  # why there is nothing to say; else empty
@@ -37,7 +36,7 @@ class Summary:
 def answers_of(
     run: Run, rows: Sequence[SummaryRow], everything: Sequence[SummaryRow]
 ) -> list[PointAnswer]:
-    """The answers in which only the chosen rows have a part; `everything` gives the names."""
+    """The answers in which only the chosen rows take part; `everything` gives the names."""
     names = {row.trial.id: row.contender for row in everything}
     chosen = {row.trial.id for row in rows}
     return [
@@ -72,7 +71,7 @@ def summarise_in_words(
 
 
 def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
-    """What was found in each row, and what limited it; the bare wire last."""
+    """A line for each row: its figure, and what limited it; the bare wire last."""
     done = sorted((row for row in rows if row.finished), key=lambda row: row.is_baseline)
     varying = words.varying_fields(done)
     return [(_name(row, varying), f"{_figure(row)}{_limit(row)}") for row in done]
@@ -102,7 +101,7 @@ def _limit(row: SummaryRow) -> str:
 
 
 def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
-    """The marks that matter most: those that invalidate, then those that most rows bear."""
+    """The most important marks: those that invalidate, then those that most rows have."""
     done = [row for row in rows if row.finished and not row.is_baseline]
     counts: dict[str, int] = {}
     for row in done:

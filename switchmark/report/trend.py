@@ -1,4 +1,4 @@
-"""What a longer chain, or less CPU time, costs: a sentence for each line of that plot."""
+"""The cost of a longer chain, or of less CPU time: a sentence for each line of that plot."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ TOLD = ("scenario", "cpu_limit")  # swept for their cost; a size or a load speak
 
 
 def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
-    """The parameter in words, and what became of each contender's throughput over it; nothing
-    where no chain's length and no CPU limit was swept."""
+    """The parameter in words, and how each contender's throughput changed over it; None where
+    neither a chain's length nor a CPU limit was swept."""
     x = x_axis(rows)
     if x is None or x.field not in TOLD:
         return "", []
@@ -36,7 +36,8 @@ def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
 
 
 def _told(rows: Sequence[SummaryRow], x: XAxis) -> str:
-    """From the first to the last, whether that is certain, and where a step goes the other way."""
+    """The change from the first to the last value, whether it is certain, and where a step goes the
+    other way."""
     valid = sorted((row for row in rows if row.valid), key=lambda row: x.of(row) or 0)
     seen = [(f"{x.of(row):.15g}", row.throughput.forwarded_pps) for row in valid if row.throughput]
     if len(seen) < LINE_FROM:

@@ -1,4 +1,4 @@
-"""Figures as people read them: with a unit, three significant digits, and the interval."""
+"""Figures in words: with a unit, three significant digits, and the interval."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def time_ns(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A share as a percentage; a tiny one never reads as zero."""
+    """A share as a percentage; a tiny one is never shown as zero."""
     if ratio == 0:
         return "0 %"
     if abs(ratio) < 0.0001:
@@ -88,13 +88,13 @@ def varying_fields(rows: list[SummaryRow]) -> list[str]:
 
 
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
-    """Where a figure was measured: the frame size, and what else is not the same everywhere."""
+    """Where a figure was measured: the frame size, and the other fields that vary."""
     named = ("packet_size_bytes", *varying)
     return ", ".join(field(name, fields[name]) for name in named)
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:
-    """The finished rows of plain trials that measured this."""
+    """The finished rows of plain trials of this dimension."""
     return [
         row
         for row in rows

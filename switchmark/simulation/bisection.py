@@ -1,7 +1,7 @@
 """Plain bisection after RFC 2544 section 26.1: one trial a load, one goal a search.
 
-Kept as the method that everyone knows, to compare with: it believes every single trial, so
-one accident moves the result for good, and it says nothing about that.
+It is kept for comparison, as the method that everyone knows: it believes every single trial, so one
+accident moves the result for good, and nothing in the result says so.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, Me
 def bisection_goal(
     name: str, loss_ratio: float, *, trial_s: float = 60.0, width: float = 0.005
 ) -> Goal:
-    """A goal of single trials; RFC 2544 section 24 asks for at least 60 s."""
+    """A goal for single trials; RFC 2544 section 24 asks for at least 60 s."""
     return Goal(
         name=name,
         loss_ratio=loss_ratio,

@@ -1,9 +1,9 @@
-"""A simulated switch whose applications, and which itself, lose their cores now and then.
+"""A simulated switch that now and then loses its core, as its applications do.
 
-The switch pushes back what it does not take at once, as rings do. A sender that comes back makes
-up for what fell due, up to a bound, and gives up the rest; a receiver that is away loses what its
-ring does not hold; while the switch is away nothing is taken. What is true is set, so that a
-search can be held to it.
+The switch pushes back what it does not take at once, as rings do. A sender that comes back makes up
+for what fell due, up to a bound, and gives up the rest; a receiver that is away loses what its ring
+does not hold; while the switch is away nothing is taken. The truth is set, so that a search can be
+held to it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Who = Literal["sender", "receiver", "switch", "nobody"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stalls:
-    """How often, and for how long, somebody is kept from a core."""
+    """How often, and for how long, an application or the switch is kept from its core."""
 
     per_s: float  # Poisson
     shortest_s: float = 0.004  # a tick of the kernel
@@ -32,7 +32,7 @@ class Stalls:
 
 
 class StallingSwitch:
-    """A `Measurer` without hardware. Same stalls and seed, same sequence of trials."""
+    """A `Measurer` without hardware. The same stalls and seed give the same sequence of trials."""
 
     def __init__(self, capacity_pps: float, stalls: Stalls, seed: int = 0) -> None:
         self.capacity_pps = capacity_pps

@@ -1,8 +1,8 @@
 """A simulated switch: a capacity with the faults of real ones, and a clock of its own.
 
-It exists to test methods against a truth that is known, thousands of runs a minute; it
-measures nothing real, and its results must never stand beside real ones. Each fault is one
-number, so that a test can say which of them a method does or does not survive.
+It exists to test methods against a known truth, thousands of runs a minute; it measures nothing
+real, and its results must never stand beside real ones. Each fault is one number, so that a test
+can say which of them a method survives.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _POISSON_NORMAL_FROM = 50.0  # mean from which the normal approximation serves
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Behaviour:
-    """What the simulated switch does. Ratios are relative to `capacity_pps`."""
+    """The simulated switch's faults. Ratios are relative to `capacity_pps`."""
 
     capacity_pps: float
     trial_noise: float = 0.0  # stdev of the capacity from trial to trial
@@ -41,7 +41,8 @@ class Behaviour:
 
 
 class SimulatedSwitch:
-    """A `Measurer` without hardware. Same behaviour and seed, same sequence of trials."""
+    """A `Measurer` without hardware. The same behaviour and seed give the same sequence of
+    trials."""
 
     def __init__(self, behaviour: Behaviour, seed: int = 0) -> None:
         self.behaviour = behaviour
@@ -52,9 +53,8 @@ class SimulatedSwitch:
     def true_capacity_pps(self, loss_ratio: float = 0.0) -> float:
         """The load at which half of all warmed-up trials lose more than `loss_ratio`.
 
-        Exact for trial noise and a decline-free overload; a second band, drift and noise
-        inside a trial have no single truth, and ask for looking at the bands instead.
-        """
+        It is exact for trial noise and an overload without decline; with a second band, drift, or
+        noise inside a trial there is no single truth: look at the bands instead."""
         return self.behaviour.capacity_pps / (1 - loss_ratio)
 
     def measure(self, duration_s: float, load_pps: float) -> LoadPoint:

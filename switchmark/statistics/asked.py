@@ -1,5 +1,7 @@
-"""What is asked of comparisons where nothing else is said. It loads nothing: campaigns are read,
-and names completed, without the statistics themselves."""
+"""What comparisons ask for by default: the smallest lead, the confidence, the time.
+
+This loads no statistics: reading campaigns and completing names need nothing else.
+"""
 
 PROVE = 0.05  # the smallest lead worth knowing
 CONFIDENCE = 0.95  # of all that is claimed of one figure at one point

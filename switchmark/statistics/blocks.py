@@ -1,7 +1,7 @@
-"""One row of a campaign in blocks: what a contender did in one block, and the machine around it.
+"""One row of a campaign in blocks: a contender's figure in one block, and the machine around it.
 
-A block measures every contender once, briefly, in random order. The deployment in a block is
-the unit of all comparisons; its samples only tell whether the machine held still.
+A block measures every contender once, briefly, in random order. The deployment in a block is the
+unit of all comparisons; its samples only tell whether the machine kept its state.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ _NODES = 160  # of the integration; more change no digit shown
 
 
 class Spending(StrEnum):
-    """How the level is spent along the way."""
+    """How the level is spent over the looks."""
 
     POCOCK = "pocock"  # evenly: large leads are proven early
     OBRIEN_FLEMING = "obrien-fleming"  # late: the last look is almost as sharp as a single one
@@ -35,7 +35,8 @@ class Spending(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
-    """At which counts of blocks (or repetitions) figures are looked at, and how strictly."""
+    """The counts of blocks (or repetitions) at which figures are looked at, and the level of each
+    look."""
 
     looks: tuple[int, ...]
     level: float = 0.05  # chance of a false claim at any look, divided by ...
@@ -52,7 +53,7 @@ class StoppingRule:
 
     @classmethod
     def after_each(cls, first: int, last: int) -> Self:
-        """A look after each repetition from the first that may be the last."""
+        """The rule with a look after each repetition, from the first that may be the last."""
         first = max(2, first)
         return cls(tuple(range(first, max(first, last) + 1)))
 
@@ -61,10 +62,10 @@ class StoppingRule:
         return count in self.looks
 
     def level_at(self, count: int, *, is_last: bool = False) -> float:
-        """Two-sided level of the interval after `count` blocks.
+        """The two-sided level of the interval after `count` blocks.
 
-        `is_last`: time has run out before the last planned look; what is left is spent now.
-        Raises ValueError at counts that are no look."""
+        `is_last`: time has run out before the last planned look, and the rest of the level is spent
+        now. Raises ValueError at counts that are no look."""
         if not self.is_look(count) and not is_last:
             raise ValueError(f"no look is planned after {count} blocks, but after {self.looks}")
         before = tuple(look for look in self.looks if look < count)
@@ -75,8 +76,8 @@ class StoppingRule:
         return _levels((*before, count), tuple(budgets))[-1]
 
     def _spent_by(self, count: int, share: float) -> float:
-        """How much of a level may be spent by this look: a rule of the number alone, so that it
-        holds at looks that nobody planned, too."""
+        """How much of a level may be spent by this look. It depends on the look's number alone, so
+        that it also holds at looks that nobody planned."""
         last = max(self.looks[-1], count)
         expected = last if self.expected is None else min(self.expected, last)
         if expected == last:
@@ -93,7 +94,7 @@ class StoppingRule:
 
 
 def planned_looks(most: int, first: int = FIRST_LOOK, growth: float = GROWTH) -> tuple[int, ...]:
-    """Looks from `first` on in growing steps; the last after `most` blocks."""
+    """Looks from `first` on in growing steps; the last one is after `most` blocks."""
     looks, count = [], float(first)
     while count * math.sqrt(growth) < most:
         looks.append(round(count))
@@ -112,9 +113,8 @@ def spent(fraction: float, level: float, spending: Spending) -> float:
 
 @lru_cache(maxsize=512)
 def _levels(counts: tuple[int, ...], budgets: tuple[float, ...]) -> tuple[float, ...]:
-    """The two-sided nominal level of each look, by which so much in all may be spent:
-    sub-densities of the sum that has not yet crossed are carried from look to look on
-    Gauss-Legendre nodes."""
+    """The two-sided nominal level of each look, such that `spent` is spent in all: sub-densities of
+    the sum that has not yet crossed are carried from look to look on Gauss-Legendre nodes."""
     from scipy.optimize import brentq
     from scipy.special import ndtr
 

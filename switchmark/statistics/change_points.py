@@ -28,7 +28,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """The level changed before value `index` (0 is the first)."""
+    """A change of level before value `index` (0 is the first)."""
 
     index: int
     p: float
@@ -58,7 +58,7 @@ def find_cuts(values: Sequence[float], level: float = CHANGE_P) -> list[Cut]:
 
 def _chance(stretches: Sequence[Array], score: float, generator: np.random.Generator) -> float:
     """How often the best cut of the same values in another order, each within its stretch, is as
-    good as this."""
+    good as this one."""
     best = np.zeros(PERMUTATIONS)
     for one in stretches:
         step = max(1, _AT_ONCE // max(1, one.size**2))
@@ -70,7 +70,7 @@ def _chance(stretches: Sequence[Array], score: float, generator: np.random.Gener
 
 
 def _best(series: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Score and place of the best cut of each row; 0 of what is too short to cut."""
+    """The score and place of the best cut of each row; 0 for a row that is too short to cut."""
     count = series.shape[1]
     if count < 2 * MIN_STRETCH:
         return np.zeros(len(series)), np.zeros(len(series), dtype=np.intp)

@@ -1,9 +1,9 @@
-"""Is B better or worse than A, by how much, and how sure is that? The statistics alone.
+"""Whether B is better or worse than A, by how much, and how sure that is: the statistics alone.
 
-Everything here takes plain lists of values, one value a repetition. The figure is the ratio
-B / A with its interval; a difference needs two things: significance after correction for the
-number of comparisons, and a size that matters (the practical threshold). "No difference" is
-claimed only when the whole interval lies within the threshold; all else is unclear.
+Everything here takes plain lists of values, one value a repetition. The figure is the ratio B / A
+with its interval; a difference needs two things: significance after correction for the number of
+comparisons, and a size that matters (the practical threshold). "No difference" is claimed only when
+the whole interval lies within the threshold; all else is unclear.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Correction(StrEnum):
 
 
 class Verdict(StrEnum):
-    """What a comparison says about B."""
+    """The conclusion of a comparison about B."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -92,11 +92,10 @@ class Difference:
 
 
 def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """Ratio of the geometric means by Welch's t on logarithms.
+    """The ratio of the geometric means, by Welch's t on logarithms.
 
-    With many and skewed values, ratio of the means by the bootstrap instead;
-    `method` names which. Values must be above 0; below two a side there is no interval.
-    """
+    With many and skewed values it is the ratio of the means by the bootstrap instead; `method`
+    names which. Values must be above 0; below two a side there is no interval."""
     if not a or not b or min(*a, *b) <= 0:
         value = None
         if a and b and statistics.fmean(a) > 0:
@@ -160,8 +159,9 @@ def _verdict(
 
 
 def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None:
-    """How many more a side would decide an unclear comparison, about; None: beyond hope, or it is
-    not unclear. Its interval must leave 1 aside, or fit within the threshold."""
+    """About how many more repetitions a side would decide an unclear comparison; None: beyond hope,
+    or it is not unclear. It is decided when its interval no longer holds 1, or fits within the
+    threshold."""
     ratio = one.ratio
     if one.verdict is Verdict.UNTESTABLE and ratio.value is not None:
         return 2
@@ -227,7 +227,7 @@ def _welch_on_logs(a: Sequence[float], b: Sequence[float]) -> Ratio:
 
 
 def _bootstrap(a: Sequence[float], b: Sequence[float]) -> Ratio:
-    """Bias-corrected and accelerated bootstrap of ln(mean of b / mean of a) (B. Efron, 1987).
+    """The bias-corrected and accelerated bootstrap of ln(mean of b / mean of a) (B. Efron, 1987).
 
     The seed is fixed: the same values always give the same answer. p is the level at which the
     interval just reaches no difference."""

@@ -38,7 +38,7 @@ class HeldSlots:
         return cls(*limits, held.significant_figures, indices, counts[indices])
 
     def histogram(self) -> HdrHistogram:
-        """A histogram of its own with these samples."""
+        """Make a histogram with these samples."""
         made = HdrHistogram(self.lowest, self.highest, self.figures)
         np.ctypeslib.as_array(made.counts)[self.indices] = self.counts
         if len(self.indices):
@@ -69,7 +69,7 @@ class Decoder:
         return held
 
     def encode(self, held: HdrHistogram) -> str:
-        """The text of a histogram, which need not be decoded when it comes back."""
+        """Write the text of a histogram, which need not be decoded when it comes back."""
         text: str = held.encode().decode()
         self._keep(_key(text), held)
         return text

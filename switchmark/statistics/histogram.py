@@ -45,7 +45,7 @@ class Histogram:
 
     @classmethod
     def of(cls, times: Mapping[int, int], highest: int = 100_000_000_000) -> Histogram:
-        """The histogram of so many samples of each value, from 1 to `highest` ns."""
+        """The histogram of so many samples of each value, in ns, from 1 to `highest`."""
         held = HdrHistogram(1, highest, 3)
         for value, count in times.items():
             held.record_value(value, count)
@@ -82,14 +82,15 @@ class Histogram:
 
     @property
     def text(self) -> str:
-        """HdrHistogram V2, compressed, base64."""
+        """The text: HdrHistogram V2, compressed, base64."""
         if self._text is None:
             self._text = decoded.DECODER.encode(self._samples)
         return self._text
 
     @property
     def count(self) -> int:
-        """Samples. Raises ValueError, as all that look into it, where its text is none."""
+        """The number of samples. Raises ValueError, as every method that needs the samples, where
+        the text is no histogram."""
         return int(self._samples.get_total_count())
 
     @property
@@ -103,8 +104,8 @@ class Histogram:
         return np.ctypeslib.as_array(self._samples.counts)
 
     def shifted(self, less_ns: int) -> Histogram:
-        """Every sample less by so much, at least 1 ns. What it cannot tell of a sample (below
-        0.1 %) is that of the sample before."""
+        """Every sample less `less_ns`, at least 1 ns. The precision stays that of the samples
+        before (0.1 % of them)."""
         before, counts = self._samples, self._counts
         after = HdrHistogram(1, before.highest_trackable_value, before.significant_figures)
         for index in np.flatnonzero(counts):
@@ -123,9 +124,10 @@ class Histogram:
     def percentiles_ns(
         self, wanted: Iterable[str] = PERCENTILES, max_ns: float = math.inf
     ) -> dict[str, float]:
-        """The values at or below which the given percentages of samples lie. A slot's samples are
-        told by its highest value, which is above the greatest of them, `max_ns`, if that is
-        known: no percentile is."""
+        """The values at or below which the given percentages of samples lie.
+
+        A slot stands for its samples with its highest value. That may be above the greatest sample:
+        no percentile is above `max_ns`."""
         names = list(wanted)
         values = self._values_at([float(name) for name in names])
         return {name: min(value, max_ns) for name, value in zip(names, values, strict=True)}
@@ -154,8 +156,9 @@ class Histogram:
         ]
 
     def _values_at(self, percentages: list[float]) -> list[float]:
-        """One cumulative sum, then a search for each percentage. (The library's own function loops
-        over every bucket, and rounds to the nearest rank: 90 % of 16 samples would be the 14th.)"""
+        """The values at these percentages: one cumulative sum, then a search for each. (The
+        library's own function loops over every bucket, and rounds to the nearest rank: 90 % of 16
+        samples would be the 14th.)"""
         held, reached = self._samples, np.cumsum(self._counts)
         targets = [_rank(wanted, self.count) for wanted in percentages]
         values: list[float] = []
@@ -175,7 +178,7 @@ class Histogram:
 
     @classmethod
     def __get_pydantic_core_schema__(cls, *_: object) -> CoreSchema:
-        """What a model takes: the value itself or its text; it is printed as its text."""
+        """A model takes the value itself or its text, and prints it as its text."""
         from_text = core_schema.no_info_after_validator_function(
             cls, core_schema.str_schema(strict=True)
         )
@@ -209,7 +212,7 @@ class DelayHistograms:
 
 @dataclass(frozen=True, slots=True)
 class Distances:
-    """Samples by their distance from a base (ns), a histogram for each side: so that little
+    """Samples by their distance from a base (ns), a histogram for each side, so that small
     variation of large values is kept."""
 
     base_ns: float
@@ -220,7 +223,8 @@ class Distances:
 def percentiles_of_distances(
     parts: Iterable[Distances], wanted: Iterable[str] = PERCENTILES
 ) -> dict[str, float]:
-    """Percentiles of all samples of all parts, as `Histogram.percentiles_ns`; empty without any."""
+    """Percentiles of all samples of all parts, in ns, by the rule of `Histogram.percentiles_ns`;
+    empty without samples."""
     values, counts = [], []
     for part in parts:
         for _, high, count in part.above.slots():
@@ -242,5 +246,6 @@ def percentiles_of_distances(
 def _rank(percentage: float, count: int) -> int:
     """The rank (1 is the smallest) of the first sample that has this share at or below it.
 
-    As the engine: a step down in the last bit, or 99.9 % of 1000 would round up to all of them."""
+    The engine does the same: a step down in the last bit, or 99.9 % of 1000 would round up to all
+    of them."""
     return max(1, math.ceil(math.nextafter(percentage, 0) * count / 100))

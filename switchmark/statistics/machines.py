@@ -37,8 +37,8 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class MachineSpread:
-    """How far machines differ in a ratio: a factor, the deviation of its logarithm. 1: not at
-    all; 1.1: two machines in three are within 10 % of the mean."""
+    """How far machines differ in a ratio: a factor, the deviation of its logarithm. 1: not at all;
+    1.1: two machines in three are within 10 % of the mean."""
 
     factor: float
     low: float  # of the interval, 1 at least
@@ -63,8 +63,8 @@ class RatioOverMachines:
 
 
 def over_machines(ratios: Sequence[PairedRatio], level: float = LEVEL) -> RatioOverMachines | None:
-    """Draw the ratios of machines together, one of each, with intervals of confidence 1 - `level`;
-    None of a single machine."""
+    """Combine the ratios of machines, one of each, with intervals of confidence 1 - `level`; None
+    for a single machine."""
     if len(ratios) < MIN_MACHINES:
         return None
     from scipy.special import stdtrit
@@ -92,8 +92,8 @@ def over_machines(ratios: Sequence[PairedRatio], level: float = LEVEL) -> RatioO
 
 
 def between(logs: Array, variances: Array) -> float:
-    """The variance between machines by which the weighted squares are what they should be: as many
-    as machines, less one."""
+    """The variance between machines at which the weighted squares have their expectation: the
+    number of machines, less one."""
     return _where(logs, variances, logs.size - 1)
 
 
@@ -106,7 +106,7 @@ def q_profile(logs: Array, variances: Array, level: float) -> tuple[float, float
 
 
 def mean_of(logs: Array, variances: Array, between_machines: float) -> tuple[float, float]:
-    """The weighted mean and its standard error."""
+    """The weighted mean of logarithms and its standard error."""
     weights = 1 / (variances + between_machines)
     mean = float(weights @ logs / weights.sum())
     scatter = float(weights @ (logs - mean) ** 2) / (logs.size - 1)
@@ -116,8 +116,8 @@ def mean_of(logs: Array, variances: Array, between_machines: float) -> tuple[flo
 def prediction(logs: Array, variances: Array, level: float) -> float:
     """How far the logarithm of the true ratio on one more machine may be from the mean's.
 
-    A tau is believed in by the chance of squares as large as its own or larger; of each, one more
-    machine is off by normal amounts, of which tau and the error of the mean are the deviation."""
+    A tau has the weight of the chance of squares as large as its own or larger; given it, one more
+    machine deviates normally, by tau and the error of the mean."""
     from scipy.optimize import brentq
     from scipy.special import chdtrc, erf
 
@@ -137,7 +137,7 @@ def prediction(logs: Array, variances: Array, level: float) -> float:
 
 
 def _where(logs: Array, variances: Array, squares: float) -> float:
-    """The variance between machines at which the weighted squares come to so many; they fall as it
+    """The variance between machines at which the weighted squares have this sum; they fall as it
     grows."""
 
     def beyond(tau: float) -> float:
@@ -156,6 +156,6 @@ def _where(logs: Array, variances: Array, squares: float) -> float:
 
 def _variance(ratio: PairedRatio) -> float:
     """The variance of Student's t with the ratio's degrees of freedom: an error that is known from
-    few pairs is taken for larger, so that it weighs less."""
+    few pairs counts as larger, so that it weighs less."""
     degrees = max(ratio.degrees, _FINITE_VARIANCE + 1)
     return ratio.log_error**2 * degrees / (degrees - 2)

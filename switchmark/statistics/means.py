@@ -1,8 +1,8 @@
 """Means with confidence intervals: Student's t, two-sided, each repetition one observation.
 
-Rates and times are never below 0, so nor are their intervals: the deviation that Student's t gives
-is taken of the mean's logarithm (the delta method), and reaches from mean / e^h to mean * e^h
-where h is that deviation as a share of the mean. Narrow ones are the familiar mean +- h.
+Rates and times are never below 0, and neither are their intervals: Student's deviation is applied
+to the mean's logarithm (the delta method), and reaches from mean / e^h to mean * e^h where h is
+that deviation as a share of the mean. Narrow intervals are the familiar mean +- h.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _NOTHING_KNOWN = 100.0  # h from which on more of it says no more, and e^h would
 def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
     """Mean and standard deviation of all samples, from (count, mean, standard deviation) of parts.
 
-    Exact, where a merged histogram knows no value better than its slot: of a constant delay of
-    20 ms it would tell a spread of some microseconds. Raises ValueError without a sample."""
+    It is exact, where a merged histogram knows no value better than its slot: for a constant delay
+    of 20 ms that would give a spread of some microseconds. Raises ValueError without a sample."""
     held = [part for part in parts if part[0]]
     total = sum(count for count, _, _ in held)
     if not total:
@@ -76,7 +76,8 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
 
 
 def _bounds(mean: float, half: float, *, is_positive: bool) -> tuple[float, float]:
-    """On the scale of logarithms for what is never below 0; differences keep their sign."""
+    """The bounds of the interval: on the scale of logarithms for values that are never below 0;
+    differences keep their sign."""
     if not is_positive or not mean:
         return mean - half, mean + half
     factor = math.exp(min(half / mean, _NOTHING_KNOWN))

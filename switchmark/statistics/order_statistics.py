@@ -1,12 +1,12 @@
-"""How sure is a percentile? Its confidence interval from the ranks of the samples alone.
+"""The confidence interval of a percentile, from the ranks of the samples alone.
 
 Of n samples, the number above the true q-quantile is binomial, whatever the distribution; the
-samples at the ranks that this number allows with 95 % bound the quantile (order-statistic
-interval; e.g. H. A. David, H. N. Nagaraja, Order Statistics, 2003, section 7.1). Where n is too
-small for a percentile there is no upper bound, and that is said instead of a number.
+samples at the ranks that this number allows with 95 % bound the quantile (order-statistic interval;
+e.g. H. A. David, H. N. Nagaraja, Order Statistics, 2003, section 7.1). Where n is too small for a
+percentile there is no upper bound, and that is said instead of a number.
 
-The interval takes the samples as independent. Round trips in one queue are not quite, so it is
-the narrowest that can be claimed; the spread between repetitions shows the rest.
+The interval takes the samples as independent. Round trips in one queue are not quite independent,
+so it is the narrowest that can be claimed; the spread between repetitions shows the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Bounds = tuple[float | None, float | None]
 def percentile_intervals_ns(
     histogram: Histogram, wanted: Iterable[str] = PERCENTILES
 ) -> dict[str, Bounds]:
-    """Lower and upper 95 % bound of each percentile in ns; None where the samples do not reach."""
+    """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples."""
     ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in wanted}
     asked = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
     values = dict(zip(asked, histogram.values_at_ranks(asked), strict=True))
@@ -39,7 +39,8 @@ def percentile_intervals_ns(
 
 @lru_cache(maxsize=4096)
 def ranks_of(count: int, quantile: float, level: float = LEVEL) -> tuple[int | None, int | None]:
-    """The ranks (1 is the smallest sample) between which the quantile lies but for this chance."""
+    """The ranks (1 is the smallest sample) that bound the quantile, except with the chance
+    `level`."""
     if count <= 0:
         return None, None
     tail = level / 2
@@ -49,9 +50,9 @@ def ranks_of(count: int, quantile: float, level: float = LEVEL) -> tuple[int | N
 
 
 def _binomial_quantile(p: float, count: int, chance: float) -> int:
-    """The least number of successes that are not exceeded with probability `p`.
+    """The least number of successes that is not exceeded with probability `p`.
 
-    As `scipy.stats.binom.ppf`, without the half second that `scipy.stats` takes to load."""
+    It equals `scipy.stats.binom.ppf`, without the half second that `scipy.stats` takes to load."""
     from scipy.special import bdtr, bdtrik
 
     found = max(0, math.ceil(float(bdtrik(p, count, chance))))

@@ -1,7 +1,7 @@
-"""Values that do not belong to the rest: single ones, and two groups. Reported, never dropped.
+"""Values that do not belong to the rest, single ones or two groups: reported, never dropped.
 
-Outliers by the modified z-score beyond 3.5 (B. Iglewicz, D. C. Hoaglin, How to Detect and Handle
-Outliers, 1993); two groups as in two_bands.py.
+Outliers are found by the modified z-score beyond 3.5 (B. Iglewicz, D. C. Hoaglin, How to Detect and
+Handle Outliers, 1993); two groups as in two_bands.py.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ def in_words(
     amount: Callable[[float], str],
     numbers: Sequence[int] | None = None,
 ) -> list[str]:
-    """A sentence each, about values that are `what` (repetitions, trials), shown as `amount`; they
-    are called by their `numbers`, or counted from 1."""
+    """A sentence for each outlier, about values that are `what` (repetitions, trials), shown as
+    `amount`; they are named by their `numbers`, or counted from 1."""
     told = [
         f"outlier: {what} {numbers[one.index] if numbers else one.index + 1} with "
         f"{amount(one.value)} (score {one.score:.1f}), kept in the mean"
@@ -69,6 +69,6 @@ def in_words(
 def strange_repetitions(
     values: Sequence[float], numbers: Sequence[int], amount: Callable[[float], str]
 ) -> list[str]:
-    """What to know about the repetitions of a trial before their mean is believed; their numbers
-    are those of their trials, of which some may have failed."""
+    """Remarks on the repetitions of a trial before their mean is believed; their numbers are those
+    of their trials, of which some may have failed."""
     return in_words(find_outliers(values), find_bands(values), "repetition", amount, numbers)

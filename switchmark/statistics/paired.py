@@ -34,10 +34,10 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class LogRatio:
-    """What one block says of two contenders: ln(figure of a / figure of b).
+    """One block's observation of two contenders: ln(figure of a / figure of b).
 
-    `far_a`, `far_b`: the share of their time that the machine was far; None where it has one
-    state."""
+    `far_a`, `far_b`: the share of their time that the machine was in its far state; None where it
+    has one state."""
 
     block: int
     log_ratio: float
@@ -65,7 +65,7 @@ class PairedRatio:
 def pairs_of(
     trials: Sequence[BlockTrial], settled: Sequence[Settled | None], a: str, b: str
 ) -> list[LogRatio]:
-    """The pairs of all blocks in which both contenders say something."""
+    """The pairs of all blocks in which both contenders have a figure."""
     found: dict[int, dict[str, Settled]] = {}
     for trial, said in zip(trials, settled, strict=True):
         if trial.contender in (a, b) and said is not None:
@@ -83,11 +83,11 @@ def pairs_of(
 
 
 def ratio_of(pairs: Sequence[LogRatio], level: float = 0.05) -> PairedRatio | None:
-    """The ratio with its two-sided interval of confidence 1 - `level`, of all states together;
-    None below five pairs.
+    """The ratio with its two-sided interval of confidence 1 - `level`, of all states together; None
+    below five pairs.
 
-    Few pairs across states cost more than they tell, since the slowdown has to be found of them,
-    too: the pairs of one state alone are taken where their interval must be the narrower one."""
+    Few pairs across states cost more than they tell, since the slowdown has to be estimated, too:
+    the pairs of one state alone are used where their interval must be narrower."""
     return _common_ratio(pairs, _columns(pairs), level)
 
 
@@ -101,9 +101,10 @@ def _common_ratio(pairs: Sequence[LogRatio], design: Array, level: float) -> Pai
 
 
 def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRatio]:
-    """One ratio where the states agree, otherwise one a state, whose intervals hold together.
+    """One ratio where the states agree, otherwise one for each state, whose intervals hold
+    together.
 
-    A state in which either contender ran in fewer than five blocks tells nothing of its own: its
+    A state in which either contender ran in fewer than five blocks has no ratio of its own: its
     pairs are few among many in the common ratio, and left out beside ratios of states."""
     seen, columns = states_of(pairs), _columns(pairs)
     judged_apart = len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
@@ -119,13 +120,13 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRati
 
 
 def states_of(pairs: Sequence[LogRatio]) -> set[State]:
-    """The states that these pairs are of; none told where the machine has one."""
+    """The states of these pairs; empty where the machine has one state."""
     shares = {share for pair in pairs for share in (pair.far_a, pair.far_b)}
     return {state for state, far in ((State.NEAR, 0.0), (State.FAR, 1.0)) if far in shares}
 
 
 def states_differ_p(pairs: Sequence[LogRatio]) -> float:
-    """p that both states have the same ratio; 1 where these pairs cannot tell."""
+    """The p-value of equal ratios in both states; 1 where these pairs cannot tell."""
     from scipy.special import stdtr
 
     found = _estimate(pairs, _columns(pairs), np.asarray([0.0, 0.0, 1.0]))
@@ -133,7 +134,7 @@ def states_differ_p(pairs: Sequence[LogRatio]) -> float:
 
 
 def _enough(pairs: Sequence[LogRatio], far: float) -> bool:
-    """Whether either contender ran in this state often enough."""
+    """Whether both contenders ran in this state often enough."""
     sides = zip(*((pair.far_a == far, pair.far_b == far) for pair in pairs), strict=True)
     return all(sum(side) >= MIN_PAIRS for side in sides)
 
@@ -151,7 +152,7 @@ def _ones(count: int) -> Array:
 
 def _reach(design: Array, level: float) -> float:
     """Half the width that the interval of the first coefficient will have, where the observations
-    deviate by 1: of the design alone, so that choosing by it favours no ratio."""
+    deviate by 1. It depends on the design alone, so that choosing by it favours no ratio."""
     from scipy.special import stdtrit
 
     count, columns = design.shape
@@ -165,8 +166,9 @@ def _reach(design: Array, level: float) -> float:
 def _estimate(
     pairs: Sequence[LogRatio], columns: Array, weights: Array
 ) -> tuple[float, float, float] | None:
-    """A weighted sum of the coefficients, its standard error and the degrees of freedom. A column
-    of zeros tells nothing and is left out: without pairs across states there is no slowdown."""
+    """A weighted sum of the coefficients, its standard error and the degrees of freedom.
+
+    A column of zeros is left out: without pairs across states there is no slowdown."""
     used = columns.any(axis=0)
     if len(pairs) < MIN_PAIRS or np.any(weights[~used]):
         return None
@@ -185,7 +187,7 @@ def _ratio(
     level: float,
     state: State | None = None,
 ) -> PairedRatio | None:
-    """The ratio that this sum of coefficients is the logarithm of."""
+    """The ratio whose logarithm is this sum of coefficients."""
     from scipy.special import stdtrit
 
     found = _estimate(pairs, columns, weights)

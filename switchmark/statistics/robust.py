@@ -30,7 +30,7 @@ Array = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, slots=True)
 class RobustFit:
-    """Coefficients, one a column of the design, and how far they can be trusted."""
+    """Coefficients, one a column of the design, and their covariance."""
 
     coefficients: Array
     covariance: Array
@@ -42,8 +42,8 @@ class RobustFit:
 
 
 def robust_fit(design: Array, values: Array) -> RobustFit | None:
-    """Fit `values` (n) by the columns of `design` (n x p); None where they do not tell all
-    coefficients, or nothing of their error."""
+    """Fit `values` (n) by the columns of `design` (n x p); None where they determine not all
+    coefficients, or not their error."""
     count, columns = design.shape
     if count < columns + 2 or np.linalg.matrix_rank(design) < columns:
         return None
@@ -69,12 +69,13 @@ def robust_fit(design: Array, values: Array) -> RobustFit | None:
 
 
 def usual_degrees(count: int, columns: int = 1, full: float = FULL_SHARE) -> float:
-    """Degrees of freedom that so many observations leave, of which this share counts in full."""
+    """The degrees of freedom of so many observations, when this share of them counts in full."""
     return DEGREES * (count * full - columns)
 
 
 def _least_absolute(design: Array, values: Array) -> Array:
-    """Least absolute deviations, by reweighted least squares; of a mean, the median."""
+    """Fit by least absolute deviations, with reweighted least squares; for a mean that is the
+    median."""
     if design.shape[1] == 1 and np.all(design == 1):
         return np.asarray([np.median(values)])
     found = _weighted(design, values, np.ones(values.size))

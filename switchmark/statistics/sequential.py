@@ -1,13 +1,11 @@
-"""Which contender leads, which are the same, and what is not yet known: look by look.
+"""Which contender leads, which are equal, and what is not yet known: look by look.
 
-At each planned look every pair of contenders gets its ratio with an interval at the look's
-level (boundaries.py), divided among all pairs of the point. The intervals of all pairs at all
-looks hold together with the stated confidence, so that whatever is read off them is at most
-so often wrong:
+At each planned look every pair of contenders gets its ratio with an interval at the look's level
+(boundaries.py), divided among all pairs of the point. The intervals of all pairs at all looks hold
+together with the stated confidence, which bounds how often any conclusion from them is wrong:
 
 * a lead is proven when the interval lies on one side of 1; its near end is the least lead;
-* two are the same when the whole interval lies within `prove`, the smallest lead worth
-  knowing;
+* two are the same when the whole interval lies within `prove`, the smallest lead worth knowing;
 * otherwise it is undecided, and the spread so far tells how many more blocks it would take.
 """
 
@@ -39,8 +37,8 @@ BEYOND_HOPE = 10_000  # blocks; nobody waits for more
 
 
 class Outcome(StrEnum):
-    """What an interval says of contender a against b. A lead is of figures: of delays, the
-    smaller one is the better."""
+    """The conclusion about contender a against b. A lead is of figures: of delays, the smaller one
+    is better."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -50,7 +48,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A ratio and what it proves, in one state of the machine or all together."""
+    """A ratio and what it proves, in one state of the machine or in all together."""
 
     ratio: PairedRatio
     outcome: Outcome
@@ -76,14 +74,14 @@ class PairedComparison:
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing is left to ask."""
+        """Whether the question is answered."""
         return bool(self.decisions) and all(
             decision.outcome is not Outcome.UNDECIDED for decision in self.decisions
         )
 
 
 def judge(ratio: PairedRatio, prove: float = PROVE) -> Outcome:
-    """What an interval proves. Within `prove` two are the same, even if not equal."""
+    """The conclusion from an interval. Within `prove` two are the same, even if not equal."""
     if 1 / (1 + prove) <= ratio.low and ratio.high <= 1 + prove:
         return Outcome.SAME
     if not ratio.excludes(1.0):
@@ -103,8 +101,8 @@ def look(
 ) -> list[PairedComparison]:
     """Compare all pairs of contenders (or those `asked`) after so many blocks.
 
-    What an earlier look has decided stays decided; a later interval takes its place where it
-    proves the same. Raises ValueError when the rule divides its level among fewer pairs."""
+    A decision of an earlier look stays; a later interval takes its place where it proves the same.
+    Raises ValueError when the rule divides its level among fewer pairs."""
     wanted = list(asked) if asked is not None else all_pairs(trials)
     if len(wanted) > rule.family:
         raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
@@ -152,9 +150,9 @@ def compare(
 
 
 def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE) -> int | None:
-    """Blocks that would tell apart two contenders whose figures were measured in two runs, if they
-    were measured together: at most, since what disturbs both falls out of their pairs. None: fewer
-    than two figures tell no spread, or beyond hope."""
+    """At most how many blocks would tell apart two contenders whose figures were measured in two
+    runs, if they were measured together: what disturbs both cancels in their pairs. None: fewer
+    than two figures have no spread, or beyond hope."""
     if min(len(a), len(b), *a, *b) <= 0 or min(len(a), len(b)) < 2:
         return None
     logs = [[math.log(value) for value in side] for side in (a, b)]
@@ -167,7 +165,7 @@ def blocks_instead(a: Sequence[float], b: Sequence[float], prove: float = PROVE)
 
 
 def pairs_needed(ratio: PairedRatio, level: float, prove: float) -> float:
-    """Pairs at which an interval of this spread leaves 1 aside, or fits within `prove`."""
+    """Pairs after which an interval of this spread no longer holds 1, or fits within `prove`."""
     from scipy.special import ndtri, stdtrit
 
     reach = float(stdtrit(max(ratio.degrees, 10), 1 - level / 2) + ndtri(POWER))
@@ -181,7 +179,8 @@ def look_that_proves(
     rule: StoppingRule, lead: float, deviation: float, usable: float = 1.0
 ) -> int | None:
     """The blocks after which a lead is proven in `POWER` of campaigns, where the logarithms of a
-    pair's ratios have this deviation, and so many of the blocks give a pair; None: at no look."""
+    pair's ratios have this deviation, and this share of the blocks gives a pair; None: at no
+    look."""
     from scipy.special import ndtri, stdtrit
 
     for count in rule.looks:

@@ -28,7 +28,7 @@ RECENT_RUNS = 3  # a change this young still counts as news
 
 @dataclass(frozen=True, slots=True)
 class ChangePoint:
-    """The level changed before run `index` (0 is the oldest)."""
+    """A change of level before run `index` (0 is the oldest)."""
 
     index: int
     ratio: float  # new level over old
@@ -72,8 +72,7 @@ def newest_run(runs: Sequence[Sequence[float]]) -> Newest | None:
 def find_changes(
     runs: Sequence[Sequence[float]], threshold: float = THRESHOLD
 ) -> list[ChangePoint]:
-    """Changes of level along the series, oldest first; smaller ones than the threshold are
-    left out."""
+    """Changes of level along the series, oldest first; those below the threshold are left out."""
     levels = [_level(values) for values in runs]
     cuts = find_cuts(levels)
     edges = [0, *(cut.index for cut in cuts), len(levels)]
@@ -89,7 +88,7 @@ def find_changes(
 def verdict_of_newest(
     newest: Newest | None, adjusted_p: float | None, higher_is_better: bool, threshold: float
 ) -> Verdict:
-    """Judge as in a comparison of two: significant and large enough."""
+    """Judge the newest run as a comparison of two is judged: significant and large enough."""
     if newest is None or adjusted_p is None:
         return Verdict.UNTESTABLE
     small = 1 - threshold <= newest.ratio <= 1 / (1 - threshold)

@@ -1,10 +1,11 @@
-"""What each trial says, and of which state of the machine, also when the state changed meanwhile.
+"""Each trial's figure and the state of the machine it belongs to, also when the state changed
+meanwhile.
 
 On a host that moves virtual cores every second or two, a third of all half-second trials see both
-states, and few pairs of trials see the same one. Left out, they leave a third of the blocks. So a
-trial in which the state changed counts with its longest stretch in one state, where its samples
-show the step; where they show none (a contender that hardly minds, or a figure without samples) it
-counts as of half and half.
+states, and few pairs of trials see the same one. Leaving those out would leave a third of the
+blocks. So a trial in which the state changed counts with its longest stretch in one state, where
+its samples show the step; where they show none (a contender that hardly minds, or a figure without
+samples) it counts as half and half.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
 
 
 def settle(trials: Sequence[BlockTrial]) -> list[Settled | None]:
-    """What each trial says; None: nothing, since it has no figure above 0, or saw changes that
-    neither lines nor samples tell apart."""
+    """Each trial's figure; None where it has no figure above 0, or saw changes that neither lines
+    nor samples tell apart."""
     return [
         _settle(trial, state, lines)
         for trial, (state, lines) in zip(trials, label_with_levels(trials), strict=True)
@@ -51,7 +52,8 @@ def _settle(trial: BlockTrial, state: State, lines: LineTimes | None) -> Settled
 
 
 def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> Settled | None:
-    """`is_far`: whether it was before the trial, and after."""
+    """The figure of a trial in which the state changed; `is_far`: the state before the trial, and
+    after."""
     step = step_of(trial.samples)
     if step is None:
         return Settled(figure, HALF)
@@ -68,7 +70,7 @@ def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> Settle
 
 
 def _change(samples: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
-    """How many samples lie before the one change that explains them best."""
+    """The number of samples before the one change that explains them best."""
     logs = np.log(samples)
     before = np.arange(1, logs.size)
     sums = np.cumsum(logs - logs.mean())[:-1]

@@ -1,11 +1,13 @@
-"""How sure is a share? Its exact interval (C. Clopper, E. Pearson, Biometrika 26, 1934)."""
+"""The exact confidence interval of a share (C. Clopper, E. Pearson, Biometrika 26, 1934)."""
 
 from __future__ import annotations
 
 
 def share_interval(count: float, total: float, level: float = 0.05) -> tuple[float, float]:
-    """Between which shares the true one lies but for this chance, when `count` of `total` were
-    seen. (By scipy.special: scipy.stats takes half a second to load.)"""
+    """The bounds of the true share, except with the chance `level`, when `count` of `total` were
+    seen.
+
+    (By scipy.special: scipy.stats takes half a second to load.)"""
     from scipy.special import betaincinv
 
     low = float(betaincinv(count, total - count + 1, level / 2)) if count else 0.0

@@ -1,9 +1,9 @@
 """A simulated machine with two states, to try designs and statistics on before real ones.
 
-The host moves the virtual cores now and then, and all rates change by a factor. Every trial
-adds an error of its deployment and correlated errors of its slices; rates may drift; some
-trials carry the label of the wrong state. What is true is known, so coverage and false claims
-can be counted. Every function draws from the generator it is given: a seed repeats a campaign.
+The host moves the virtual cores now and then, and all rates change by a factor. Every trial adds an
+error of its deployment and correlated errors of its slices; rates may drift; some trials have the
+label of the wrong state. The truth is known, so coverage and false claims can be counted. Every
+function draws from the generator it is given: a seed repeats a campaign.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LINE_READING_S = 0.005  # between the reading of a cache line and the trial
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """How the simulated machine disturbs. Deviations are of logarithms: 0.03 is 3 %."""
+    """How the simulated machine disturbs trials. Deviations are of logarithms: 0.03 is 3 %."""
 
     slowdown: float = 2.0  # of every rate in the far state; 1: one state only
     dwell_s: float = 6.0  # mean time in either state
@@ -57,8 +57,8 @@ def blocks(
 ) -> list[BlockTrial]:
     """A campaign of `count` blocks of all contenders in random order.
 
-    `rates` gives each contender's figure in the near state, or that and the one in the far
-    state; the latter is the former over `slowdown` where it is not given."""
+    `rates` gives each contender's figure in the near state, or in the near and the far state;
+    without the latter it is the former over `slowdown`."""
     names = list(rates)
     turn_s = design.trial_s + design.overhead_s
     order = np.concatenate([generator.permutation(len(names)) for _ in range(count)])
@@ -96,9 +96,8 @@ def _rates_by_state(
 
 
 def _state_edges(machine: Machine, duration_s: float, generator: np.random.Generator) -> Array:
-    """The times at which the state changes; the machine is near before an even number of them.
-
-    The first lies before 0 for half of the campaigns, so that either state may come first."""
+    """The times at which the state changes; the machine is near before those with even numbers. The
+    first lies before 0 for half of the campaigns, so that either state may come first."""
     if machine.slowdown == 1:
         return np.asarray([duration_s * 2])
     expected = duration_s / machine.dwell_s
@@ -123,7 +122,7 @@ def _samples(
     rates: tuple[Array, Array],
     generator: np.random.Generator,
 ) -> Array:
-    """The slices of each trial, one row a trial; `rates` of each, near and far."""
+    """The slices of each trial, one row a trial; `rates` of each in the near and the far state."""
     slices = max(1, round(design.trial_s / machine.slice_s))
     length = design.trial_s / slices
     times = starts[:, None] + np.arange(slices + 1) * length

@@ -37,7 +37,7 @@ CORRELATION = (
 
 
 class State(StrEnum):
-    """What the machine was like during a trial."""
+    """The state of the machine during a trial."""
 
     ONLY = "only"  # the machine has one state, or the cores cannot be told apart
     NEAR = "near"  # cache lines take the shorter time
@@ -56,7 +56,7 @@ class LineTimes:
 
 
 def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
-    """The two states that line times tell of; None when they tell of one."""
+    """The two states that the line times show; None when they show one."""
     logs = np.sort(np.log(np.fromiter(lines_ns, float)))
     if logs.size < 4:
         return None
@@ -81,7 +81,7 @@ def label(trials: Sequence[BlockTrial]) -> list[State]:
 
 
 def label_with_levels(trials: Sequence[BlockTrial]) -> list[tuple[State, LineTimes | None]]:
-    """The state of each trial, and the two levels of its lines that it follows from."""
+    """The state of each trial, and the two levels of its lines."""
     levels = levels_of(trials)
     read = {trial.contender for trial in trials if lines_of(trial)}
     return [
@@ -91,7 +91,7 @@ def label_with_levels(trials: Sequence[BlockTrial]) -> list[tuple[State, LineTim
 
 
 def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
-    """The two levels of the lines between the same cores, by those; None where there is one."""
+    """The two levels of the lines between the same cores, by cores; None where there is one."""
     groups: dict[str, list[BlockTrial]] = {}
     for trial in trials:
         groups.setdefault(trial.cores, []).append(trial)
@@ -99,8 +99,8 @@ def levels_of(trials: Iterable[BlockTrial]) -> dict[str, LineTimes | None]:
 
 
 def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:
-    """Levels of which no contender has seen both are where the contenders' cores are, and no
-    states of the machine."""
+    """The levels that are states of the machine. Levels of which no contender has seen both follow
+    from where the contenders' cores are."""
     lines = find_states(line for trial in trials for line in lines_of(trial))
     if lines is None:
         return None
@@ -112,7 +112,8 @@ def _states_of(trials: Sequence[BlockTrial]) -> LineTimes | None:
 
 
 def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
-    """`is_read`: lines of this contender can be read, so a trial without any is of no state."""
+    """The label of a trial. `is_read`: lines of this contender can be read, so a trial without any
+    is of no state."""
     if lines is None:
         return State.CHANGED if not is_read and has_step(trial.samples) else State.ONLY
     told = {line > lines.border_ns for line in lines_of(trial)}
@@ -131,10 +132,10 @@ def has_step(samples: tuple[float, ...]) -> bool:
 @lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials
 def step_of(samples: tuple[float, ...]) -> tuple[int, int] | None:
     """Begin and end of the stretch of the samples (positive) that lies at another level than the
-    rest; None where none does. Of a stretch that reaches the end, the rest is told.
+    rest; None where none does. Where a stretch reaches the end, the rest is given instead.
 
-    The largest t between any stretch and the rest, against Student's t over the number of
-    stretches (Bonferroni): exact enough for the 5 to 20 samples of a short trial."""
+    The largest t between any stretch and the rest, against Student's t over the number of stretches
+    (Bonferroni): exact enough for the 5 to 20 samples of a short trial."""
     if len(samples) < 4 or min(samples) <= 0:
         return None
     logs = np.log(np.asarray(samples, float))
@@ -157,7 +158,7 @@ def step_of(samples: tuple[float, ...]) -> tuple[int, int] | None:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What a machine did while its cache lines were watched."""
+    """The states of a machine while its cache lines were watched."""
 
     lines: LineTimes | None  # None: one state
     line_ns: float  # median of all readings
@@ -166,12 +167,13 @@ class Watched:
 
     @property
     def dwell_s(self) -> float | None:
-        """Mean time between changes; None when none was seen."""
+        """The mean time between changes in seconds; None when none was seen."""
         return self.watched_s / self.changes if self.changes else None
 
 
 def watch(times_s: Sequence[float], lines_ns: Sequence[float]) -> Watched:
-    """Sum up readings of a cache line's time over some seconds. Raises ValueError without any."""
+    """Summarise readings of a cache line's time over some seconds. Raises ValueError without
+    any."""
     if not lines_ns or len(times_s) != len(lines_ns):
         raise ValueError("as many times as readings are needed, at least one")
     lines = find_states(lines_ns)
@@ -186,14 +188,15 @@ def lines_of(trial: BlockTrial) -> list[float]:
 
 
 def _spread(logs: NDArray[np.floating[Any]]) -> float:
-    """Standard deviation of a normal group, by the median distance from its median."""
+    """The standard deviation of a normal group, from the median distance from its median."""
     distance = float(np.median(np.abs(logs - np.median(logs))))
     return max(1.4826 * distance, LEAST_SPREAD)
 
 
 @lru_cache(maxsize=64)
 def _stretches(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Begin and end of every stretch; one that reaches the end is the rest of one that begins."""
+    """Begin and end of every stretch; one that reaches the end is the complement of one that begins
+    at the start."""
     first, last = np.triu_indices(count, 1)
     return first, last
 

@@ -1,13 +1,13 @@
-"""Where a run became steady, whether it stayed so, and what does not fit: stated tests.
+"""Where a run became steady, whether it stayed so, and which samples are outliers: stated tests.
 
-Three questions about a series of samples taken at equal intervals (a trial's forwarded
-rate, or one figure a repetition). Nothing here drops a sample: it says which ones a figure
-should be made of, and what the rest looked like.
+Three questions about a series of samples taken at equal intervals (a trial's forwarded rate, or one
+figure a repetition). Nothing here drops a sample: it says which ones a figure should be made of,
+and what the rest looked like.
 
-* warm-up: MSER-5 (K. P. White, "An effective truncation heuristic for bias reduction in
-  simulation output", Simulation 69, 1997), with batches below 5 for series below 100;
-* steady: the CUSUM test for one change of the mean, its variance corrected for correlated
-  samples (W. K. Newey, K. D. West, Econometrica 55, 1987), at `ALPHA`;
+* warm-up: MSER-5 (K. P. White, "An effective truncation heuristic for bias reduction in simulation
+  output", Simulation 69, 1997), with batches below 5 for series below 100;
+* steady: the CUSUM test for one change of the mean, its variance corrected for correlated samples
+  (W. K. Newey, K. D. West, Econometrica 55, 1987), at `ALPHA`;
 * outliers: the modified z-score (B. Iglewicz, D. C. Hoaglin, 1993).
 """
 
@@ -72,11 +72,10 @@ def detect(samples: Sequence[float]) -> SteadyState:
 
 
 def find_warm_up(samples: Sequence[float]) -> int | None:
-    """Samples to leave out at the start; None when it is half of the run or more.
+    """The number of samples to leave out at the start; None when it is half of the run or more.
 
-    Of all cuts in the first half, that one is taken for which the standard error of the
-    mean of what is left is smallest, over means of `batch_size` samples.
-    """
+    Of all cuts in the first half, this takes the one after which the standard error of the mean is
+    smallest, over means of `batch_size` samples."""
     batch = batch_size(len(samples))
     count = len(samples) // batch
     means = np.asarray(samples[: count * batch], float).reshape(count, batch).mean(axis=1)
@@ -90,16 +89,16 @@ def find_warm_up(samples: Sequence[float]) -> int | None:
 
 
 def batch_size(count: int) -> int:
-    """5 as published; fewer for short series, which would have too few batches to choose from."""
+    """The batch size: 5 as published; fewer for short series, which would have too few batches to
+    choose from."""
     return max(1, min(MSER_BATCH, count // MIN_SAMPLES))
 
 
 def change_p(samples: Sequence[float]) -> float:
-    """p-value that the mean is the same all along (CUSUM, Brownian-bridge limit).
+    """The p-value of a constant mean (CUSUM, Brownian-bridge limit).
 
-    The largest distance of the cumulative sum from a straight line, over the long-run
-    standard deviation. The latter is taken around the trend: a drift must not hide in it.
-    """
+    It takes the largest distance of the cumulative sum from a straight line, over the long-run
+    standard deviation. The latter is taken around the trend: a drift must not hide in it."""
     from scipy.special import kolmogorov
 
     deviations = np.asarray(samples, float) - np.mean(samples)
@@ -113,7 +112,7 @@ def change_p(samples: Sequence[float]) -> float:
 
 
 def _long_run_variance(deviations: Array) -> float:
-    """Newey-West with Bartlett weights; lag n^(1/3)."""
+    """The long-run variance by Newey and West with Bartlett weights; lag n^(1/3)."""
     count = deviations.size
     lags = int(count ** (1 / 3))
     products = [float(deviations[lag:] @ deviations[: count - lag]) for lag in range(lags + 1)]

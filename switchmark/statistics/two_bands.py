@@ -38,7 +38,7 @@ class Bands:
     crossings: int  # changes of band along the series: 1 is a step, many is flapping
 
     def describe(self, amount: Callable[[float], str] = "{:.6g}".format) -> str:
-        """One phrase for people; `amount` shows a value with its unit."""
+        """The two groups in one phrase; `amount` shows a value with its unit."""
         return (
             f"{self.low_count} values around {amount(self.low_mean)}, {self.high_count} around "
             f"{amount(self.high_mean)}, {self.crossings} changes between them"
@@ -69,8 +69,9 @@ def critical_ratio(count: int) -> float:
 
 
 def best_split(ordered: Array, smallest: int = 1) -> tuple[int, float]:
-    """Where to cut sorted values in two (N. Otsu, 1979): the size of the lower part, and the share
-    of the sum of squares that is left within both. Neither part is below `smallest` values."""
+    """Where to cut sorted values in two (N. Otsu, 1979): the size of the lower part, and the
+    share of the sum of squares that is left within both parts. Neither part is below `smallest`
+    values."""
     deviations = ordered - ordered.mean()  # keeps the squares from cancelling
     whole = float(deviations @ deviations)
     if whole == 0:
