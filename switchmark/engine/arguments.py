@@ -33,8 +33,8 @@ def resolve_io(io: Io, kind: PortKind) -> Io:
 
 
 def io_of(trial: Trial, kind: PortKind) -> Io:
-    """The I/O of applications in this trial: before a foreign instrument takes the ports, our
-    applications try them in its way, past the IP stack or through it."""
+    """The I/O of applications in this trial. Before a foreign instrument takes the ports, our
+    applications use them in its way, past the IP stack or through it."""
     if trial.io is Io.AUTO and trial.generator != OWN_ENGINE:
         return INSTRUMENTS[trial.generator]().abilities.ports.get(kind) or resolve_io(Io.AUTO, kind)
     return resolve_io(trial.io, kind)
@@ -126,13 +126,13 @@ def engine_args(
 
 
 def _io_at(trial: Trial, port: NodePort) -> Io:
-    """The trial's on this very port."""
+    """The trial's I/O on this very port."""
     own = trial.generator == OWN_ENGINE
     return io_on(trial.io, port) if own else io_of(trial, port.kind)
 
 
 def _is_timed(trial: Trial) -> bool:
-    """Whether a receiver times frames. It cannot know when it opens its port: methods say so trial
+    """Whether a receiver times frames, as far as its command line must say so: methods say so trial
     by trial."""
     if trial.method == PLAIN:
         return trial.probe_rate_pps is not None
@@ -140,15 +140,16 @@ def _is_timed(trial: Trial) -> bool:
 
 
 def _loses_anyway(trial: Trial) -> bool:
-    """A saturated switch loses frames as a rule, and of millions those few hundred in its rings are
-    not worth a long wait; but one that is kept from its core by a quota is waited for."""
+    """Whether the trial saturates the switch, which then loses frames as a rule: of millions those
+    few hundred in its rings are not worth a long wait. One that a quota keeps from its core is
+    waited for."""
     saturated = trial.rate_pps is None and not has_own_rate(trial.schedule)
     return saturated and trial.method == PLAIN and trial.cpu_limit is None
 
 
 def port_spec(port: NodePort, io: Io, ring: int = RING, *, timed: bool = False) -> str:
-    """The engine's `--port` value for a node's port. `timed`: no frame may be handed over late, as
-    the ring that a mere counter takes of packet_mmap does, by up to a millisecond."""
+    """The engine's `--port` value for a node's port. `timed`: frames must not be handed over late.
+    The ring that packet_mmap has for a mere counter does that, by up to a millisecond."""
     if io is Io.DPDK:
         return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
@@ -181,7 +182,7 @@ def _dpdk_port(port: NodePort, ring: int) -> str:
 
 
 def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list[str]:
-    """The engine's command line for a VNF: each port has addresses of its own, so that every
+    """The engine's command line for a VNF. Each port has addresses of its own, so that every
     switch, also one that learns, knows where each frame goes."""
     a, b = ports
     io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)

@@ -1,4 +1,4 @@
-"""Where the traffic engine is on this machine, and which version it is."""
+"""Finds the traffic engine on this machine, and its version."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ NAME = "switchmark-traffic"
 
 
 def find_engine() -> Path:
-    """The engine: `SWITCHMARK_TRAFFIC`, beside the Python that runs us, in PATH, or in ./build.
-
-    Raises UnavailableError when it is in none of them, or cannot be executed."""
+    """The path of the engine: `SWITCHMARK_TRAFFIC`, beside the Python that runs us, in PATH, or in
+    ./build. Raises UnavailableError when it is in none of them, or cannot be executed."""
     if chosen := os.environ.get("SWITCHMARK_TRAFFIC"):
         path = Path(chosen).resolve()
         if not os.access(path, os.X_OK) or not path.is_file():
@@ -39,6 +38,6 @@ def find_engine() -> Path:
 
 
 def engine_version(engine: Path) -> str | None:
-    """What the engine says of its version; None when it says nothing sensible."""
+    """The version that the engine prints; None when it prints none."""
     told = stdout_of([engine, "--version"])
     return told.splitlines()[0] if told else None

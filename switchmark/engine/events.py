@@ -58,7 +58,7 @@ class Ready(EventPart):
 
 
 class VerificationSent(EventPart):
-    """Answer to `verify` and `verify-broadcast`."""
+    """The answer to `verify` and `verify-broadcast`."""
 
     v: Literal[2]
     event: Literal["verification"]
@@ -66,7 +66,7 @@ class VerificationSent(EventPart):
 
 
 class EngineCounters(EventPart):
-    """Answer to `counters`."""
+    """The answer to `counters`."""
 
     v: Literal[2]
     event: Literal["counters"]
@@ -92,7 +92,7 @@ class Started(EventPart):
 
 
 class IntervalEvent(Totals):
-    """What happened in one interval."""
+    """The counters of one interval."""
 
     v: Literal[2]
     event: Literal["interval"]
@@ -106,7 +106,7 @@ class IntervalEvent(Totals):
 
 
 class Result(EventPart):
-    """What a trial found."""
+    """The result of a trial."""
 
     v: Literal[2]
     event: Literal["result"]
@@ -149,7 +149,7 @@ EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
 
 def parse(line: str) -> Event:
-    """The event that a line is. Raises ValueError with one line that says what is wrong with it."""
+    """Read the event on a line. Raises ValueError with one line that says what is wrong with it."""
     try:
         return EVENT.validate_json(line)
     except ValidationError as error:

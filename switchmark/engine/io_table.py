@@ -1,4 +1,4 @@
-"""The bench's table of I/O, made from the engine's own rows (`engine/io/*.c`), so that a backend is
+"""Makes the bench's table of I/O from the engine's own rows (`engine/io/*.c`), so that a backend is
 described once:
 
     python -m switchmark.engine.io_table [ENGINE]   # writes switchmark/model/io.py
@@ -38,7 +38,7 @@ class Io(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class IoRow:
-    """What an I/O is."""
+    """One backend of the engine: its name, its ports and what it can do."""
 
     backend: str  # of `--port BACKEND:...`
     meaning: str
@@ -53,13 +53,13 @@ IO_ROWS: dict[Io, IoRow] = {{
 
 
 def sends_datagrams(io: Io) -> bool:
-    """Whether the kernel writes the headers of what it sends; of `auto`, it does not."""
+    """Whether the kernel writes the headers of the frames it sends. False for `auto`."""
     return io is not Io.AUTO and IO_ROWS[io].datagrams
 '''
 
 
 def listing(engine: Path) -> dict[str, Any]:
-    """What the engine says that it can do. Raises ValueError where it says nothing sensible."""
+    """The capabilities that the engine prints. Raises ValueError where it prints none."""
     return dict(json.loads(stdout_of([engine, "list", "--json"]) or ""))
 
 
@@ -94,7 +94,7 @@ def ports_page(listed: dict[str, Any]) -> str:
 
 
 def _all(listed: dict[str, Any]) -> list[dict[str, Any]]:
-    """All backends, those that this build of the engine lacks among them."""
+    """All backends, including those that this build of the engine lacks."""
     return sorted([*listed["backends"], *listed["missing"]], key=lambda one: str(one["name"]))
 
 

@@ -21,7 +21,7 @@ NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What became of the frames of a stream, or of several together, in a whole trial."""
+    """The load of a stream, or of several together, in a whole trial: frames sent and received."""
 
     intended_frames: int  # what the schedule asked for; at rate max what was offered
     offered_frames: int  # what the ports accepted
@@ -30,7 +30,7 @@ class Load:
 
     @property
     def lost_frames(self) -> int:
-        """Offered, and never arrived."""
+        """Frames that were offered and never arrived."""
         return self.offered_frames - self.unique_frames
 
     @property
@@ -40,14 +40,14 @@ class Load:
 
 
 def loss_of(end: Result | ProbeStream) -> Loss:
-    """What a receiving end says of the frames that were sent to it."""
+    """The receiving end's account of the frames that were sent to it."""
     if end.loss is None:
         raise TrialFailed("a traffic application does not say what it received")
     return end.loss
 
 
 def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream) -> Load:
-    """The load of a stream; of probes by the results' parts about them. `what` names the stream.
+    """The load of a stream; for probes from the results' parts about them. `what` names the stream.
 
     Raises `TrialFailed` where more arrived than was sent: such counts are no measurement."""
     offered, unique = sender.totals.tx_offered, loss_of(receiver).received_unique
@@ -67,7 +67,7 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
 
 @dataclass(frozen=True, slots=True)
 class KeptLoss:
-    """What was lost of the frames that a stream's sender offered in its kept intervals."""
+    """The loss among the frames that a stream's sender offered in its kept intervals."""
 
     lost_frames: int
     away_frames: int  # of these, lost while the receiver was away from its core
@@ -126,7 +126,7 @@ def kept_loss(
 
 
 def total_kept(losses: Sequence[KeptLoss]) -> KeptLoss:
-    """All of them together."""
+    """The sum of these losses."""
     return KeptLoss(
         lost_frames=sum(one.lost_frames for one in losses),
         away_frames=sum(one.away_frames for one in losses),
@@ -135,8 +135,8 @@ def total_kept(losses: Sequence[KeptLoss]) -> KeptLoss:
 
 
 def load_so_far(sender: Result, received: Iterable[IntervalEvent]) -> Load:
-    """The load of a stream whose receiver goes on, by its intervals until now: frames that are on
-    their way count as lost, since nobody waited for them."""
+    """The load of a stream whose receiver goes on, by its intervals until now: frames on their way
+    count as lost, since nobody waited for them."""
     offered = sender.totals.tx_offered
     return Load(
         intended_frames=max(sender.totals.tx_intended, offered),
@@ -147,7 +147,7 @@ def load_so_far(sender: Result, received: Iterable[IntervalEvent]) -> Load:
 
 
 def total(loads: Sequence[Load]) -> Load:
-    """All of them together."""
+    """The sum of these loads."""
     return Load(
         intended_frames=sum(one.intended_frames for one in loads),
         offered_frames=sum(one.offered_frames for one in loads),
@@ -157,22 +157,22 @@ def total(loads: Sequence[Load]) -> Load:
 
 
 def intended_pps(intervals: Iterable[IntervalEvent]) -> float:
-    """What the sender's schedule asked for."""
+    """The rate that the sender's schedule asked for, in frames/s."""
     return _per_s(intervals, lambda one: one.tx_intended)
 
 
 def offered_pps(intervals: Iterable[IntervalEvent]) -> float:
-    """What the sender's port accepted."""
+    """The rate that the sender's port accepted, in frames/s."""
     return _per_s(intervals, lambda one: one.tx_offered)
 
 
 def forwarded_pps(intervals: Iterable[IntervalEvent]) -> float:
-    """What arrived at the receiver."""
+    """The rate that arrived at the receiver, in frames/s."""
     return _per_s(intervals, lambda one: one.rx_frames)
 
 
 def forwarded_l2_bps(intervals: Iterable[IntervalEvent]) -> float:
-    """Bits of the frames that arrived, with FCS."""
+    """The bits a second of the frames that arrived, with FCS."""
     return 8 * _per_s(intervals, lambda one: one.rx_bytes)
 
 
@@ -193,7 +193,7 @@ def sum_of(counters: Iterable[FrameCounters]) -> FrameCounters:
 
 
 def sending_half(counters: FrameCounters) -> FrameCounters:
-    """What an application that sends and receives counted on its sending side: what arrived is
+    """The counters of the sending side of an application that sends and receives: what arrived is
     counted among the receivers, and must not be counted twice."""
     kept = counters.model_dump(
         include={name for name in FrameCounters.model_fields if name.startswith("tx_")}
@@ -204,7 +204,7 @@ def sending_half(counters: FrameCounters) -> FrameCounters:
 
 def arrived(counted: EngineCounters) -> int:
     """All frames that reached an application. (`rx_socket_drops` reached its port, but not the
-    application: a loss on the way out, which has been counted.)"""
+    application: they count as lost on the way out.)"""
     return (
         counted.rx_stream
         + counted.rx_verification

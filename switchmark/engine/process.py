@@ -1,7 +1,7 @@
-"""One running traffic application, spoken to in the engine protocol (docs/engine-protocol.md).
+"""One running traffic application, controlled by the engine protocol (docs/engine-protocol.md).
 
-The bench never parses anything but the JSON lines of that protocol, and every wait here has
-a deadline.
+The bench never parses anything but the JSON lines of that protocol, and every wait here has a
+deadline.
 """
 
 from __future__ import annotations
@@ -59,25 +59,25 @@ class EngineProcess:
 
     @property
     def ready(self) -> Ready:
-        """What it said when its ports were up."""
+        """Its `ready` event."""
         if self._ready is None:
             raise TrialFailed(self._say("is not ready"))
         return self._ready
 
     @property
     def result(self) -> Result:
-        """What its last trial found, which must have ended."""
+        """The result of its last trial, which must have ended."""
         if self._result is None:
             raise TrialFailed(self._say("has no result"))
         return self._result
 
     @property
     def has_result(self) -> bool:
-        """Whether the trial that it began last has ended."""
+        """Whether the last trial that it began has ended."""
         return self._result is not None
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait for the `ready` line; raises `TrialFailed` with the engine's own words."""
+        """Wait for the `ready` line. Raises `TrialFailed` with the engine's own words."""
         self._ready = self._wait_event(Ready, timeout_s)
 
     def verify(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
@@ -86,7 +86,7 @@ class EngineProcess:
         return self.verification_sent(timeout_s)
 
     def verification_sent(self, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
-        """How many of the frames asked for the port accepted."""
+        """Wait for the answer to `verify`: how many frames the port accepted."""
         return self._wait_event(VerificationSent, timeout_s * self.patience).sent
 
     def verify_broadcast(self, count: int, timeout_s: float = ANSWER_TIMEOUT_S) -> int:
@@ -95,17 +95,18 @@ class EngineProcess:
         return self.verification_sent(timeout_s)
 
     def counters(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
-        """What has arrived since `ready`, in the idle state; by its own host's clock."""
+        """Ask for the frames that have arrived since `ready`, in the idle state; times are its own
+        host's."""
         self.ask("counters")
         return self.counted(timeout_s)
 
     def counted(self, timeout_s: float = ANSWER_TIMEOUT_S) -> EngineCounters:
-        """The answer to a question for counters."""
+        """Wait for the answer to `counters`."""
         return self._wait_event(EngineCounters, timeout_s * self.patience)
 
     @property
     def tick_hz(self) -> float:
-        """How fast its tick counter goes."""
+        """The frequency of its tick counter, in Hz."""
         return self.ready.tsc_hz
 
     def start(self, **overrides: str | float) -> None:
@@ -160,7 +161,7 @@ class EngineProcess:
         return seen
 
     def wait_result(self, timeout_s: float) -> Result:
-        """The trial's result; raises `TrialFailed` when it does not come in time."""
+        """Wait for the trial's result. Raises `TrialFailed` when it does not come in time."""
         timeout_s *= self.patience
         deadline = time.monotonic() + timeout_s
         while self._result is None:
@@ -171,7 +172,7 @@ class EngineProcess:
         return self._result
 
     def as_run(self) -> EngineRun:
-        """What goes into the record."""
+        """The record's account of it."""
         return EngineRun(
             node=self.node,
             role=self.role,
@@ -210,8 +211,8 @@ class EngineProcess:
                 pass
 
     def ask(self, line: str) -> None:
-        """Send a command. An engine that has ended is asked for its last words instead: what
-        it printed before says more than the broken pipe."""
+        """Send a command. Where the engine has ended, its last words are the error: they say more
+        than the broken pipe."""
         try:
             self.spawned.write_line(line)
         except SwitchmarkError as broken:
@@ -253,14 +254,15 @@ class EngineProcess:
 
 
 def verify_all(engines: Sequence[EngineProcess], count: int) -> int:
-    """Have all of them send verification frames side by side; how many their ports accepted."""
+    """Have all of them send verification frames side by side; returns how many their ports
+    accepted."""
     for engine in engines:
         engine.ask(f"verify {count}")
     return sum(engine.verification_sent() for engine in engines)
 
 
 def counters_of(engines: Sequence[EngineProcess]) -> list[EngineCounters]:
-    """What has arrived at each, asked of all before the first answer is waited for."""
+    """The frames that have arrived at each; all are asked before the first answer is waited for."""
     for engine in engines:
         engine.ask("counters")
     return [engine.counted() for engine in engines]
@@ -280,8 +282,8 @@ def start_all(
 
 
 def close_engines(engines: Sequence[EngineProcess]) -> None:
-    """End all of them; they end side by side, which matters when they are many. One that will
-    not end does not keep the others; its error is raised last."""
+    """End all of them side by side, which matters when they are many. One that does not end does
+    not keep the others; its error is raised last."""
     for engine in engines:
         engine.request_exit()
     with contextlib.ExitStack() as each:

@@ -1,8 +1,8 @@
-"""`bare`: processes on the host, nothing set apart: the engine as any program of the host runs.
+"""`bare`: processes on the host, nothing set apart: the engine runs as any program of the host.
 
-Network devices of the trial lie among the host's own, under names that carry the session,
-without addresses, so that no address or route of the host's changes. So only I/O that reads
-frames from the device itself (raw, DPDK) can be used, not UDP sockets.
+Network devices of the trial lie among the host's own, under names that carry the session, without
+addresses, so that no address or route of the host's changes. So only I/O that reads frames from the
+device itself (raw, DPDK) can be used, not UDP sockets.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BareEnvironment(NetnsEnvironment):
     name = "bare"
 
     def availability(self) -> Availability:
-        """Making devices, and packet sockets on them, needs root."""
+        """Available for root: making devices, and packet sockets on them, requires it."""
         if not capabilities.enough():
             return unavailable("not root", remedy="run switchmark as root (sudo)")
         return available(os.uname().release)
@@ -34,5 +34,5 @@ class BareEnvironment(NetnsEnvironment):
         return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
 
     def place(self, session: Session, spec: NodeSpec) -> Attached:  # noqa: ARG002
-        """Among the host's own devices."""
+        """A place among the host's own devices."""
         return hosts_own(spec)

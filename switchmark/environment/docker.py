@@ -1,8 +1,8 @@
 """Docker containers: the engine in a container of the engine's own root, with few capabilities.
 
-A node is two containers, as a pod is: one that only holds the network namespace, into which
-the ports are attached, and around each engine one that joins it. `docker run` in the
-foreground hands on the standard streams, signals and the exit code.
+A node is two containers, as a pod is: one that only holds the network namespace, into which the
+ports are attached, and around each engine one that joins it. `docker run` in the foreground passes
+on the standard streams, signals and the exit code.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ LEAST = docker_least(run_mib=1)
 
 
 class DockerNode(NetnsNode):
-    """A container with its ports; the one with the engine exists as long as that runs."""
+    """A container with its ports; the one with the engine exists as long as the engine runs."""
 
     def __init__(
         self, session: Session, attached: Attached, engine: Path, daemon: Daemon, holder: int
@@ -95,7 +95,8 @@ class DockerNode(NetnsNode):
         return process
 
     def begin_close(self) -> None:
-        """End what still runs, and what holds the namespace: its daemon then tidies up."""
+        """End what still runs, and the container that holds the namespace; its daemon then cleans
+        up."""
         self._end_engines()
         if self._holder is not None:
             procfs.end_processes([self._holder], grace_s=0.0)
@@ -108,7 +109,7 @@ class DockerEnvironment:
     name = "docker"
 
     def availability(self) -> Availability:
-        """A daemon, or the program to start one; a static BusyBox; and root."""
+        """Available with a daemon, or the program to start one, a static BusyBox, and root."""
         if os.geteuid() != 0:
             return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("docker") is None:
@@ -131,7 +132,7 @@ class DockerEnvironment:
         return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
 
     def create(self, session: Session, spec: NodeSpec) -> DockerNode:
-        """A container with its ports for a switch."""
+        """Make a container with its ports for a switch."""
         engine, daemon = _ready(session)
         held, pid = _hold(session, daemon, spec)
         return DockerNode(session, attach(session, held, SOCKET_FOLDER_INSIDE), engine, daemon, pid)
@@ -139,7 +140,7 @@ class DockerEnvironment:
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[DockerNode, DockerNode]:
-        """Two containers joined without a switch."""
+        """Make two containers joined without a switch."""
         engine, daemon = _ready(session)
         held = [_hold(session, daemon, spec) for spec in (a, b)]
         ends = attach_wire(session, held[0][0], held[1][0], SOCKET_FOLDER_INSIDE)
@@ -150,7 +151,8 @@ class DockerEnvironment:
 
 
 def _no_ipv6() -> list[str]:
-    """No frames of the kernel's own; a kernel without IPv6 has none anyway."""
+    """The options that switch IPv6 off: no frames of the kernel's own. A kernel without IPv6 needs
+    none."""
     if not Path("/proc/sys/net/ipv6").exists():
         return []
     keys = ("all", "default")
@@ -163,7 +165,7 @@ def _ready(session: Session) -> tuple[Path, Daemon]:
 
 
 def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, int]:
-    """A container that holds a network namespace, under a name that `ip netns` knows."""
+    """Start a container that holds a network namespace, under a name that `ip netns` knows."""
     check_name(spec)
     name = f"sm{session.id}-{spec.name}"
     entries = [session.ledger.record(NetworkNamespace(name))]

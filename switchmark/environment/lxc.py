@@ -1,9 +1,9 @@
 """LXC containers: the engine in its own mount, pid, ipc, uts, cgroup and network namespaces.
 
-A node's network namespace is made first, with its port attached; the container is put around
-it when the engine is started (`lxc-execute`, 3 to 15 ms) and ends with it. LXC's small init
-is process 1: it reaps, hands signals on and gives the engine's exit code back. Standard
-streams are the bench's own pipes, so the end of standard input reaches the engine as it is.
+A node's network namespace is made first, with its port attached; the container is put around it
+when the engine is started (`lxc-execute`, 3 to 15 ms) and ends with it. LXC's small init is process
+1: it reaps, passes signals on and returns the engine's exit code. Standard streams are the bench's
+own pipes, so the end of standard input reaches the engine as it is.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class LxcEnvironment(NetnsEnvironment):
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
-        """LXC with its static init, a static BusyBox, control groups, and root."""
+        """Available with LXC and its static init, a static BusyBox, control groups, and root."""
         if os.geteuid() != 0:
             return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("lxc-execute") is None or _static_init() is None:
@@ -143,14 +143,15 @@ class LxcEnvironment(NetnsEnvironment):
         )
 
     def maker(self) -> Callable[[Session, Attached], LxcNode]:
-        """A container (to be) around each namespace."""
+        """A function that makes a node; its container is put around the namespace when the engine
+        starts."""
         engine = find_engine()
         return partial(LxcNode, engine=engine, root=build_root(engine))
 
 
 def _linux_capabilities(spec: NodeSpec) -> list[str]:
-    """What is asked for, but what only Docker's seccomp filter makes necessary: to place memory by
-    NUMA node."""
+    """The capabilities asked for, without the one that only Docker's seccomp filter makes
+    necessary, for placing memory by NUMA node."""
     return [capability for capability in spec.linux_capabilities if capability != "sys_nice"]
 
 

@@ -1,5 +1,8 @@
-"""Network namespaces: the lightest environment. The engine runs right on the host, in a
-namespace of its own with its ports; nothing but the network is apart."""
+"""Network namespaces: the lightest environment.
+
+The engine runs right on the host, in a namespace of its own with its ports; nothing but the network
+is apart.
+"""
 
 from __future__ import annotations
 
@@ -65,14 +68,13 @@ class NetnsNode:
         self._attached.detach(self._session)
 
     def begin_close(self) -> None:
-        """End what still runs, and let the kernel begin to remove the ports in its own time.
-
-        It removes many namespaces in one go, while one device at a time takes it some 15 ms."""
+        """End what still runs, and let the kernel begin to remove the ports. It removes many
+        namespaces in one go, while one device at a time takes it some 15 ms."""
         self._end_engines()
         self._attached.release_namespace(self._session)
 
     def port_gone(self) -> bool:
-        """Whether the switch's ends of the ports are off the machine."""
+        """Whether the switch's ends of the ports are gone from the machine."""
         devices = (port.device_switch_side for port in self.spec.ports)
         return not any(device and Path("/sys/class/net", device).exists() for device in devices)
 
@@ -84,14 +86,14 @@ class NetnsNode:
 
 
 class NetnsEnvironment:
-    """Makes nodes that are network namespaces, or have something more around these."""
+    """Makes nodes that are network namespaces, or namespaces with something around them."""
 
     name = "netns"
     sockets_inside: str | None = None  # where a node sees its sockets; None: where the host does
 
     def availability(self) -> Availability:
-        """Namespaces are in every kernel; making them needs root or its capabilities, and entering
-        them `ip`."""
+        """Available with root or its capabilities, which making namespaces requires, and with `ip`,
+        which enters them."""
         if not capabilities.enough():
             return unavailable("not root", remedy="run switchmark as root (sudo)")
         if shutil.which("ip") is None:
@@ -110,22 +112,22 @@ class NetnsEnvironment:
         )
 
     def maker(self) -> Callable[[Session, Attached], NetnsNode]:
-        """What makes a node of its place in the network. Raises UnavailableError."""
+        """A function that makes a node of its place in the network. Raises UnavailableError."""
         return partial(NetnsNode, engine=find_engine())
 
     def place(self, session: Session, spec: NodeSpec) -> Attached:
-        """A node's place in the network, as yet without ports."""
+        """A node's place in the network, without ports so far."""
         return namespace(session, spec)
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
-        """A node with its ports for a switch."""
+        """Make a node with its ports for a switch."""
         make = self.maker()
         return make(session, attach(session, self.place(session, spec), self.sockets_inside))
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
-        """Two nodes joined without a switch."""
+        """Make two nodes joined without a switch."""
         make = self.maker()
         near, far = self.place(session, a), self.place(session, b)
         ends = attach_wire(session, near, far, self.sockets_inside)

@@ -1,8 +1,8 @@
 """Virtual machines: a node is a QEMU with a guest kernel, in which the engine runs alone.
 
 A port is a virtio-net device of the guest: over vhost-user, where QEMU shares the guest's memory
-with a switch in user space, or over a tap device, which a switch in the kernel takes as any
-other. KVM where a guest starts on it, software emulation else, which the record says and marks.
+with a switch in user space, or over a tap device, which a switch in the kernel takes as any other.
+KVM is used where a guest starts on it, else software emulation, which the record says and marks.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class QemuEnvironment:
     name = "qemu"
 
     def availability(self) -> Availability:
-        """QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
+        """Available with QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
         if os.geteuid() != 0:
             return unavailable("not root", remedy="run switchmark as root (sudo)")
         if os.uname().machine != "x86_64":
@@ -56,7 +56,7 @@ class QemuEnvironment:
         return (PortKind.VHOST_USER, PortKind.TAP)
 
     def create(self, session: Session, spec: NodeSpec) -> QemuNode:
-        """A machine (to be) with its ports for a switch."""
+        """Make a machine, not yet switched on, with its ports for a switch."""
         qemu = packages.qemu()
         how = accelerator.known(qemu)
         if how is None:
@@ -65,7 +65,7 @@ class QemuEnvironment:
         return QemuNode(session, attach(session, hosts_own(spec), taps=True), image, qemu, how)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
-        """A machine's port needs a switch behind it: raises UsageError."""
+        """Raises UsageError: a machine's port needs a switch behind it."""
         del session
         raise UsageError(
             f"wire {a.name}-{b.name}: two virtual machines are not joined without a switch; "
@@ -103,7 +103,7 @@ def kvm_here() -> Availability:
 
 
 def _how(qemu: packages.Qemu) -> str:
-    """What is known of KVM, in words."""
+    """Whether KVM works, as far as it is known, in words."""
     found = accelerator.known(qemu)
     if found is None:
         return "KVM is tried at first use"

@@ -1,4 +1,4 @@
-"""The environments there are, by name: a file of this folder with a class of that name."""
+"""The environments by name: a file of this folder with a class of that name."""
 
 from __future__ import annotations
 

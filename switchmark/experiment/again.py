@@ -1,7 +1,7 @@
-"""A trial that other programs disturbed, measured again, as often as the campaign allows.
+"""A trial that other programs disturbed is measured again, as often as the campaign allows.
 
-Which of the measurements is kept is decided by how busy the others were, never by the figure:
-that one would choose the results one likes. All figures are in the record that is kept.
+Which of the measurements is kept is decided by how busy the others were, never by the figure: that
+would choose the results one likes. All figures are in the record that is kept.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ DISTURBED = "disturbed"
 
 
 def measured(measure: Callable[[], Record], more: int) -> Record:
-    """The record of the first measurement that nobody disturbed; where `more` repeats did not
-    bring one, that of the least disturbed. One that fails is not repeated for that."""
+    """The record of the first undisturbed measurement or, where `more` repeats brought none, of the
+    least disturbed one. A measurement that fails is not repeated."""
     tried = [measure()]
     while len(tried) <= more and is_disturbed(tried[-1]):
         tried.append(measure())
@@ -32,7 +32,7 @@ def is_disturbed(record: Record) -> bool:
 
 
 def _others(record: Record) -> float:
-    """Cores that others used, on the host where they used more."""
+    """The cores that others used, on the host where they used more."""
     if record.cpu is None:
         return 0.0
     return max(one.taken_cores for one in hosts_used(record.far_host, record.cpu))

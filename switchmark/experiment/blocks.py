@@ -1,8 +1,8 @@
 """A campaign that proves, on one machine: its trials block by block, until it is enough.
 
-Which block comes next, and when all is decided or the time is over, is said by course.py. Here that
-is asked with the run's stored records: a campaign that was stopped goes on at the very trial, with
-the decisions that it had made.
+course.py says which block comes next, and when all is decided or the time is over. It is asked with
+the run's stored records, so that a campaign that was stopped goes on at the same trial, with the
+decisions that it had made.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from switchmark.results.store import Run
 
 
 class CampaignBlocks:
-    """The steps to run next, again and again, each list asked for once the one before is stored.
-
-    Steps that have a record, even of a failure, are left out: their block is over."""
+    """The steps to run next, again and again; each list is asked for once the one before is stored.
+    Steps that have a record, even of a failure, are left out."""
 
     def __init__(self, run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> None:
         self._run = run
@@ -36,7 +35,7 @@ class CampaignBlocks:
 
     @property
     def left_s(self) -> float:
-        """What is left of the budget."""
+        """The rest of the budget in seconds."""
         return self._course.left_s
 
     def __iter__(self) -> Iterator[list[Step]]:
@@ -53,6 +52,6 @@ class CampaignBlocks:
         return self._run.path_of(trial.id).exists()
 
     def _observed(self, trials: Sequence[Trial]) -> list[Observed]:
-        """What the records of these trials say; those without one are left out."""
+        """The observations of these trials' records; trials without one are left out."""
         stored = [one.id for one in trials if self._is_over(one)]
         return [observe(self._run.read(one), self._resumed) for one in stored]

@@ -1,10 +1,9 @@
-"""What the bare wire gave on this very machine, kept between runs: ceilings and floors.
+"""Ceilings and floors of the bare wire on this very machine, kept between runs.
 
 Every valid bare-wire trial is kept, under everything it depends on: the machine (CPU model,
-microcode, kernel, governor, the engine's own build) and the load that the wire shares with a
-trial (model/parameters.py), on the same cores. A campaign that measures no baseline of its own is
-judged by what is kept; when anything of that differs, there is nothing to judge by, and the result
-says so.
+microcode, kernel, governor, the engine's own build) and the load that the wire shares with a trial
+(model/parameters.py), on the same cores. A campaign that measures no baseline of its own is judged
+by what is kept; when any of that differs, there is nothing to judge by, and the result says so.
 """
 
 from __future__ import annotations
@@ -47,11 +46,11 @@ class Calibrations:
 
     @classmethod
     def of_this_machine(cls) -> Calibrations:
-        """Where this user's are kept (`SWITCHMARK_CACHE_DIR`)."""
+        """This user's calibrations of this machine (in `SWITCHMARK_CACHE_DIR`)."""
         return cls(cache_dir() / "calibration", machine_facts())
 
     def find(self, plan: TrialPlan) -> Baseline:
-        """What the bare wire gave at this trial's point; empty when that is not known."""
+        """The bare wire's result at this trial's point; empty when it is not known."""
         with suppress(OSError, ValueError, KeyError, TypeError, SwitchmarkError):
             held = json.loads(self._path(plan).read_text())
             if held["machine"] == dict(self.machine) and held["point"] == point_of(plan):
@@ -59,7 +58,7 @@ class Calibrations:
         return Baseline()
 
     def keep(self, plan: TrialPlan, record: Record) -> bool:
-        """Keep a bare-wire trial's figure, if it is one to judge others by."""
+        """Keep a bare-wire trial's figure, if others can be judged by it."""
         found = _figure(plan, record)
         if found is None:
             return False
@@ -92,8 +91,9 @@ class Calibrations:
 
 
 def point_of(plan: TrialPlan) -> dict[str, Any]:
-    """What a ceiling (or a floor) depends on in a trial; the switch is not in it. Raises
-    SwitchmarkError and KeyError where another host is in it that is not reached."""
+    """Everything in a trial that a ceiling (or a floor) depends on, without the switch.
+
+    Raises SwitchmarkError and KeyError where it takes another host that cannot be reached."""
     load = {field: value for field, value in load_at(plan).items() if field not in _PLACED}
     point = load | {
         "idle": plan.placement.idle,
@@ -113,7 +113,8 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
 
 
 def machine_facts(facts: Facts | None = None) -> dict[str, Any]:
-    """What the figures of a machine depend on: of this one, or of the one with these facts."""
+    """The facts of a machine that its figures depend on: of this one, or of the one with these
+    facts."""
     seen = asdict(gather() if facts is None else facts)
     return {
         "cpu_model": seen["cpu_model"],

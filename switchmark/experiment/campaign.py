@@ -32,11 +32,11 @@ from switchmark.trial.run import run_trial
 
 
 class Observer(Protocol):
-    """Whoever watches a campaign run (the progress bar; nobody in tests)."""
+    """A watcher of a campaign (the progress bar; none in tests)."""
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Trial `number` of `total` (0: not known) starts now; `left_s` seconds are left in all,
-        about."""
+        """Trial `number` of `total` (0: not known) starts now; about `left_s` seconds are left in
+        all."""
         ...
 
     def live(self, forwarded_pps: float | None) -> None:
@@ -50,7 +50,7 @@ class Observer(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """How far a campaign is whose trials nobody can count before it ends."""
+    """The progress of a campaign whose number of trials is not known before it ends."""
 
     done: int  # trials so far
     left_s: float  # of its time
@@ -68,14 +68,14 @@ def run_campaign(
     open_end: OpenEnd | None = None,
     certificates: Certificates | None = None,
 ) -> None:
-    """Run what is not finished yet. Records are stored, not kept: a campaign of a million trials
-    takes the memory of one of ten.
+    """Run the trials that are not finished yet.
 
-    `provenance` is asked before each trial, outside the measured window: load and clock
-    speeds change during a campaign. `kept` are the machine's calibrations: they stand in for
-    baselines that the campaign does not measure, and are added to. A trial that other programs
-    disturb is measured again up to `repeat_disturbed` times (again.py). `open_end` is of campaigns
-    that call this again and again."""
+    Records are stored, not kept: a campaign of a million trials takes the memory of one of ten.
+    `provenance` is asked before each trial, outside the measured window: load and clock speeds
+    change during a campaign. `kept` are the machine's calibrations: they stand in for baselines
+    that the campaign does not measure, and are added to. A trial that other programs disturb is
+    measured again up to `repeat_disturbed` times (again.py). `open_end` belongs to campaigns that
+    call this again and again."""
     todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
     left = TimeLeft(todo)
     done, total = len(steps) - len(todo), len(steps)
@@ -121,14 +121,14 @@ def run_campaign(
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:
-    """The plan with a switch of its own: what a switch has learnt by running (ports, counters,
-    its session) goes with it, and is not kept for as long as there are plans."""
+    """The plan with a switch of its own: what a switch has learnt by running (ports, counters, its
+    session) goes with it, and is not kept as long as the plans are."""
     return replace(plan, switch=copy(plan.switch))
 
 
 def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
-    """What the bare wire gave for this trial: as stored in this run, else as kept of this
-    machine; empty when it is not known, or when its figure must not be used."""
+    """The bare wire's result for this trial: as stored in this run, else as kept of this machine;
+    empty when it is not known, or when its figure must not be used."""
     trial = step.baseline
     if trial is None:
         wired = step.plan.trial.switch == WIRE
@@ -147,7 +147,7 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
 
 
 def _met(record: Record) -> bool:
-    """Whether the wire was paced and carried everything: more it was not asked."""
+    """Whether the wire was paced and carried all it was asked to."""
     loads = record.throughput
     return (
         loads is not None

@@ -1,9 +1,9 @@
 """The certificates of this machine: kept where calibrations are, and attached to every record.
 
-One file for each way of reaching a port. A certificate holds as long as nothing that it depends on
-has changed: kernel, engine, microcode, processor, its settings, the cores that there are, and the
-NUMA node of those that were used. It survives a restart of the machine; nobody else could have
-written it, or it is not believed.
+There is one file for each way of reaching a port. A certificate holds as long as nothing that it
+depends on has changed: kernel, engine, microcode, processor, its settings, the cores that there
+are, and the NUMA node of those that were used. It survives a restart of the machine. One that
+others could have written is not trusted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
 
 @dataclass
 class Certificates:
-    """The certificates that are kept in a folder, and the machine as it is now."""
+    """The certificates in a folder, and the machine as it is now."""
 
     directory: Path
     machine: Mapping[str, Any]
@@ -37,19 +37,19 @@ class Certificates:
 
     @classmethod
     def of_this_machine(cls) -> Certificates:
-        """Where this user's are kept (`SWITCHMARK_CACHE_DIR`)."""
+        """This user's certificates (in `SWITCHMARK_CACHE_DIR`)."""
         nodes = {cpu.id: cpu.node for cpu in read_cpus()}
         return cls(cache_dir() / "certificates", machine_facts(), nodes)
 
     def find(self, port_kind: str, io: str) -> Certificate | None:
-        """The one of this way of reaching a port, whether it holds or not."""
+        """The certificate for this way of reaching a port, whether it holds or not."""
         name = f"{port_kind}-{io}"
         if name not in self._read:
             self._read[name] = _believed(self.directory / f"{name}.json")
         return self._read[name]
 
     def keep(self, made: Certificate) -> Path:
-        """Keep it in the place of the last one. Raises OSError."""
+        """Keep it in place of the last one. Raises OSError."""
         self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / f"{made.port_kind}-{made.io}.json"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
@@ -60,7 +60,7 @@ class Certificates:
         return path
 
     def why_not(self, held: Certificate, cores: list[int]) -> str:
-        """What has changed since, or lies elsewhere; empty: it holds for these cores."""
+        """What has changed since, or differs; empty: the certificate holds for these cores."""
         for key, value in self.machine.items():
             if held.machine.get(key) != value:
                 return f"{key.replace('_', ' ')} was {held.machine.get(key)} and is {value}"
@@ -71,7 +71,7 @@ class Certificates:
         return ""
 
     def note(self, record: Record) -> CertificateNote | None:
-        """What a record is to say: None where there is no certificate of its way to a port."""
+        """The note for a record; None where there is no certificate for its way to a port."""
         held = self.find(record.port_kind or "", record.io or "")
         if held is None:
             return None

@@ -5,7 +5,7 @@ the planned looks (results/proving.py) a contender whose comparisons are all dec
 its time goes to those that are not. The campaign ends when all is decided or its time is over.
 
 Everything follows from what has been measured and from the seed. One machine and each testbed of a
-pool are asked here alike: there is no other stopping rule.
+pool follow this alike: there is no other stopping rule.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
 
 class Course:
-    """The trials to measure next, again and again, each list asked for once those of the one before
-    are over.
+    """The trials to measure next, again and again; each list is asked for once the trials of the
+    one before are over.
 
-    `trials` are those of the first block at each point. `is_over`: a trial is not to be measured
-    (again), whether it has a record or not; `observed`: what the records of these trials say, those
-    without one left out."""
+    `trials` are those of the first block at each point. `is_over`: whether a trial is not to be
+    measured (again), with or without a record; `observed`: the observations of these trials'
+    records, without those that have none."""
 
     def __init__(
         self,
@@ -52,11 +52,11 @@ class Course:
 
     @property
     def left_s(self) -> float:
-        """What is left of the budget."""
+        """The rest of the budget in seconds."""
         return self._time.left_s
 
     def take(self, seen: Iterable[Observed]) -> None:
-        """The time of trials that belong to no block."""
+        """Count the time of trials that belong to no block."""
         self._time.take(seen)
 
     def __iter__(self) -> Iterator[list[Trial]]:
@@ -94,7 +94,7 @@ class _Point:
     looks: Looks | None = None  # at the figure that decides, once one has been seen
 
     def wanted(self, block: int) -> set[str]:
-        """The contenders that the next block needs; fewer than two are none."""
+        """The contenders that the next block needs; empty where fewer than two are left."""
         if len(self.trials) == 1:
             return set(self.trials) if block < self.proving.blocks else set()
         asked = set(self.trials)
@@ -106,7 +106,7 @@ class _Point:
         return asked if len(asked) > 1 else set()
 
     def take(self, seen: Sequence[Observed], blocks: int) -> None:
-        """A block has been measured, so many in all."""
+        """Note that a block has been measured, the last of so many."""
         self.observed += seen
         for one in seen:
             if one.figures and not one.unused:
@@ -130,7 +130,7 @@ class _Time:
     taken_s: dict[str, float] = field(default_factory=dict)  # by contender, the last trial's
 
     def take(self, seen: Iterable[Observed]) -> None:
-        """Take note that these trials have been measured."""
+        """Note that these trials have been measured."""
         for one in seen:
             # Between its blocks a testbed of a pool is checked, and measures for other campaigns.
             span = (one.part, one.block if one.testbed else 0)

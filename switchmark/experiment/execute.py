@@ -1,6 +1,6 @@
 """A campaign from its plan to its stored records: what the command line and the Python API share.
 
-What is shown meanwhile is an observer's; remarks for people go through `say`.
+An observer shows the progress; remarks for people go through `say`.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from switchmark.testbed.undo.clean import clean_stale
 
 
 def nobody_waits(folder: Path) -> None:
-    """Nobody asked to be told where the records are."""
+    """Tell nobody where the records are."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked for beside the campaign itself."""
+    """The request beside the campaign itself: where to store, whom to tell."""
 
     campaign_text: str  # kept with the results
     observer: Observer
@@ -63,7 +63,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Executed:
-    """What came of a campaign: where its records are, and how its trials ended."""
+    """The outcome of a campaign: where its records are, and how its trials ended."""
 
     directory: Path
     ended: Mapping[str, str]  # the status of each, by its id
@@ -74,14 +74,15 @@ class Executed:
         return list(self.ended.values())
 
     def records(self) -> Iterator[Record]:
-        """Their records in order of their start, one at a time: all of them need not fit in."""
+        """The records in order of their start, one at a time, since they may not fit into memory
+        together."""
         return (one for one in open_run(self.directory).records() if one.trial_id in self.ended)
 
 
 def execute(campaign: CampaignDefinition, there: Installed, request: Request) -> Executed:
-    """Measure what is not finished yet. What a dead bench has left is undone first: it may hold an
-    interface that this campaign needs.
+    """Measure the trials that are not finished yet.
 
+    What a dead bench has left is undone first: it may hold an interface that this campaign needs.
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks; a trial
     that fails is a record."""
     with suppress(PermissionError):  # whether we may measure at all is told with the switches
@@ -92,7 +93,7 @@ def execute(campaign: CampaignDefinition, there: Installed, request: Request) ->
 
 @contextmanager
 def _other_host(campaign: CampaignDefinition, request: Request) -> Iterator[Site | None]:
-    """The other host of the testbed, where the campaign has trials between hosts; what is made
+    """The other host of the testbed, where the campaign has trials between hosts; everything made
     there is undone at the end."""
     testbed = find_testbed(request.testbed)
     if not any("remote" in sweep.location for sweep in campaign.sweeps):
@@ -220,7 +221,7 @@ def _say_endings(
 
 
 def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> dict[str, Any]:
-    """Set the machine as the campaign asks, for the time of the session; what became of it."""
+    """Set the machine as the campaign asks, for the time of the session; returns what was set."""
     tuned = tuning.apply(session, campaign.tuning)
     for knob, reason in tuned.not_possible.items():
         request.say(f"tuning {campaign.tuning}: {knob} is left as it is: {reason}")
@@ -228,6 +229,6 @@ def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> d
 
 
 def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
-    """Facts of the machine, fresh for every trial; versions of tools do not change meanwhile."""
+    """The facts of the machine, read anew for every trial; versions of tools stay the same."""
     fixed = {"tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned}
     return lambda: asdict(gather()) | fixed

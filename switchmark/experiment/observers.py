@@ -10,22 +10,22 @@ from switchmark.trial.plan import TrialPlan
 
 
 class Observers:
-    """An observer that hands on to others, in their order."""
+    """An observer that passes everything on to others, in their order."""
 
     def __init__(self, observers: Iterable[Observer]) -> None:
         self._observers = tuple(observers)
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Hand on."""
+        """See `Observer`."""
         for one in self._observers:
             one.trial_begins(number, total, plan, left_s)
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Hand on."""
+        """See `Observer`."""
         for one in self._observers:
             one.live(forwarded_pps)
 
     def trial_ended(self, record: Record) -> None:
-        """Hand on."""
+        """See `Observer`."""
         for one in self._observers:
             one.trial_ended(record)

@@ -1,8 +1,8 @@
 """Repetitions until every figure is known well enough, or patience or time ends.
 
-After the campaign's own repetitions, whole blocks follow that hold only the trials whose
-95 % confidence interval is still wider than asked, in random order as before. Each look is at
-a level of its own, so that stopping at a narrow interval does not make it lie (boundaries.py).
+After the campaign's own repetitions, whole blocks follow that hold only the trials whose 95 %
+confidence interval is still wider than asked, in random order as before. Each look is at a level of
+its own, so that stopping at a narrow interval does not make it too narrow (boundaries.py).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Ending:
 def more_blocks(
     run: Run, campaign: CampaignDefinition, steps: Sequence[Step]
 ) -> Iterator[list[Step]]:
-    """The blocks still to run, each asked for once the one before is stored."""
+    """The blocks still to run; each is asked for once the one before is stored."""
     if campaign.until_ci is None:
         return
     draw = random.Random(f"{campaign.seed}/more").random
@@ -55,8 +55,8 @@ def more_blocks(
 
 
 def ending_of(run: Run, campaign: CampaignDefinition, trial: Trial, repetitions: int) -> Ending:
-    """What the first so many repetitions of a trial say. A trial that always fails is done:
-    more of the same tells nothing."""
+    """How the first so many repetitions of a trial end. A trial that always fails is done: more
+    repetitions would show nothing new."""
     figures = dict(_figures(run, trial, repetitions))
     numbers, values = list(figures), list(figures.values())
     rule = StoppingRule.after_each(campaign.repetitions, campaign.max_repetitions)
@@ -88,7 +88,7 @@ def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, fl
 
 
 def _is_asked(step: Step) -> bool:
-    """Baselines are made once, for all."""
+    """Whether the campaign asks for the trial; baselines are made once, for all."""
     return not step.is_baseline
 
 

@@ -1,9 +1,9 @@
-"""From trials to steps: the bare-wire baselines added, and what cannot run here refused.
+"""From trials to steps: the bare-wire baselines are added, and what cannot run here is refused.
 
-Each trial is judged against the same trial over a wire without any switch, its applications
-on the same cores and, where a polling switch would run, a core left idle: otherwise the
-baseline would have more room than the trial. One baseline serves all repetitions and all
-switches that share port kind and placement; it is measured first.
+Each trial is judged against the same trial over a wire without any switch, its applications on the
+same cores and, where a polling switch would run, a core left idle: otherwise the baseline would
+have more room than the trial. One baseline serves all repetitions and all switches that share port
+kind and placement; it is measured first.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def _with_wires_again(
     site: Site | None,
     steps: Sequence[Step],
 ) -> list[Step]:
-    """The steps with the bare wires in each later block: a figure is held against as many of
-    theirs."""
+    """The steps with the bare wires in each later block, so that a figure is compared with as many
+    wires' figures as it has repetitions."""
     found: list[Step] = []
     known: set[Trial] = set()
     for step in steps:
@@ -136,7 +136,7 @@ def check_available(steps: Sequence[Step]) -> None:
 
 
 def _nic_problems(steps: Sequence[Step]) -> list[str]:
-    """Which of the host's ports, that are to be lent, cannot be."""
+    """Why ports of the host cannot be lent."""
     wanted: dict[str, int] = {}
     for trial in (step.plan.trial for step in steps):
         mtu_bytes = max(STANDARD_MTU_BYTES, trial.frame_sizes.largest - ETHERNET_OVERHEAD_BYTES)
@@ -183,7 +183,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is asked whether it can run."""
+    """One question whether something can run here."""
 
     name: str
     mode: ConnectMode
@@ -197,13 +197,13 @@ class _Asked:
 
 
 def _switch_availabilities(steps: Sequence[Step]) -> dict[_Asked, Availability]:
-    """Each switch asked once for each of its connect modes and programs."""
+    """The availability of each switch, asked once for each of its connect modes and programs."""
     plans = {_Asked.of(step): step.plan for step in steps}
     return {which: availability_for(plan.switch, plan.mode) for which, plan in plans.items()}
 
 
 def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]:
-    """Each foreign instrument asked once."""
+    """The availability of each foreign instrument, asked once."""
     names = dict.fromkeys(step.plan.trial.generator for step in steps)
     return {name: INSTRUMENTS[name]().availability() for name in names if name != OWN_ENGINE}
 

@@ -1,4 +1,4 @@
-"""A campaign's records on their way into a store, between its trials.
+"""Sends a campaign's records to a store, between its trials.
 
 The folder comes first: a record that the store cannot take now lies there, and goes with the last
 push, or with `switchmark store push`. While frames flow nothing is sent.
@@ -23,7 +23,8 @@ class StoreUpload:
     """An observer that stores every record after its trial."""
 
     def __init__(self, address: StoreAddress, say: Callable[[str], None]) -> None:
-        """Raises UsageError where no store is set up there; one that is away is waited for."""
+        """Raises UsageError where no store is set up there; one that cannot be reached is tried
+        again later."""
         self._address = address
         self._say = say
         self._folder: Path | None = None
@@ -39,13 +40,14 @@ class StoreUpload:
         self._folder = folder
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Nothing: frames flow soon."""
+        """Do nothing: frames flow soon."""
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Nothing: frames flow."""
+        """Do nothing: frames flow."""
 
     def trial_ended(self, record: Record) -> None:
-        """Store it, unless the store was away before: a campaign does not wait for it again."""
+        """Store the record, unless the store could not be reached before: a campaign does not wait
+        for it again."""
         if self._away or self._folder is None:
             return
         try:
@@ -59,7 +61,7 @@ class StoreUpload:
             self._is_away(error)
 
     def finish(self) -> bool:
-        """Store what is not stored yet; whether all is."""
+        """Store what is not stored yet; returns whether everything is."""
         if self._folder is None:
             return True
         try:

@@ -15,7 +15,7 @@ from switchmark.trial.plan import TrialPlan
 
 @dataclass
 class _Waiting:
-    """What still has to run, of one switch."""
+    """The trials of one switch that still have to run."""
 
     trials: int = 0
     measuring_s: float = 0.0
@@ -38,10 +38,10 @@ class _Overhead:
 
 
 class TimeLeft:
-    """How long the rest takes: measuring time is known, the bench's own is learnt.
+    """How long the rest takes: the measuring time is known, the bench's own is learnt.
 
-    It keeps sums a switch, so that being asked before each of many trials costs the same each
-    time, however many are left."""
+    It keeps sums by switch, so that asking before each of many trials costs the same each time,
+    however many are left."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._waiting: dict[str, _Waiting] = {}
@@ -53,7 +53,7 @@ class TimeLeft:
             waiting.measuring_s += measuring_time_s(step.plan)
 
     def done(self, step: Step, record: Record) -> None:
-        """This one has run, and this is how long the bench itself took around it."""
+        """Note that this trial has run, and how long the bench itself took around it."""
         waiting = self._waiting[step.plan.trial.switch]
         waiting.trials -= 1
         waiting.measuring_s -= measuring_time_s(step.plan)
@@ -62,7 +62,7 @@ class TimeLeft:
             self._all.take(record.timing.overhead_s)
 
     def estimate_s(self) -> float:
-        """Seconds that what is left will take."""
+        """Seconds that the remaining trials will take."""
         usual = self._all.mean_s
         total = 0.0
         for switch, waiting in self._waiting.items():

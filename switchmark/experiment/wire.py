@@ -1,7 +1,7 @@
 """The bare wire that a trial is judged by: the same trial without a switch, on the same cores.
 
-What is otherwise in it follows from the table of parameters; what depends on the trial's ports
-and cores is said here.
+The table of parameters says which values differ in it; what depends on the trial's ports and cores
+is decided here.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ def over_cable(plan: TrialPlan) -> bool:
 
 
 def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
-    """The trial over the bare wire that this one is judged against; None for the wire itself.
+    """The trial over the bare wire that judges this one; None for the wire itself.
 
-    Its placement must be the trial's own: with the switch's cores left idle. Between hosts the
-    wire is their cable, where that can carry the trial; else it is one on this host."""
+    Its placement must be the trial's own, with the switch's cores left idle. Between hosts the wire
+    is their cable, where that can carry the trial; else it is one on this host."""
     trial = plan.trial
     if trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None  # (such a port is not there without its switch, so it has no bare wire)
@@ -56,14 +56,15 @@ def baseline_of(plan: TrialPlan, can: Capabilities) -> Trial | None:
 
 
 def load_at(plan: TrialPlan) -> dict[str, Any]:
-    """What a ceiling (or a floor) depends on: the trial and the bare wire have it in common."""
+    """Everything that a ceiling (or a floor) depends on, which the trial and the bare wire have in
+    common."""
     wire = plan.trial.model_copy(update=_changes(plan))
     ends = wire.model_dump(mode="json", include={"port_kind", "io"})
     return load_of(wire, ceiling=True) | ends
 
 
 def _changes(plan: TrialPlan) -> dict[str, Any]:
-    """What is otherwise in the wire of a trial, whatever switch that has."""
+    """The values in which the wire of a trial differs, whatever the switch."""
     trial, cabled = plan.trial, over_cable(plan)
     elsewhere = trial.environment in WIRELESS or (cabled and trial.environment == "bare")
     return over_wire(trial) | {

@@ -1,9 +1,9 @@
-"""The bench's hand on another host: does there what the bench would do here.
+"""The bench's agent on another host: it does there what the bench would do here.
 
-It is sent over the connection and run from memory; it speaks JSON lines on its standard
-streams. It opens a session of its own, so everything it makes is in a ledger on that host. When
-its input ends or falls silent, whatever the reason, it undoes all of it and ends; after a
-`kill -9` of its own the next agent there does.
+It is sent over the connection and run from memory; it speaks JSON lines on its standard streams. It
+opens a session of its own, so everything it makes is in a ledger on that host. When its input ends
+or falls silent, whatever the reason, it undoes all of it and ends; after a `kill -9` the next agent
+there does.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold prog
 
 
 class HostAgent:
-    """What the bench can ask for: each `do_` method is one request."""
+    """The requests of the bench: each `do_` method answers one."""
 
     def __init__(self, session: Session, channel: Channel) -> None:
         self._session = session
@@ -64,7 +64,7 @@ class HostAgent:
         self._energy = EnergyReading({}, {})
 
     def answer(self, request: dict[str, Any]) -> None:
-        """Do what is asked, and say what came of it."""
+        """Do what is asked, and answer with the result or the error."""
         number, what = request.pop("id"), request.pop("do")
         try:
             done = getattr(self, f"do_{what}")(**request)
@@ -74,7 +74,7 @@ class HostAgent:
             self._channel.send({"id": number, "error": str(error), "kind": kind})
 
     def do_engine(self, data: bytes) -> str:
-        """Take in the engine, where programs may lie; returns what it says of its version."""
+        """Store the engine where programs may lie; returns the version that it prints."""
         problem = ""
         for folder in (self._session.run_dir, *map(Path, ENGINE_PLACES)):
             if not folder.is_dir():
@@ -99,21 +99,21 @@ class HostAgent:
         return engine
 
     def do_run(self, args: list[str], **options: Any) -> Any:
-        """A command to its end."""
+        """Run a command to its end."""
         return self._session.host.run(args, **options)
 
     def do_spawn(
         self, args: list[str], cores: list[int] | None, env: dict[str, str], netns: str | None
     ) -> dict[str, int]:
-        """A process of the host's."""
+        """Start a process of the host."""
         return self._keep(self._session.host.spawn(args, cores=cores, env=env, netns=netns))
 
     def do_write(self, process: int, line: str) -> None:
-        """A line to a process's standard input."""
+        """Write a line to a process's standard input."""
         self._processes[process].write_line(line)
 
     def do_close_input(self, process: int) -> None:
-        """The end of its standard input."""
+        """Close a process's standard input."""
         self._processes[process].close_input()
 
     def do_terminate(self, process: int, grace_s: float) -> int:
@@ -121,17 +121,17 @@ class HostAgent:
         return self._processes[process].terminate(grace_s)
 
     def do_stderr(self, process: int) -> str:
-        """The last of its standard error."""
+        """The end of a process's standard error."""
         return self._processes[process].stderr_tail()
 
     def do_settings(self, variables: dict[str, str]) -> None:
-        """Take in where this host's programs lie, as the testbed file says."""
+        """Store the paths of this host's programs, as the testbed file gives them."""
         os.environ.update(variables)
 
     def do_availability(
         self, environment: str, switch: str, mode: str, program: str
     ) -> dict[str, Availability]:
-        """Whether this host can run them."""
+        """Whether this host can run environment and switch."""
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().availability(),
             f"switch {switch}": availability_for(
@@ -144,14 +144,14 @@ class HostAgent:
         check_facing(self._session.host, device, mtu_bytes)
 
     def do_create(self, environment: str, spec: dict[str, Any]) -> NodeMade:
-        """A node."""
+        """Make a node."""
         node = ENVIRONMENTS[environment]().create(self._session, from_plain(NodeSpec, spec))
         self._next += 1
         self._nodes[self._next] = node
         return NodeMade(self._next, node.spec, node.netns)
 
     def do_spawn_engine(self, node: int, args: list[str]) -> dict[str, int]:
-        """The engine in a node."""
+        """Start the engine in a node."""
         return self._keep(self._nodes[node].spawn_engine(args))
 
     def do_device_frames(self, node: int) -> tuple[int, int] | None:
@@ -163,13 +163,13 @@ class HostAgent:
         return self._nodes[node].device_drops()
 
     def do_close_node(self, node: int) -> None:
-        """End what runs in it, and remove it."""
+        """End what runs in a node, and remove it."""
         self._nodes[node].close()
         del self._nodes[node]
 
     def do_begin_meter(self, cores: list[int]) -> CpuReading:
-        """What has been used of this host's cores, by the switch and in all; counters begin to
-        run, of an in-kernel switch on these cores."""
+        """Read the use of this host's cores, by the switch and in all, and start the counters;
+        those of an in-kernel switch count on these cores."""
         pids = self._switch.process_ids() if self._switch else ()
         self._counters.close()
         self._counters = HardwareCounters.open_for(pids, cores)
@@ -194,14 +194,14 @@ class HostAgent:
         mode: str,
         cores: list[int],
     ) -> None:
-        """The switch of this host."""
+        """Start the switch of this host."""
         self._switch = configured(make_switch(name), options, program)
         own = [from_plain(SwitchPort, port) for port in ports]
         self._switch.start(self._session, own, ConnectMode(mode), cores)
 
     def do_switch(self, question: str, patience_s: float) -> Any:
-        """One of the switch's questions; before it is started and after it has been stopped
-        there is none to ask."""
+        """Ask the switch one of its questions. Raises where it is not started, or has been
+        stopped."""
         if self._switch is None:
             return "not started" if question == "alive" else None
         if question == "wait_ports_up":
@@ -223,7 +223,7 @@ class HostAgent:
         return {"process": number, "pid": process.pid}
 
     def _forward(self, number: int, process: Spawned) -> None:
-        """Pass on what a process prints, and how it ended."""
+        """Pass on the output of a process, and how it ended."""
         while True:
             try:
                 line = process.read_line(60.0)
@@ -244,7 +244,7 @@ class HostAgent:
 
 
 def hello(session: Session, cleaned: Sequence[str]) -> Hello:
-    """What this host is."""
+    """The greeting: what this host is."""
     return Hello(
         protocol=PROTOCOL,
         session=session.id,

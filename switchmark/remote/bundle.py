@@ -1,7 +1,7 @@
-"""What is sent to another host: the agent, as a zip archive that Python imports from memory.
+"""The agent as a zip archive that is sent to another host, where Python imports it from memory.
 
-It holds our own modules and the two libraries that the agent needs, all in plain Python, so
-that the host needs a Python and nothing beside it. Its version is the digest of what it holds.
+It holds our own modules and the two libraries that the agent needs, all in plain Python, so that
+the host needs a Python and nothing else. Its version is the digest of its content.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def archive() -> bytes:
 
 
 def version() -> str:
-    """12 hex digits of what the archive holds."""
+    """12 hex digits of the archive's digest."""
     return hashlib.sha256(archive()).hexdigest()[:12]
 
 

@@ -1,4 +1,5 @@
-"""The agent's side of the conversation with the bench: JSON lines, and the watch over its life."""
+"""The agent's side of the conversation with the bench: JSON lines, and a watch over the
+connection."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ _POLL_S = 1.0
 
 
 class Channel:
-    """The two ends of the conversation: lines in, lines out; and the watch over its life."""
+    """Reads requests and writes answers; ends the agent when the bench falls silent."""
 
     def __init__(self) -> None:
         self._requests: queue.SimpleQueue[dict[str, Any] | None] = queue.SimpleQueue()
@@ -28,18 +29,18 @@ class Channel:
             threading.Thread(target=work, daemon=True).start()
 
     def requests(self) -> Callable[[], dict[str, Any] | None]:
-        """What to call for the next request; it gives None when there will be no more."""
+        """A function that returns the next request, or None when there will be no more."""
         return self._requests.get
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one line; a bench that is gone does not hear it."""
+        """Write one line; where the bench is gone it is lost."""
         data = json.dumps(message).encode() + b"\n"
         with self._write_lock, suppress(OSError):
             while data:
                 data = data[os.write(1, data) :]
 
     def take(self, count: int) -> bytes:
-        """So many bytes that follow a request. Called by the reading thread only."""
+        """Read so many bytes that follow a request. Called by the reading thread only."""
         while len(self._buffer) < count and (more := os.read(0, 1 << 20)):
             self._heard = time.monotonic()
             self._buffer += more
@@ -76,6 +77,6 @@ class Channel:
         self._leave()
 
     def _leave(self) -> None:
-        """Get the main thread out of whatever it is doing."""
+        """Interrupt the main thread, whatever it is doing."""
         self._requests.put(None)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -1,7 +1,7 @@
-"""Plain dataclasses to JSON and back, for what the bench and its agent say to each other.
+"""Plain dataclasses to JSON and back, for the messages of the bench and its agent.
 
-Only what the two need: dataclasses, tuples, lists, mappings, enumerations, paths, optionals.
-It uses nothing beyond the standard library, because the agent has nothing else.
+It knows only what the two need: dataclasses, tuples, lists, mappings, enumerations, paths,
+optionals. It uses nothing beyond the standard library, because the agent has nothing else.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def to_plain(value: Any) -> Any:
-    """The value as JSON knows it."""
+    """The value as JSON has it."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {
             field.name: to_plain(getattr(value, field.name)) for field in dataclasses.fields(value)
@@ -35,8 +35,8 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """The value of this type that `to_plain` was given. Whoever gave it may be anyone, so that
-    nothing of another type gets through: raises KeyError, TypeError or ValueError."""
+    """The value of this type that `to_plain` was given. The sender may be anyone, so that nothing
+    of another type gets through: raises KeyError, TypeError or ValueError."""
     return typing.cast(T, _read(kind, value))
 
 

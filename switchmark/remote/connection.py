@@ -1,8 +1,8 @@
 """The connection to another host: SSH, and the agent at its far end.
 
-The SSH protocol runs in a thread of its own; the bench asks and waits. When the connection is
-lost everything that waits is told so at once, and so is everything that is asked later; at the
-far end the agent undoes what it made.
+The SSH protocol runs in a thread of its own; the bench asks and waits. When the connection is lost
+everyone who waits is told at once, and so is everyone who asks later; at the far end the agent
+undoes what it made.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Connection:
         return self._exchange.lost
 
     def open(self) -> Hello:
-        """Connect, start the agent, and return what it says of its host.
+        """Connect and start the agent; returns its greeting.
 
         Raises UnavailableError that says what to do."""
         loop = self._loop = asyncio.new_event_loop()
@@ -165,7 +165,7 @@ class Connection:
             self._tasks.append(asyncio.get_running_loop().create_task(work))
 
     async def _listen(self) -> None:
-        """Take in what the agent says, until it says no more."""
+        """Take in the agent's messages until it sends no more."""
         assert self._agent is not None
         reason = "closed from the other side"
         line = b""
@@ -192,7 +192,7 @@ class Connection:
                 self._words = (self._words + data)[-4096:]
 
     async def _beat(self) -> None:
-        """Be heard, by which the agent knows that we are there."""
+        """Send a message now and then, which shows the agent that the bench is there."""
         while self.lost is None:
             await asyncio.sleep(HEARTBEAT_S)
             self._write(b'{"id": -2, "do": "clock"}\n')

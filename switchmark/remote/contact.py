@@ -1,4 +1,4 @@
-"""What is known of another host before anything that speaks SSH is loaded."""
+"""What must be known about another host before anything that speaks SSH is loaded."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ class HostLost(TrialFailed):
 
 @dataclass(frozen=True, slots=True)
 class ClockReading:
-    """How far the other host's CLOCK_MONOTONIC is ahead of ours, and how well that is known:
-    the truth lies within `uncertainty_ns` either way, however the way there and back differ."""
+    """How far the other host's CLOCK_MONOTONIC is ahead of ours: the truth lies within
+    `uncertainty_ns` either way, however the way there and back differ."""
 
     ahead_ns: int
     uncertainty_ns: int

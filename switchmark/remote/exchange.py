@@ -23,7 +23,7 @@ _KINDS: dict[str, type[SwitchmarkError]] = {
 
 @dataclass(frozen=True, slots=True)
 class AgentAnswer:
-    """What the agent answered to a question, and when that was heard (CLOCK_MONOTONIC)."""
+    """The agent's answer to a question, and when it was heard (CLOCK_MONOTONIC)."""
 
     value: Any
     heard_ns: int
@@ -31,7 +31,7 @@ class AgentAnswer:
 
 @dataclass
 class RemoteLines:
-    """What a process of the other host has printed, and how it ended."""
+    """The output of a process on the other host, and how it ended."""
 
     lines: LineQueue = field(default_factory=LineQueue)
     ended: threading.Event = field(default_factory=threading.Event)
@@ -59,7 +59,8 @@ class Exchange:
         return greeting
 
     def question(self) -> tuple[int, Future[AgentAnswer]]:
-        """The number of a new question, and where its answer will be. Raises HostLost."""
+        """Number a new question; returns the number and where its answer will be. Raises
+        HostLost."""
         answer: Future[AgentAnswer] = Future()
         with self._lock:
             if self.lost is not None:
@@ -77,8 +78,8 @@ class Exchange:
             return found
 
     def take(self, message: dict[str, Any], heard_ns: int) -> None:
-        """Take in a message of the agent. Raises KeyError, TypeError, AttributeError for one that
-        it does not send."""
+        """Take in a message of the agent. Raises KeyError, TypeError or AttributeError for one in
+        another form."""
         if "process" in message:
             self._take_output(message)
             return

@@ -1,4 +1,4 @@
-"""What an agent says of its host, and of what it has made there."""
+"""What an agent reports of its host, and of the nodes it has made there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _SESSION = re.compile(r"[0-9a-f]{6}")
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """A greeting; every other answer is to a question of ours. Raises ValueError where the session
-    is called what no session is: folders and devices are named after it."""
+    """The agent's greeting; every other message is an answer. Raises ValueError where the session's
+    name is not one of a session: folders and devices are named after it."""
 
     protocol: int
     session: str

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RemoteHost:
-    """A host that is reached through its agent; `run` and `spawn` as everywhere."""
+    """A host that is reached through its agent; `run` and `spawn` work as everywhere."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -55,7 +55,7 @@ class RemoteHost:
         log: Path | None = None,
         netns: str | None = None,
     ) -> RemoteProcess:
-        """See `Host`; a log would lie on the other host, where nobody looks."""
+        """See `Host`. Raises SwitchmarkError for a log, which would lie on the other host."""
         if log is not None:
             raise SwitchmarkError(f"{args[0]}: no log file can be written on host {self.name}")
         made = self.connection.ask_for(
@@ -84,7 +84,7 @@ class RemoteProcess:
         self._connection.ask("write", process=self._number, line=line)
 
     def close_input(self) -> None:
-        """Close standard input; of a host that is lost that has happened."""
+        """Close standard input; on a lost host that has happened already."""
         with suppress(HostLost):
             self._connection.ask("close_input", process=self._number)
 
@@ -106,7 +106,7 @@ class RemoteProcess:
         return self._seen.code if self._seen.code is not None else -1
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """SIGTERM, then SIGKILL; -1 of a host that is lost (its agent ends everything)."""
+        """Send SIGTERM, then SIGKILL; -1 on a lost host (its agent ends everything)."""
         if self._seen.code is not None:
             return self._seen.code
         with suppress(HostLost):
@@ -116,7 +116,7 @@ class RemoteProcess:
         return -1
 
     def stderr_tail(self) -> str:
-        """The last of standard error; nothing from a host that is lost."""
+        """The end of standard error; empty on a lost host."""
         with suppress(HostLost):
             return self._connection.ask_for(str, "stderr", process=self._number)
         return ""
@@ -144,7 +144,7 @@ class RemoteNode:
         return RemoteProcess(self._connection, made, args[0])
 
     def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> RemoteProcess:
-        """Programs of this machine are not on that one."""
+        """Raises UnavailableError: programs of this machine are not on that one."""
         del env
         raise UnavailableError(
             f"{args[0]}: a program of the user's cannot be run on host "
@@ -165,7 +165,7 @@ class RemoteNode:
         return found
 
     def close(self) -> None:
-        """See `Node`; of a host that is lost the agent closes it."""
+        """See `Node`; on a lost host the agent closes it."""
         if not self._closed:
             self._closed = True
             with suppress(HostLost):
@@ -173,7 +173,7 @@ class RemoteNode:
 
 
 def create_node(connection: Connection, environment: str, spec: NodeSpec) -> RemoteNode:
-    """Have a node made over there."""
+    """Have a node made on the other host."""
     made = connection.ask_for(
         NodeMade, "create", 30.0, environment=environment, spec=to_plain(spec)
     )

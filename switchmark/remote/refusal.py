@@ -1,4 +1,4 @@
-"""Why SSH let nobody in, in words, and the remedy."""
+"""Why SSH refused a connection, in words, and the remedy."""
 
 from __future__ import annotations
 

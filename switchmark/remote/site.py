@@ -1,7 +1,7 @@
 """The other host of a trial: reached, given the engine, with its cores, its clock, its switch.
 
-A site is opened at the first trial that needs it and stays open; after the connection was lost
-the next trial opens it again.
+A site is opened at the first trial that needs it and stays open; after the connection was lost the
+next trial opens it again.
 """
 
 from __future__ import annotations
@@ -76,25 +76,26 @@ class Site:
         return self.connection.close()
 
     def begin_meter(self, cores: Sequence[int]) -> CpuReading:
-        """What has been used of that host's cores, by the switch and in all. Its hardware counters
-        begin to run: for the switch, or where that has no process on these cores."""
+        """Read the use of that host's cores, by the switch and in all, and start its hardware
+        counters: for the switch or, where that has no process, on these cores."""
         return self.connection.ask_for(CpuReading, "begin_meter", 5.0, cores=list(cores))
 
     def end_meter(self) -> MeterReading:
-        """What has been used by now, and what has been counted since `begin_meter`."""
+        """Read what has been used and counted since `begin_meter`."""
         return self.connection.ask_for(MeterReading, "end_meter", 5.0)
 
     @property
     def is_this_machine(self) -> bool:
-        """Whether that host has this one's kernel (as a container has): then each sees the
-        other's programs as strangers."""
+        """Whether that host has this one's kernel (as a container has): each then takes the other's
+        programs for strangers."""
         hello = self.connection.hello
         return hello is not None and hello.boot_id == procfs.boot_id()
 
     def availability(
         self, environment: str, switch: str, mode: ConnectMode, program: str = ""
     ) -> dict[str, Availability]:
-        """Whether that host can run them, by what they are; `program` is the switch's."""
+        """Whether that host can run environment and switch, by what they are; `program` is the
+        switch's."""
         return self.connection.ask_for(
             dict[str, Availability],
             "availability",
@@ -111,13 +112,13 @@ class Site:
 
     @property
     def facts(self) -> Facts:
-        """What that host is; it must have been reached."""
+        """The facts of that host, which must have been reached."""
         assert self.connection.hello is not None
         return self.connection.hello.facts
 
     def session(self, here: Session) -> Session:
-        """The agent's session, for what is done there command by command. Its ledger is kept
-        there, too; ours refuses things that bear its names."""
+        """The agent's session, for what is done there command by command. Its ledger is kept there,
+        too; ours refuses things that bear its names."""
         hello = self.connection.hello
         assert hello is not None, "it has been reached"
         host = RemoteHost(self.connection)
@@ -125,7 +126,7 @@ class Site:
 
 
 class SiteSwitch:
-    """The switch instance of that host, as `AcrossHosts` uses it."""
+    """The switch of that host, as `AcrossHosts` uses it."""
 
     def __init__(self, site: Site, name: str, options: str, program: str = "") -> None:
         self.name = name
@@ -135,11 +136,11 @@ class SiteSwitch:
         self.program = program  # as on this host; empty: as it is found there
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
-        """Raises UnavailableError where the interface cannot be lent to it."""
+        """Raise UnavailableError where the interface cannot be lent to it."""
         self._connection.ask("facing", 5.0, device=device, mtu_bytes=mtu_bytes)
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
-        """Start it."""
+        """See `FarSwitch`."""
         self._connection.ask(
             "start_switch",
             60.0,
@@ -174,7 +175,7 @@ class SiteSwitch:
         return self._ask_for(dict[str, str], "details")
 
     def stop(self) -> None:
-        """See `Switch`; on a host that is lost the agent stops it."""
+        """See `Switch`; on a lost host the agent stops it."""
         with suppress(HostLost):
             self._ask("stop", 30.0)
 
@@ -189,7 +190,7 @@ class SiteSwitch:
 
 @dataclass
 class FarSide:
-    """What one trial has on the other host."""
+    """One trial's part on the other host."""
 
     site: Site
     demand: Demand
@@ -217,20 +218,20 @@ class FarSide:
         return found.model_copy(update={"switch_cores": []}) if bare else found
 
     def end(self) -> None:
-        """Compare the clocks once more: they drift apart during a trial."""
+        """Compare the clocks once more: they drift during a trial."""
         self.clock_after = self.compare()
 
     def compare(self) -> ClockReading:
-        """The two hosts' clocks now."""
+        """Compare the two hosts' clocks now."""
         return self.site.connection.read_clock()
 
     @property
     def ahead_ns(self) -> int:
-        """How far that host's clock is ahead of ours."""
+        """By how much that host's clock is ahead of ours, in ns."""
         return self.clock.ahead_ns if self.clock else 0
 
     def create(self, spec: NodeSpec, where: NodePlace) -> RemoteNode:
-        """A node there, on the cores that were chosen for it."""
+        """Make a node there, on the cores that were chosen for it."""
         assert self.placement is not None
         cores = tuple(self.placement.application_cores[spec.name])
         environment = self.wires if where is NodePlace.WIRE else self.environment
@@ -238,9 +239,8 @@ class FarSide:
 
     def check(self, mode: ConnectMode) -> list[str]:
         """Reach the host and ask whether it can run all this, and whether both ends of the cable
-        can be lent; a line for each that cannot.
-
-        Raises UnavailableError where it cannot be reached."""
+        can be lent; returns a line for each that cannot. Raises UnavailableError where it cannot be
+        reached."""
         self.site.open()
         self._check_cable()
         asked = self.switch.name, mode, self.switch.program
@@ -263,7 +263,7 @@ class FarSide:
             raise UnavailableError(f"{testbed.path}: cables: {error}") from None
 
     def as_record(self) -> FarHost:
-        """What is kept of it."""
+        """The record's account of the other host."""
         testbed, hello = self.site.testbed, self.site.connection.hello
         facts = to_plain(hello.facts) if hello else {}
         return FarHost(

@@ -1,4 +1,4 @@
-"""What a testbed file names, and whether it is there: hosts, their interfaces, their clocks."""
+"""Looks at what a testbed file names: hosts, their interfaces, their clocks."""
 
 from __future__ import annotations
 

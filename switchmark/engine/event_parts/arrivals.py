@@ -38,7 +38,7 @@ class FreeRuns(EventPart):
 
 
 class Arrivals(EventPart):
-    """What arrived of some frames."""
+    """How many frames of a group arrived, and how."""
 
     expected: Count
     received_unique: Count
@@ -48,7 +48,7 @@ class Arrivals(EventPart):
 
 
 class Loss(Arrivals):
-    """What arrived of the load, and in which order (RFC 4737)."""
+    """How many frames of the load arrived, and in which order (RFC 4737)."""
 
     sent: Count | None
     reordered_ratio: Share

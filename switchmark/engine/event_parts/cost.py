@@ -1,4 +1,4 @@
-"""What the engine used of its cores."""
+"""The engine's use of its cores."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class BatonUse(EventPart):
 
 
 class Cycles(EventPart):
-    """What a frame cost the workers."""
+    """The cycles that a frame cost the workers."""
 
     useful_ticks: Count
     idle_ticks: Count
@@ -40,7 +40,7 @@ class Cycles(EventPart):
 
 
 class HardwareCounts(EventPart):
-    """Events of the workers' cores."""
+    """Hardware events of the workers' cores."""
 
     with_kernel: bool
     counted_share: Amount

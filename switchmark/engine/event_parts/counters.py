@@ -1,4 +1,4 @@
-"""What was sent and received, of a port, of an interval and of a trial."""
+"""Frames sent and received: of a port, of an interval and of a trial."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class EnginePort(EventPart):
 
 
 class FrameCounters(EventPart):
-    """What was sent and received, in frames, bytes and calls."""
+    """Counters of frames, bytes and calls, sent and received."""
 
     tx_intended: Count
     tx_offered: Count
@@ -51,7 +51,7 @@ class Totals(FrameCounters):
 
 
 class PortFrames(EventPart):
-    """One port of a forwarder or reference."""
+    """Counters of one port of a forwarder or reference."""
 
     rx_frames: Count
     rx_socket_drops: Count
@@ -60,13 +60,13 @@ class PortFrames(EventPart):
 
 
 class IntervalPort(PortFrames):
-    """One port in an interval."""
+    """Counters of one port in an interval."""
 
     up: bool
 
 
 class Faults(EventPart):
-    """What a reference did to the frames that leave by a port."""
+    """Faults that a reference applied to the frames that leave by a port."""
 
     dropped: Count
     duplicated: Count
@@ -79,20 +79,20 @@ class Faults(EventPart):
 
 
 class ResultPort(PortFrames):
-    """One port in a trial."""
+    """Counters of one port in a trial."""
 
     faults: MayLack[Faults] = None
 
 
 class SizeCount(EventPart):
-    """Frames of one size that were sent."""
+    """The number of frames of one size that were sent."""
 
     frame_size_bytes: Count
     tx_frames: Count
 
 
 class Residual(EventPart):
-    """What came while the port was drained, and how long the last of it took."""
+    """Frames that came while the port was drained, and when the last of them came."""
 
     frames: Count
     within_ns: Count

@@ -22,7 +22,7 @@ class Percentiles(EventPart):
 
 
 class Delays(EventPart):
-    """The figures of some delays."""
+    """Figures of some delays."""
 
     count: Count
     min_ns: Count

@@ -27,7 +27,7 @@ IdleStrategy = Literal["poll", "yield", "sleep", "baton"]
 
 
 class EventPart(BaseModel):
-    """A part of an event: closed, never changed, no NaN, no other type than the schema's."""
+    """A part of an event: immutable, with the schema's fields and types only, and no NaN."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", strict=True, allow_inf_nan=False, populate_by_name=True

@@ -18,7 +18,7 @@ from switchmark.engine.event_parts.part import (
 
 
 class EvenSchedule(EventPart):
-    """A schedule that needs no more words."""
+    """A schedule without parameters."""
 
     shape: Literal["constant", "recorded"]
 
@@ -64,7 +64,7 @@ class Replay(EventPart):
 
 
 class EngineConfig(EventPart):
-    """What the trial was asked to send."""
+    """The load that the trial was asked to send."""
 
     rate_pps: Positive | None
     rate_l1_bps: Positive | None

@@ -1,1 +1,1 @@
-"""What the environments share."""
+"""Code that several environments share."""

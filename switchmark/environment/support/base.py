@@ -1,8 +1,7 @@
 """Where a traffic application lives: on the bare host, in a network namespace, in a container.
 
 An environment is one file of `switchmark/environment/`, with a class of the file's name. It makes
-*nodes*; a node
-runs the engine with its standard streams handed to the bench.
+*nodes*; a node runs the engine with its standard streams handed to the bench.
 """
 
 from __future__ import annotations
@@ -46,19 +45,19 @@ class Node(Protocol):
 
 @runtime_checkable
 class VirtualMachine(Protocol):
-    """What a node that is a virtual machine has beyond the others."""
+    """A node that is a virtual machine: what it offers beyond other nodes."""
 
     boot_timeout_s: float  # in which its application is ready, however busy the host
     patience: float  # by how much longer than on the host its application may take to answer
 
     @property
     def emulated(self) -> bool:
-        """No hardware helps it: its rates prove function, never performance."""
+        """Whether it runs without hardware support: its rates prove function, never performance."""
         ...
 
     def spawn_bridge(self) -> Spawned:
-        """Join its ports by a bridge of its own kernel, until its standard input ends. It prints
-        one line when it does."""
+        """Join its ports by a bridge of its own kernel until its standard input ends. It prints one
+        line once they are joined."""
         ...
 
     def process_ids(self) -> Sequence[int]:
@@ -66,12 +65,12 @@ class VirtualMachine(Protocol):
         ...
 
     def details(self) -> dict[str, str]:
-        """What it is made of, for the record."""
+        """The record's account of its parts."""
         ...
 
 
 def patience_with(node: Node) -> float:
-    """How many times as long as on the host an application in this node may take to answer."""
+    """The factor by which an application in this node may answer more slowly than on the host."""
     return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 
@@ -89,11 +88,11 @@ class Environment(Protocol):
         ...
 
     def create(self, session: Session, spec: NodeSpec) -> Node:
-        """Make the node with its ports attached (veth made, one end inside, both ends up, IPv6
-        off, static neighbour entry for the peer; vhost-user socket folder mounted)."""
+        """Make the node with its ports attached (veth made, one end inside, both ends up, IPv6 off,
+        static neighbour entry for the peer; vhost-user socket folder mounted)."""
         ...
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[Node, Node]:
-        """Two nodes joined by one wire without any switch (veth: one pair, an end in each;
-        vhost-user: a shared socket folder). The baseline that headroom is read from."""
+        """Make two nodes joined by one wire without any switch (veth: one pair, an end in each;
+        vhost-user: a shared socket folder). Headroom is read from this baseline."""
         ...

@@ -17,17 +17,18 @@ _FILE = "baton"
 
 
 def folder_of(session: Session) -> Path:
-    """The folder on the host; it goes with the session."""
+    """The baton's folder on the host, which is removed with the session."""
     folder = session.run_dir / "batons"
     folder.mkdir(exist_ok=True)
     return folder
 
 
 def with_baton(args: Sequence[str], folder: str | Path) -> list[str]:
-    """An engine's command line with the file in this folder, where it takes turns."""
+    """An engine's command line with the file in this folder, where the engine takes turns."""
     return [*args, "--baton", f"{folder}/{_FILE}"] if Idle.BATON in args else list(args)
 
 
 def without_baton(args: Sequence[str]) -> list[str]:
-    """The arguments where nobody shares the engine's kernel, as in a virtual machine: it yields."""
+    """The command line with `yield` in place of the baton, where nobody shares the engine's kernel,
+    as in a virtual machine."""
     return [Idle.YIELD.value if word == Idle.BATON else word for word in args]

@@ -13,8 +13,9 @@ PATIENCE_S = 2.0  # for the kernel; what is left then is removed one by one
 
 
 def close_nodes(nodes: Sequence[Node]) -> None:
-    """Close all these nodes: what `close` on each would do. Idempotent. One that will not go
-    does not keep the others; its error is raised last."""
+    """Close all these nodes, as `close` on each would. Idempotent.
+
+    One that cannot be closed does not keep the others; its error is raised last."""
     local = [node for node in nodes if isinstance(node, NetnsNode) and node.netns is not None]
     for node in local:
         node.begin_close()

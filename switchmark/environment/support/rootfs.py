@@ -58,7 +58,7 @@ def build_root(engine: Path) -> Path:
 
 @cache
 def _needed(engine: Path, _mtime_ns: int) -> tuple[Path, ...]:
-    """What the engine loads: asking `ldd` costs some milliseconds, so it is asked once."""
+    """The files that the engine loads. `ldd` takes some milliseconds, so it is asked once."""
     libraries = shared_libraries(engine)
     drivers = dpdk_drivers(libraries)
     for driver in drivers:
@@ -68,7 +68,8 @@ def _needed(engine: Path, _mtime_ns: int) -> tuple[Path, ...]:
 
 @cache
 def find_busybox() -> Path:
-    """The static BusyBox. Raises UnavailableError: a dynamic one would need libraries."""
+    """The path of the static BusyBox; a dynamic one would need libraries. Raises
+    UnavailableError."""
     path = shutil.which("busybox")
     if path is None or shared_libraries(Path(path)):
         raise UnavailableError("no static busybox on this machine: apt install busybox-static")

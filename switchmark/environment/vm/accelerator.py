@@ -1,8 +1,8 @@
 """Whether guests run on the CPU itself (KVM) or are emulated in software, found by trying.
 
-That /dev/kvm can be opened says little: under some hypervisors no guest kernel survives on it.
-So our own image is booted once, with nothing to do but to switch itself off. What came of it
-is kept until the next boot of this machine.
+That /dev/kvm can be opened says little: under some hypervisors no guest kernel survives on it. So
+our own image is booted once, with nothing to do but to switch itself off. The outcome is kept until
+the next boot of this machine.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Accelerator:
 
     @property
     def emulated(self) -> bool:
-        """Rates in such a guest prove function, never performance."""
+        """Whether guests are emulated: their rates prove function, never performance."""
         return self.name != KVM
 
 
@@ -49,7 +49,7 @@ def no_kvm() -> str | None:
 
 
 def known(qemu: Qemu) -> Accelerator | None:
-    """What is known without trying; None: nothing."""
+    """The outcome, as far as it is known without trying; None: not known."""
     if (reason := no_kvm()) is not None:
         return Accelerator(EMULATED, reason)
     with suppress(OSError, ValueError, TypeError):
@@ -58,7 +58,8 @@ def known(qemu: Qemu) -> Accelerator | None:
 
 
 def choose(host: Host, qemu: Qemu, image: Image) -> Accelerator:
-    """KVM where our image gets to its end on it, else emulation. Takes a second, or `TRIAL_S`."""
+    """Choose KVM where our image gets to its end on it, else emulation. Takes a second, or
+    `TRIAL_S`."""
     if (found := known(qemu)) is not None:
         return found
     problem = _try(host, qemu, image)

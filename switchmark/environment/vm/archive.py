@@ -1,4 +1,5 @@
-"""What any guest boots from: the kernel without its wrapping, and archives for an initramfs."""
+"""Parts of what a guest boots from: the kernel without its wrapping, and archives for an
+initramfs."""
 
 from __future__ import annotations
 
@@ -41,7 +42,8 @@ def kernel_image(kernel: Kernel) -> Path:
 
 
 def decompressed(payload: bytes) -> bytes:
-    """The payload, unpacked as its first bytes say; behind it stand four bytes of length."""
+    """The payload, decompressed by the method that its first bytes name; four bytes of length
+    follow it."""
     if payload.startswith(b"\xfd7zXZ"):
         return lzma.LZMADecompressor(lzma.FORMAT_XZ).decompress(payload)
     if payload.startswith(b"\x1f\x8b"):
@@ -54,7 +56,7 @@ def decompressed(payload: bytes) -> bytes:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """There with all of its content, or not at all."""
+    """Write a file so that it is there with all of its content, or not at all."""
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
@@ -66,7 +68,7 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def archive(entries: Iterable[Entry]) -> bytes:
-    """A cpio archive (newc), as the kernel reads it."""
+    """A cpio archive (newc) in the kernel's form."""
     return b"".join(newc(*entry) for entry in [*entries, ("TRAILER!!!", 0, b"")])
 
 

@@ -1,8 +1,8 @@
-"""The command line of a node's QEMU, and what its guest is told to do. Pure: values to values.
+"""The command line of a node's QEMU, and its guest's job. Pure: values to values.
 
-The devices sit at fixed places of the guest's PCI bus, so that the engine in it can be told of
-them before there is a guest. Offloads are off, as on every port of a trial: frames leave and
-arrive as they are on the wire.
+The devices sit at fixed places of the guest's PCI bus, so that the engine in it can be told of them
+before there is a guest. Offloads are off, as on every port of a trial: frames leave and arrive as
+they are on the wire.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=de
 
 @dataclass(frozen=True, slots=True)
 class GuestPort:
-    """A port of the machine: what is behind it on the host."""
+    """A port of the machine, and what is behind it on the host."""
 
     kind: PortKind
     mac: str
@@ -55,17 +55,17 @@ class GuestPort:
 
 
 def pci_address(number: int) -> str:
-    """Where the guest has its port of this number."""
+    """The place of port `number` on the guest's PCI bus."""
     return f"0000:00:{FIRST_SLOT + number:02x}.0"
 
 
 def device_name(number: int) -> str:
-    """What the guest's kernel calls it, if no other driver has it."""
+    """The name of the device in the guest's kernel, if no other driver has it."""
     return f"eth{number}"
 
 
 def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
-    """What the guest is to do, in words of its first process's shell."""
+    """The guest's job, for the shell that is its first process."""
     driven = [n for n in range(len(ports)) if uses_dpdk(engine_args, n)]
     kernels = [n for n in range(len(ports)) if n not in driven]
     # Devices are counted as the kernel finds them, without those that it does not drive.
@@ -80,7 +80,7 @@ def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
 
 
 def bridge_job(ports: Sequence[NodePort]) -> str:
-    """The job of a guest whose kernel joins its ports, and which says so once it does."""
+    """The job of a guest whose kernel joins its ports and prints a line once it does."""
     devices = [device_name(number) for number in range(len(ports))]
     lines = [
         *(f"$b ip link set {device} mtu {port.mtu_bytes} up"
@@ -96,10 +96,11 @@ def bridge_job(ports: Sequence[NodePort]) -> str:
 
 
 def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str, str]) -> str:
-    """The job of a guest that runs a program of the user's, and says so right before it does.
+    """The job of a guest that runs a program of the user's and prints a line right before it
+    starts.
 
-    The program ends when the machine's standard input does, so that nothing runs on without us;
-    what it prints stands among the guest's last words."""
+    The program ends when the machine's standard input does, so that nothing runs on without us; its
+    output is among the guest's last words."""
     lines = [line for n, port in enumerate(ports) for line in _set_up(port, device_name(n))]
     settings = shlex.join(f"{name}={value}" for name, value in env.items())
     script = (
@@ -141,8 +142,8 @@ def command(
     hugepages: int = 0,
     vcpus: int = 1,
 ) -> list[str]:
-    """The whole command line. Standard input and output are the engine's; standard error has
-    what QEMU, the guest's kernel and the engine complain of."""
+    """The whole command line. Standard input and output are the engine's; on standard error are the
+    complaints of QEMU, the guest's kernel and the engine."""
     quirk = _quirk(qemu, accelerator)
     memory = f"memory-backend-memfd,id=memory,size={MEMORY_MB}M,share=on"
     return [
@@ -165,8 +166,8 @@ def command(
 
 
 def kernel_words(hugepages: int) -> str:
-    """The guest kernel's own command line: no frames of its own, no second boot, and no trial of
-    its timers: an emulated machine that gets no core meanwhile would believe them broken."""
+    """The guest kernel's own command line: no frames of its own, no second boot, and no check of
+    its timers, which an emulated machine without a core would take for broken."""
     pages = f" hugepages={hugepages}" if hugepages else ""
     return f"console=ttyS0 quiet panic=-1 no_timer_check net.ifnames=0 ipv6.disable=1{pages}"
 

@@ -1,9 +1,9 @@
 """The engine in a guest, as if it ran on the host: its times are those of the host's clock.
 
-A guest's CLOCK_MONOTONIC begins when it boots. By the `counters` command, which tells when it
-was carried out, the guest's clock is compared with the host's, before each trial anew: between
-asking and the answer lies the moment that the answer names. What is passed on has the host's
-times; half the shortest of those round trips is how far they may be off.
+A guest's CLOCK_MONOTONIC begins when it boots. The `counters` command, whose answer says when it
+was carried out, compares the guest's clock with the host's before each trial: the time in the
+answer lies between asking and answering. The times passed on are the host's; half the shortest of
+those round trips is the bound of their error.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class GuestEngine:
         self.clock_error_ns: int | None = None  # at most; None: not compared yet
 
     def write_line(self, line: str) -> None:
-        """Hand a command to the engine; before a trial the clocks are compared."""
+        """Pass a command on to the engine; before a trial the clocks are compared."""
         if line.split(" ", 1)[0] == "start":
             self._compare_clocks()
             line = re.sub(r"\bat=(\d+)", lambda at: f"at={int(at[1]) - self._ahead_ns}", line)
         self._machine.write_line(line)
 
     def close_input(self) -> None:
-        """The engine's end of file; the guest then switches itself off."""
+        """Close the engine's standard input; the guest then switches itself off."""
         self._machine.close_input()
 
     def read_line(self, timeout_s: float) -> str | None:
@@ -65,23 +65,24 @@ class GuestEngine:
         return self._of_engine(self._machine.terminate(grace_s))
 
     def stderr_tail(self) -> str:
-        """What QEMU, the guest's kernel and the engine complained of."""
+        """The complaints of QEMU, the guest's kernel and the engine."""
         lines = self._machine.stderr_tail().replace("\r", "").splitlines()
         return "\n".join(line for line in lines if not USUAL.match(line))
 
     def _of_engine(self, code: int) -> int:
-        """QEMU ends well when its guest switches itself off, whatever the engine's end was."""
+        """The engine's exit code. QEMU ends well when its guest switches itself off, however the
+        engine ended."""
         told = ENDED.search(self._machine.stderr_tail()) if code == 0 else None
         return int(told[1]) if told else code
 
     def _compare_clocks(self) -> None:
-        """Keep the closest of some readings."""
+        """Compare the clocks some times, and keep the closest reading."""
         found = [reading for _ in range(READINGS) if (reading := self._reading()) is not None]
         if found:
             self.clock_error_ns, self._ahead_ns = min(found)
 
     def _reading(self) -> tuple[int, int] | None:
-        """(how far it may be off, how far the host's clock is ahead), ns; None: no answer."""
+        """(bound of the error, how far the host's clock is ahead), ns; None: no answer."""
         asked_ns = time.monotonic_ns()
         self._machine.write_line("counters")
         deadline = time.monotonic() + ANSWER_S

@@ -1,9 +1,9 @@
-"""What a node's machine boots: the distribution's kernel, and an initramfs of our own.
+"""The image that a node's machine boots: the distribution's kernel, and an initramfs of our own.
 
 It holds what a container's root holds (the engine with its libraries, a static BusyBox), the few
-kernel modules that its devices need, and a script as its first process. It is built once for
-each set of these and kept in the cache, under a key of their names, sizes and times. What one
-machine is to do comes with its command line, through QEMU's firmware configuration device.
+kernel modules that its devices need, and a script as its first process. It is built once for each
+set of these and kept in the cache, under a key of their names, sizes and times. A machine's job
+comes with its command line, through QEMU's firmware configuration device.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ $b poweroff -f
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What to boot."""
+    """A kernel and an initramfs to boot."""
 
     kernel: Path
     initramfs: Path
@@ -88,8 +88,10 @@ def image_of(guest_kernel: Kernel, root: Path) -> Image:
 
 def with_program(image: Image, program: Path) -> Image:
     """The image with a program of the host's, the files of its folder (but for those of /usr) and
-    the libraries that they load, each under the path that it has here: a second archive behind
-    the first. Raises UnavailableError where a library is missing, or that is too much."""
+    the libraries that they load, each under the path that it has here: a second archive behind the
+    first.
+
+    Raises UnavailableError where a library is missing, or they are too large."""
     beside = [] if program.resolve().is_relative_to("/usr") else _files(program.parent)
     programs = {program, *(path for path in beside if os.access(path, os.X_OK))}
     libraries = {path for one in programs for path in shared_libraries(one)}
@@ -114,13 +116,14 @@ def with_program(image: Image, program: Path) -> Image:
 
 
 def _files(folder: Path) -> list[Path]:
-    """The files below a folder; of one that holds very many, more than fit into a guest."""
+    """The files below a folder; where there are very many, more than fit into a guest."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return list(itertools.islice(found, MOST_FILES))
 
 
 def contents(root: Path, first: list[Path], then: list[Path]) -> bytes:
-    """The archive: the root's files, the modules and their order, the first process."""
+    """The content of the archive: the root's files, the modules and their order, the first
+    process."""
     lists = (("first", first), ("then", then))
     return archive(
         [

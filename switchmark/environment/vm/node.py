@@ -1,7 +1,7 @@
 """A node that is a virtual machine: it is switched on for the engine, and off with it.
 
-QEMU's process, all of its threads, is pinned to the node's cores, so the virtual CPUs are. It
-is in the session's ledger like any process; its memory is a memfd without a name, which the
+QEMU's process with all of its threads is pinned to the node's cores, and so are the virtual CPUs.
+It is in the session's ledger like any process; its memory is a memfd without a name, which the
 kernel takes back however it ends. Devices and sockets of its ports are in the ledger, too.
 """
 
@@ -46,7 +46,7 @@ class QemuNode:
         qemu: Qemu,
         accelerator: Accelerator,
     ) -> None:
-        """The machine to be; `attached` has what its ports are on the host."""
+        """The machine, not yet switched on; `attached` holds its ports on the host."""
         ports = tuple(_seen_inside(port, n) for n, port in enumerate(attached.spec.ports))
         self.spec: NodeSpec = replace(attached.spec, ports=ports)
         self.boot_timeout_s = EMULATED_BOOT_S if accelerator.emulated else BOOT_S
@@ -64,7 +64,7 @@ class QemuNode:
 
     @property
     def emulated(self) -> bool:
-        """Without hardware that helps."""
+        """Whether it runs without hardware support."""
         return self._accelerator.emulated
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:
@@ -112,19 +112,19 @@ class QemuNode:
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 
     def device_frames(self) -> tuple[int, int] | None:
-        """The guest's devices are out of the host's sight."""
+        """None: the host cannot see the guest's devices."""
         return None
 
     def device_drops(self) -> tuple[int, int] | None:
-        """The guest's devices are out of the host's sight."""
+        """None: the host cannot see the guest's devices."""
         return None
 
     def process_ids(self) -> list[int]:
-        """QEMU's, while it runs."""
+        """QEMU's process, while it runs."""
         return [engine.pid for engine in self._engines if engine.poll() is None]
 
     def details(self) -> dict[str, str]:
-        """What a figure from this machine rests on."""
+        """See `VirtualMachine`."""
         errors = [e.clock_error_ns for e in self._engines if e.clock_error_ns is not None]
         kinds = {port.kind for port in self.spec.ports}
         found = {
@@ -157,7 +157,8 @@ class QemuNode:
         return self.spec.vcpus or max(1, len(self.spec.cores))
 
     def _guest_port(self, port: NodePort, number: int, args: Sequence[str]) -> GuestPort:
-        """The device has the application's address where the application drives it itself."""
+        """The port with its MAC address: the application's, where the application drives the device
+        itself."""
         own = port.mac if words.uses_dpdk(args, number) else port.device_mac or port.mac
         return GuestPort(
             port.kind,
@@ -168,8 +169,8 @@ class QemuNode:
         )
 
     def _wait_opened(self, tap: str, engine: GuestEngine) -> None:
-        """The switch may take the device to a namespace of its own, where QEMU would not find it:
-        a tap has its carrier once somebody has opened it."""
+        """Wait until QEMU has opened its taps, which then have a carrier: the switch may take the
+        device to a namespace of its own, where QEMU would not find it."""
         carrier = Path("/sys/class/net", tap, "carrier")
         deadline = time.monotonic() + OPENED_S
         while carrier.read_text().strip() != "1":

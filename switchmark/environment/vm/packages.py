@@ -1,8 +1,8 @@
-"""A guest's kernel and the QEMU that runs it: distribution packages. The kernel is fetched by apt
-into the cache, unpacked with `dpkg -x`, and never installed.
+"""A guest's kernel and the QEMU that runs it, from distribution packages.
 
-`SWITCHMARK_VM_KERNEL` names an unpacked kernel package (a folder with `boot` and `lib/modules`)
-to use instead, `SWITCHMARK_QEMU` a `qemu-system-x86_64`.
+The kernel is fetched by apt into the cache, unpacked with `dpkg -x`, and never installed.
+`SWITCHMARK_VM_KERNEL` names an unpacked kernel package (a folder with `boot` and `lib/modules`) to
+use instead, `SWITCHMARK_QEMU` a `qemu-system-x86_64`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Kernel:
 
     @property
     def modules(self) -> Path:
-        """Where its modules and their index are."""
+        """The folder of its modules and their index."""
         return self.root / "lib/modules" / self.release
 
 
@@ -52,13 +52,13 @@ class Qemu:
 
     @property
     def data(self) -> list[str]:
-        """The arguments that say where an unpacked QEMU has its firmware."""
+        """The arguments that name the firmware of an unpacked QEMU."""
         share = self.program.parent.parent / "share"
         return [word for name in ("qemu", "seabios") for word in ("-L", str(share / name))]
 
 
 def machines_folder() -> Path:
-    """The part of the cache that is about virtual machines."""
+    """The part of the cache for virtual machines."""
     folder = cache_dir() / "machines"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
@@ -72,7 +72,7 @@ def kernel_at_hand() -> Kernel | None:
 
 
 def kernel_problem() -> tuple[str, str] | None:
-    """Why no kernel is to be had, and the remedy; None where one is, or apt can fetch one."""
+    """Why no kernel can be had, and the remedy; None where one is there, or apt can fetch one."""
     if kernel_at_hand() is not None:
         return None
     if named := os.environ.get(KERNEL_SETTING):
@@ -90,7 +90,7 @@ def kernel_problem() -> tuple[str, str] | None:
 
 @cache
 def kernel(release: str | None = None) -> Kernel:
-    """The guest's kernel: the one that was named, or the distribution's, or of that release;
+    """The guest's kernel: the one that was named, the distribution's, or the one of this release;
     fetched now if need be. Raises UnavailableError."""
     if named := os.environ.get(KERNEL_SETTING):
         found = unpacked_kernel(Path(named))
@@ -115,13 +115,14 @@ def unpacked_kernel(root: Path) -> Kernel | None:
 
 
 def _by_number(release: str) -> list[tuple[bool, int, str]]:
-    """6.1.0-10 is newer than 6.1.0-9."""
+    """A key that sorts 6.1.0-10 after 6.1.0-9."""
     parts = re.findall(r"\d+|\D+", release)
     return [(one.isdigit(), int(one) if one.isdigit() else 0, one) for one in parts]
 
 
 def with_dependencies(found: Kernel) -> Kernel:
-    """Modules need an index of what needs what, which a package makes when it is installed."""
+    """Make the index of what modules need each other, which a package makes when it is
+    installed."""
     if not (found.modules / "modules.dep").exists():
         depmod = shutil.which("depmod", path=_usual_path())
         if depmod is None:
@@ -147,7 +148,7 @@ def default_kernel_package() -> str:
 
 
 def qemu_program() -> str | None:
-    """Where QEMU is; None: nowhere."""
+    """The path of QEMU; None: there is none."""
     return shutil.which(os.environ.get(QEMU_SETTING) or "qemu-system-x86_64")
 
 
@@ -181,8 +182,8 @@ def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> 
 
 
 def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) -> str:
-    """What a program prints, in English. Raises UnavailableError where it does not run or is too
-    slow, and with `check` where it fails, with the last it said."""
+    """The output of a program, in English. Raises UnavailableError where it does not run or is too
+    slow, and with `check` where it fails, with its last words."""
     try:
         answer = subprocess.run(
             args,
