@@ -1,7 +1,7 @@
-"""The most that this I/O carries through the switch, by its port's counter and CLOCK_MONOTONIC.
+"""The highest rate of this I/O through the switch, by its port's counter and CLOCK_MONOTONIC.
 
 While the traffic runs the counter of the port to the receiver is read with CLOCK_MONOTONIC beside
-it; what the receiver says of the same time must agree.
+it; the receiver's figure for the same time must agree.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DURATION_S = 0.6
 
 
 def turn(rig: Rig) -> Turn:
-    """One saturated trial."""
+    """Run one saturated trial."""
     read: list[tuple[int, int]] = []
 
     def look() -> None:
@@ -51,7 +51,7 @@ def turn(rig: Rig) -> Turn:
 
 
 def counted_pps(read: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> float:
-    """The counter's rate between two moments, in a straight line between looks."""
+    """The counter's rate between two moments in frames/s, interpolated between readings."""
     times, counts = zip(*read, strict=True)
     begin, end = np.interp([begin_ns, end_ns], times, counts)
     return float(end - begin) * 1e9 / (end_ns - begin_ns)

@@ -1,8 +1,8 @@
-"""Frames sent and received are those that the switch's ports count, to the frame: the kernel's
-devices; or where the kernel sees no frames, DPDK's own drivers in DPDK's own program.
+"""Frames sent and received are those that the switch's ports count, to the frame.
 
-As fast as the sender can, so that many are counted in little time. What found no room at the
-receiver's socket was counted by the kernel there.
+The counters are those of the kernel's devices or, where the kernel sees no frames, of DPDK's own
+drivers in DPDK's own program. The sender goes as fast as it can, so that many frames are counted in
+little time. The kernel counts the frames that found no room at the receiver's socket.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One-way times grow by what the kernel was told to take longer, by its own clock.
+"""One-way times grow by the delay that the kernel was told to add, by its own clock.
 
-Two delays and none in turns: the floor moves from trial to trial, so only differences within a turn
-count. The shortest of each trial is compared, since noise only ever adds.
+Two delays and none are measured in turns: the floor moves from trial to trial, so only differences
+within a turn count. The shortest time of each trial is compared, since noise only ever adds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ WITHIN_NS = 2_000
 
 
 def turn(rig: Rig) -> Turn:
-    """Measure with nothing set, and with each delay."""
+    """Measure without a delay, and with each of the two."""
     floor_ns = shortest_ns(rig, 0)
     return Turn(
         {f"{us} us": shortest_ns(rig, us) - floor_ns - 1e3 * us for us in DELAYS_US},
@@ -27,7 +27,8 @@ def turn(rig: Rig) -> Turn:
 
 
 def shortest_ns(rig: Rig, delay_us: int) -> float:
-    """The shortest of a trial in which every frame costs the bridge so long."""
+    """The shortest time in ns of a trial in which every frame takes so much longer in the
+    bridge."""
     hold = struck(rig.bridge, delayed(1000 * delay_us), 0) if delay_us else nullcontext()
     with hold:
         _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)

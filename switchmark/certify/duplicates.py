@@ -11,7 +11,7 @@ FRAMES_DUE = 3_000  # that are struck, and counted right
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial at a set rate."""
+    """Run one trial at a set rate."""
     measurer = rig.measurer
     with struck(rig.bridge, copied(EVERY, index_of(rig.bridge, 1)), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)

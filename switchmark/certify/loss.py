@@ -1,6 +1,6 @@
 """Frames lost are those that the kernel was told to drop, to the frame: every 16th.
 
-What found no room at the receiver's socket is known apart, by the kernel's word.
+The kernel counts apart the frames that found no room at the receiver's socket.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ FRAMES_DUE = 3_000  # that are struck, and counted right
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial at a set rate."""
+    """Run one trial at a set rate."""
     measurer = rig.measurer
     with struck(rig.bridge, dropped(EVERY), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)

@@ -17,7 +17,7 @@ WITHIN_NS = 2_500  # around each call: entry, the kernel's look, return
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial of single frames."""
+    """Run one trial of single frames."""
     (pair,) = rig.deployment.ends
     with calls_timed(pair.a.spawned.pid, pair.b.spawned.pid) as calls:
         _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)

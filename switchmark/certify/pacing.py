@@ -1,7 +1,8 @@
 """Frames leave at the rate that was asked for, by the kernel's time stamps.
 
-As many frames as the schedule had, less one, take as long as the rate says, from the first to the
-last; frames that the sender gave up in between, since it was away from its core, are among them.
+The time from the first frame to the last is that of the scheduled number of frames, less one, at
+this rate. Frames in between that the sender gave up, since it was away from its core, count as
+scheduled.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ DURATION_S, RATE_PPS = 0.5, 5_000
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial of single frames at a set rate."""
+    """Run one trial of single frames at a set rate."""
     with watched_ways(rig.bridge) as (came, _):
         measurer = rig.measurer
         point, _ = measurer.measure_latency(DURATION_S, RATE_PPS, 1)

@@ -1,7 +1,7 @@
 """Percentiles are those of the frames: one of four takes 200 us longer, by the kernel's clock.
 
-So the median is a short time and the 90th percentile a long one, and they lie that far apart. Where
-they do so without a delay, since other programs are at work, a turn tells nothing.
+So the median is a short time and the 90th percentile a long one, and they lie that far apart. A
+turn does not count where they do so without a delay, since other programs are at work.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ WITHIN_NS = 50_000  # the 90th percentile is a median of the long times, and has
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial of single frames, and one without the delay."""
+    """Run one trial of single frames, and one without the delay."""
     with struck(rig.bridge, delayed(1000 * DELAY_US, EVERY), 0):
         apart_ns = distance_ns(rig)
     if distance_ns(rig) > WITHIN_NS:
@@ -26,7 +26,7 @@ def turn(rig: Rig) -> Turn:
 
 
 def distance_ns(rig: Rig) -> float:
-    """From the median to the 90th percentile."""
+    """The distance from the median to the 90th percentile, in ns."""
     _, found = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
     return found.percentiles_ns["90"] - found.percentiles_ns["50"]
 

@@ -17,7 +17,7 @@ DURATION_S, RATE_PPS = 0.5, 10_000
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial of single frames at a set rate."""
+    """Run one trial of single frames at a set rate."""
     with watched_ways(rig.bridge) as (_, went):
         point, _ = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
         frames = went.data_frames()

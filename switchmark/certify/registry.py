@@ -1,4 +1,4 @@
-"""Every truth by name: a file of this folder that holds a `TRUTH`."""
+"""All truths by name: a file of this folder that holds a `TRUTH`."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ FRAME_BYTES = 60  # as the kernel counts a frame of 64
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial; the class goes again with it."""
+    """Run one trial; the class is removed with it."""
     bridge, measurer = rig.bridge, rig.measurer
     lines = slow_class(bridge, RATE_PPS, EVERY)
     bridge.namespace.batch("tc", lines)
@@ -34,7 +34,7 @@ def turn(rig: Rig) -> Turn:
 
 
 def slow_class(bridge: LinuxBridge, rate_pps: int, every: int) -> list[str]:
-    """Lines of `tc` that make it, behind the bridge's port to the receiver."""
+    """Lines of `tc` that make the class, behind the bridge's port to the receiver."""
     device = device_of(bridge.ports[1])
     slow_bits = round(0.4 * rate_pps / every * FRAME_BYTES * 8)
     shape = f"burst {FRAME_BYTES} cburst {FRAME_BYTES} quantum 1514"

@@ -1,6 +1,5 @@
-"""Round trips, absolute and added: by the kernel's times of the client's calls, and by what it was
-told to take longer each way.
-"""
+"""Round trips, absolute and added: by the kernel's times of the client's calls, and by the delay
+that it was told to add each way."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ WITHIN_NS = 2_500
 
 
 def turn(rig: Rig) -> Turn:
-    """One trial with the calls timed, and two for the difference."""
+    """Run one trial with the calls timed, and two for the difference."""
     (pair,) = rig.deployment.ends
     with calls_timed(pair.a.spawned.pid, pair.a.spawned.pid) as calls:
         seen = round_trips(rig)
@@ -37,7 +36,7 @@ def turn(rig: Rig) -> Turn:
 
 
 def round_trips(rig: Rig, delay_us: int = 0) -> Latency:
-    """Round trips of a trial in which every frame costs the bridge so long, both ways."""
+    """Round trips of a trial in which every frame takes so much longer in the bridge, both ways."""
     hold = struck(rig.bridge, delayed(1000 * delay_us), 0, 1) if delay_us else nullcontext()
     trial = rig.plan.trial.model_copy(update={"duration_s": DURATION_S})
     with hold:

@@ -1,8 +1,10 @@
-"""The agent of a testbed: checks it, measures one block after the other, and stores what came out.
+"""The agent of a testbed: it checks the testbed, measures one block after the other, and stores the
+records.
 
-It acts when it is called (`work`), block by block, in the thread that calls. It speaks to the store
-before and after each trial, and never while frames flow. Whatever ends it, the machine is clean: by
-itself where it can still act, by the next agent at this place where it was killed.
+It acts when it is called (`work`), block by block, in the thread that calls. It speaks to the
+store before and after each trial, and never while frames flow. Whatever ends it, the machine is
+clean: it cleans up itself where it can still act, and the next agent at this place does where it
+was killed.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Replaced(SwitchmarkError):
 
 
 class Archive(Protocol):
-    """Where records go."""
+    """The place where records go."""
 
     def enter(self, lease: BlockLease, record: Record) -> None:
         """Keep the record, whole and once, if the lease holds. Doing it again with the same record
@@ -50,7 +52,7 @@ class Archive(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """What the pool knows of the testbed."""
+    """The pool's knowledge of the testbed."""
 
     state: str
     profile: dict[str, object] | None  # what it is held against; None: nothing yet
@@ -74,7 +76,7 @@ class Agent:
         self._courses = TestbedCourses(self.database)
 
     def turn(self) -> str:
-        """Work block by block for a moment, one block at least; what happened last. Raises
+        """Work block by block for a moment, one block at least; returns what happened last. Raises
         `Replaced`."""
         until, told, before = time.monotonic() + TURN_S, "", -1
         while before < self._blocks and time.monotonic() < until:
@@ -83,8 +85,8 @@ class Agent:
         return told
 
     def work(self) -> str:
-        """Check the testbed, and measure one block if there is one for it; what happened, in a
-        line. Raises `Replaced`."""
+        """Check the testbed, and measure one block if there is one for it; returns what happened,
+        in a line. Raises `Replaced`."""
         name = self.member.testbed
         standing = self._patiently(self._standing)
         if standing.state not in ("ready", "out"):
@@ -119,14 +121,14 @@ class Agent:
         return told
 
     def speak(self) -> None:
-        """Say that it is there, if that is due. Raises `Replaced`."""
+        """Tell the pool that the agent is alive, if that is due. Raises `Replaced`."""
         if time.monotonic() - self._spoken < SPEAKS_EVERY_S:
             return
         self._spoken = time.monotonic()
         self._patiently(self._speak)
 
     def leave(self) -> None:
-        """The agent ends."""
+        """Tell the pool that the agent ends."""
         with suppress(SwitchmarkError), self.database.transaction() as db:
             testbeds.leave(db, self.member)
         self.database.close()
@@ -152,7 +154,7 @@ class Agent:
         return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
 
     def _unfit(self, standing: _Standing) -> str | None:
-        """Why the testbed cannot measure now; the pool is told what is new of it."""
+        """Why the testbed cannot measure now; news of it are sent to the pool."""
         profile, wire_pps = standing.profile, standing.wire_pps
         checked = self.executor.check(profile, wire_pps)
         is_new = bool(checked.problem or checked.wire_pps) or profile is None
@@ -182,8 +184,8 @@ class Agent:
         return _Standing(state, profile, wire_pps)
 
     def _claim(self) -> BlockLease | None:
-        """(A claim whose answer was lost is claimed again: the testbed still holds it then, so it
-        is given back first.)"""
+        """Claim a block. (A claim whose answer was lost is claimed again: the testbed still holds
+        that block, so it is given back first.)"""
         with self.database.transaction() as db:
             testbeds.take_back(db, self.member)
             return leases.claim(db, self.member)
@@ -193,7 +195,8 @@ class Agent:
             leases.keep_up(db, lease)
 
     def _still_ours(self, lease: BlockLease) -> None:
-        """While one part of the store is away the other may hear us, so that the lease holds."""
+        """Whether the lease still holds. While one part of the store is away, the other may still
+        hear the agent."""
         with suppress(StoreAwayError):
             self._keep_up(lease)
 
@@ -242,7 +245,7 @@ def agent_of(
     say: Callable[[str], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Agent]:
-    """A registered agent on a machine that is clean. Raises `UnavailableError` where there is
+    """Register an agent on a machine that is clean. Raises `UnavailableError` where there is
     another one, `StoreAwayError` where the pool cannot be asked."""
     with _only_one_here(testbed) as place:
         left = executor.clean()
@@ -265,8 +268,8 @@ def agent_of(
 
 @contextmanager
 def _only_one_here(testbed: str) -> Iterator[str]:
-    """Hold this machine's (state directory's) place for an agent; what it is called. The kernel
-    frees it when we die."""
+    """Hold this machine's (state directory's) lock for an agent; returns the agent's name. The
+    kernel frees the lock when the agent dies."""
     directory = state_dir()
     directory.mkdir(parents=True, exist_ok=True)
     fd = os.open(

@@ -1,4 +1,4 @@
-"""Records of a pool on their way into the store: under their lease, whole, and once."""
+"""Stores records of a pool: under their lease, whole, and once."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class StoreArchive:
         self._database = database
 
     def enter(self, lease: BlockLease, record: Record) -> None:
-        """See `Archive.enter`. The object is written first, under a name with the attempt, which is
-        the lease's token; the transaction that indexes it holds the lease's row."""
+        """See `Archive.enter`.
+
+        The object is written first, under a name with the attempt, which is the lease's token; the
+        transaction that indexes it holds the lease's row."""
         content = record.model_dump_json(indent=2).encode() + b"\n"
         with self._database.store() as store:
             store.add_record(
@@ -54,9 +56,10 @@ def begin_run(
     run_id: str,
     testbeds: Sequence[str] = (),
 ) -> str:
-    """Make a run in the store, as a folder of results would be made; returns its name. `testbeds`
-    are those that decide each by itself, if any do. It begins when the database says: runs are
-    ordered by when they began, and the clocks of laptops differ."""
+    """Make a run in the store, as a folder of results would be made; returns its name.
+
+    `testbeds` are those that decide each by itself, if any do. The database gives the time of its
+    begin: runs are ordered by it, and the clocks of laptops differ."""
     with database.transaction() as db:
         now = _now(db)
     info = RunInfo(

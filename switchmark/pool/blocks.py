@@ -1,7 +1,7 @@
-"""A campaign cut into blocks: all contenders of a point once, in the order that its seed draws.
+"""Cuts a campaign into blocks: all contenders of a point once, in the order that its seed draws.
 
-Nothing of a machine is needed: what a block's trials are follows from the campaign and from what
-this installation knows. Cores and ports are planned on the testbed that measures the block.
+This needs nothing of a machine: a block's trials follow from the campaign and from what this
+installation knows. Cores and ports are planned on the testbed that measures the block.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SHORTEST_LEASE_S = 60.0
 
 @dataclass(frozen=True, slots=True)
 class PlannedBlock:
-    """What is dispatched to a testbed as a whole."""
+    """A block: what is dispatched to a testbed as a whole."""
 
     trials: tuple[Trial, ...]
     lease_s: float
@@ -62,8 +62,9 @@ def refusal(campaign: CampaignDefinition) -> str | None:
 def _block(
     campaign: CampaignDefinition, trials: Sequence[Trial], shortest_lease_s: float
 ) -> PlannedBlock:
-    """A lease lasts from one word of its holder to the next: over the longest of its trials, the
-    bare wire before it, and what slow machines and `repeat_disturbed` add."""
+    """A block with the length of its lease, which lasts from one message of its holder to the next:
+    longer than the longest of its trials, the bare wire before it, and what slow machines and
+    `repeat_disturbed` add."""
     longest_s = max(usual_time_s(one) + usual_overhead_s(one.switch) for one in trials)
     times = 1 + campaign.repeat_disturbed
     return PlannedBlock(tuple(trials), shortest_lease_s + 3 * times * longest_s)

@@ -1,4 +1,5 @@
-"""Campaigns in the pool: handed in, looked at, cancelled. All take an open transaction."""
+"""Campaigns in the pool: submitted, looked at, cancelled. All functions take an open
+transaction."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ from switchmark.store.index import add_blocks
 
 
 def submission_of(campaign: CampaignDefinition, *, baseline: bool) -> str:
-    """The digest of all that is asked: who asks the same again is led to what is there."""
+    """The digest of everything that is asked: a user who asks the same again is led to the campaign
+    that is there."""
     asked = [campaign.model_dump(mode="json"), baseline]
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
@@ -37,7 +39,7 @@ def find_submission(db: Connection[Any], submission: str, *, only_open: bool = F
 
 
 def hold_submission(db: Connection[Any], submission: str) -> None:
-    """Until this transaction ends nobody else hands in the same."""
+    """Keep others from submitting the same until this transaction ends."""
     db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (submission,))
 
 
@@ -54,8 +56,8 @@ def submit(
 ) -> None:
     """Put the blocks of a campaign, whose run is in the store, into the queue: all or none.
 
-    `asked` is its digest, where that is known. Of a campaign that proves, `blocks` are the first
-    one at each point, and `first` is what each of its testbeds begins with."""
+    `asked` is its digest, where that is known. For a campaign that proves, `blocks` are the first
+    one at each point, and `first` is the first block of each of its testbeds."""
     testbeds = [one.testbed for one in first]
     made = db.execute(
         "INSERT INTO pool_campaigns "
@@ -101,8 +103,8 @@ def submit(
 
 
 def cancel(db: Connection[Any], what: str) -> CampaignStatus:
-    """Take a campaign (its run, or its name where one of it is open) out of the queue; what is
-    stored stays; what runs is refused when it comes to be stored. Raises `UsageError`."""
+    """Take a campaign (its run, or its name where one of it is open) out of the queue. What is
+    stored stays; a trial that runs is refused when it is to be stored. Raises `UsageError`."""
     rows = db.execute(
         "SELECT run_name FROM pool_campaigns WHERE (run_name = %(what)s OR campaign = %(what)s) "
         "AND state = 'open' FOR UPDATE",
@@ -133,7 +135,7 @@ def cancel(db: Connection[Any], what: str) -> CampaignStatus:
 
 
 def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
-    """How far a campaign is. Raises `UsageError`."""
+    """The progress of a campaign. Raises `UsageError`."""
     row = db.execute(
         "SELECT run_name, campaign, state, submitted_at, submitted_by, testbeds "
         "FROM pool_campaigns "
@@ -171,7 +173,7 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
 
 
 def campaigns(db: Connection[Any], *, is_open: bool | None = None) -> list[CampaignStatus]:
-    """All campaigns, latest first; the open ones, or those that are over."""
+    """All campaigns, the latest first; the open ones, or those that are over."""
     rows = db.execute(
         "SELECT run_name FROM pool_campaigns "
         "WHERE %(open)s::boolean IS NULL OR (state = 'open') = %(open)s "

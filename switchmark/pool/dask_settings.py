@@ -1,4 +1,5 @@
-"""Dask as a pool has it: patient with silence, quiet, and without what a testbed would feel."""
+"""Settings of Dask in a pool: patient with silence, quiet, and without anything that a testbed
+would feel."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SETTINGS = {
 
 
 def set_up_dask() -> None:
-    """Dask as this pool has it, in this process."""
+    """Set Dask up in this process."""
     dask.config.set(_SETTINGS)
     for name in ("distributed", "distributed.core", "distributed.worker", "tornado.application"):
         logging.getLogger(name).setLevel(logging.CRITICAL)

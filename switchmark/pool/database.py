@@ -1,4 +1,4 @@
-"""The pool's connection to the store's index: one that is kept, and opened anew when it broke."""
+"""The pool's connection to the store's index: one is kept, and opened anew when it broke."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class PoolDatabase:
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
         """An open transaction, committed at the end of the block.
 
-        Raises `StoreAwayError` where it may go well later; then nothing was changed, or nobody can
-        tell: what is done in it must bear being done again."""
+        Raises `StoreAwayError` where it may succeed later; then nothing was changed, or nobody can
+        tell: everything done in it must bear being done again."""
         with telling(self.address):
             try:
                 connection = self._opened()
@@ -66,7 +66,7 @@ class PoolDatabase:
         return self._connection
 
     def close(self) -> None:
-        """Let go of the connection. Idempotent."""
+        """Close the connection. Idempotent."""
         if self._connection is not None:
             with suppress(psycopg.Error):
                 self._connection.close()

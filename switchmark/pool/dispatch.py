@@ -1,10 +1,10 @@
-"""`pool serve`: Dask's scheduler, and who asks it to let a testbed work.
+"""`pool serve`: Dask's scheduler, and the dispatcher that asks it to let a testbed work.
 
-It has no state of its own. Which blocks there are and who holds them stands in PostgreSQL; what
-goes through Dask is a word to one testbed, "there is work", and the news that come back. At most
-one such word is on its way to each testbed, and the testbed claims its block itself when it hears
-it. A word that gets lost is said again; one that is said twice finds nothing to claim. So whatever
-becomes of the scheduler, nothing is lost, and nothing is done twice.
+It has no state of its own. PostgreSQL holds the blocks and who has them; Dask carries only the
+message "there is work" to one testbed, and the news that come back. At most one such message is on
+its way to each testbed, and the testbed claims its block itself when it hears it. A message that
+gets lost is sent again; one that is sent twice finds nothing to claim. So whatever becomes of the
+scheduler, nothing is lost, and nothing is done twice.
 """
 
 from __future__ import annotations
@@ -62,9 +62,10 @@ async def serve(
 
 
 async def start_scheduler(contact: str, security: Security | None) -> Scheduler:
-    """Dask's, without the folder that it makes for uploaded modules. Nothing is uploaded here; the
-    folder would be below a name in /tmp that anybody can take first, Python would look for modules
-    in it, and it would stay when the scheduler is killed."""
+    """Start Dask's scheduler, without the folder that it makes for uploaded modules.
+
+    Nothing is uploaded here; the folder would be below a name in /tmp that anybody can take first,
+    Python would look for modules in it, and it would stay when the scheduler is killed."""
     with tempfile.TemporaryDirectory(prefix="switchmark-pool-") as scratch:
         with dask.config.set({"temporary-directory": scratch}):
             made = await Scheduler(
@@ -75,7 +76,7 @@ async def start_scheduler(contact: str, security: Security | None) -> Scheduler:
 
 
 class Dispatcher:
-    """Says "work" to each testbed for which there is some, and takes the news."""
+    """Sends "work" to each testbed for which there is some, and takes the news."""
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class Dispatcher:
         self._loop = asyncio.get_running_loop()
 
     async def wait(self, stop: asyncio.Event) -> None:
-        """Until there are news, or it is time to look anew."""
+        """Wait for news, or for the time to look anew."""
         waits = [asyncio.create_task(one.wait()) for one in (self._news, stop)]
         await asyncio.wait(waits, timeout=POLL_S, return_when=asyncio.FIRST_COMPLETED)
         for one in waits:
@@ -104,7 +105,7 @@ class Dispatcher:
         self._news.clear()
 
     async def turn(self) -> None:
-        """Take what came back, and send what is due."""
+        """Take the news that came back, and send what is due."""
         here = self._connected()
         for testbed, (address, future) in list(self._sent.items()):
             if future.done():
@@ -127,7 +128,8 @@ class Dispatcher:
         return found
 
     async def _wanted(self) -> list[str]:
-        """(In a thread: a database that hangs must not keep the scheduler from its workers.)"""
+        """The testbeds for which there is work. (In a thread: a database that hangs must not keep
+        the scheduler from its workers.)"""
         try:
             wanted = await asyncio.to_thread(self._ask)
         except StoreAwayError as error:
@@ -164,7 +166,7 @@ class Dispatcher:
         self._sent[testbed] = (address, future)
 
     def _wake(self) -> None:
-        """(Dask calls from a thread of its own.)"""
+        """Wake `wait`. (Dask calls from a thread of its own.)"""
         self._loop.call_soon_threadsafe(self._news.set)
 
     async def _forget(self, future: Future) -> None:
@@ -189,7 +191,7 @@ class Dispatcher:
 
 
 def store_of(contact: str, security: Security | None) -> str:
-    """Ask a pool where its store is. Raises SwitchmarkError where nobody answers."""
+    """Ask a pool for the address of its store. Raises SwitchmarkError where nobody answers."""
     set_up_dask()
     try:
         with Client(

@@ -1,4 +1,4 @@
-"""What happened in the pool, a line each: written in the transaction in which it happens."""
+"""Events of the pool, a line each: written in the transaction in which they happen."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def note_event(
     run_name: str | None = None,
     block: int | None = None,
 ) -> None:
-    """Write down what happened."""
+    """Write an event."""
     db.execute(
         "INSERT INTO pool_events (testbed, run_name, block, words) VALUES (%s, %s, %s, %s)",
         (testbed, run_name, block, words),
@@ -26,15 +26,15 @@ def note_event(
 
 
 def note_of_lease(db: Connection[Any], lease: BlockLease, words: str) -> None:
-    """Write down what happened to a leased block."""
+    """Write an event about a leased block."""
     note_event(db, words, testbed=lease.testbed, run_name=lease.run_name, block=lease.block)
 
 
 def events_since(
     db: Connection[Any], number: int, run_name: str | None = None, limit: int = 1000
 ) -> list[PoolEvent]:
-    """What happened after event `number`, oldest first: to a campaign (and to testbeds as such), or
-    at all."""
+    """Events after event `number`, oldest first: those of a campaign (and of testbeds as such), or
+    all."""
     rows: Iterable[tuple[Any, ...]] = db.execute(
         "SELECT id, at, testbed, run_name, words FROM pool_events WHERE id > %(after)s AND "
         "(%(run)s::text IS NULL OR run_name = %(run)s OR run_name IS NULL) "
@@ -45,6 +45,6 @@ def events_since(
 
 
 def last_event(db: Connection[Any]) -> int:
-    """The number of the latest one; 0 before the first."""
+    """The number of the latest event; 0 before the first."""
     row = db.execute("SELECT coalesce(max(id), 0) FROM pool_events").fetchone()
     return int(row[0]) if row else 0

@@ -1,4 +1,4 @@
-"""What an agent needs of its testbed: to be checked, and to measure the trials of a block."""
+"""What an agent needs of its testbed: checks of it, and measuring the trials of a block."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from switchmark.results.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """What a check found. A testbed that is seen for the first time is what it is."""
+    """The result of a check. A testbed that is seen for the first time passes as it is."""
 
     problem: str | None
     profile: Mapping[str, Any]
@@ -22,16 +22,17 @@ class Checked:
 
 
 class TestbedLost(SwitchmarkError):
-    """A part of the testbed went away in mid-block: that is no result of the campaign."""
+    """A part of the testbed was lost in mid-block: that is no result of the campaign."""
 
     __test__ = False  # its name is no test's
 
 
 class BlockExecutor(Protocol):
-    """A testbed at work."""
+    """Checks a testbed, and measures blocks on it."""
 
     def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
-        """Whether it is what it was, as the pool knows it (None: it was never seen)."""
+        """Check whether the testbed is what it was, as the pool knows it (None: it was never
+        seen)."""
         ...
 
     def measure(
@@ -40,13 +41,14 @@ class BlockExecutor(Protocol):
         before: Callable[[Trial], None],
         keep: Callable[[Record], None],
     ) -> None:
-        """Measure what is left of the block; nothing of it stays on the machine, whatever happens.
+        """Measure the rest of the block; nothing of it stays on the machine, whatever happens.
 
-        `before` is asked before each trial is deployed, `keep` takes its record; either may raise
+        `before` is called before each trial is deployed, `keep` takes its record; either may raise
         to end the block. Raises `UnavailableError` and `UsageError` for a block that this testbed
         cannot measure, `TestbedLost` for one that it may measure once it is whole again."""
         ...
 
     def clean(self) -> list[str]:
-        """Undo what a dead agent left on the machine; a line for each that could not be undone."""
+        """Undo what a dead agent left on the machine; returns a line for each thing that could not
+        be undone."""
         ...

@@ -1,9 +1,9 @@
-"""Whether a testbed is what it was when it was taken in: pure functions from facts to a reason.
+"""Whether a testbed is what it was when it was admitted: pure functions from facts to a reason.
 
-Three things are asked before each block. Versions: processor, kernel, engine, governor and cores
-are those of the profile. Doctor: nothing that was good then is poor now, and no other program is
-busy. The bare wire: a short run carries what it carried then. What its owner says of a testbed
-(`HealthLimits`) stands in its file.
+Three checks come before each block. Versions: processor, kernel, engine, governor and cores are
+those of the profile. Doctor: nothing that was good then is poor now, and no other program is busy.
+The bare wire: a short run carries what it carried then. The testbed's file holds its owner's limits
+(`HealthLimits`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ CHECKED_TOPICS = ("governor", "memory", "hugepages")
 
 
 def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
-    """What a testbed is held against from now on, as JSON has it."""
+    """The testbed's profile now, as JSON has it: later checks compare with it."""
     good = [one.topic for one in findings if one.level is not Level.POOR]
     return {
         "machine": dict(machine),
@@ -34,7 +34,7 @@ def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict
 def version_problem(
     profile: Mapping[str, Any], machine: Mapping[str, Any], testbed: str
 ) -> str | None:
-    """What is another version than it was, and what to do; None when nothing is."""
+    """Which version differs from the profile, and what to do; None when none does."""
     now = {**machine, "switchmark": __version__}
     before = {**profile.get("machine", {}), "switchmark": profile.get("switchmark")}
     changed = [
@@ -48,7 +48,7 @@ def version_problem(
 
 
 def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> str | None:
-    """What was good when the testbed was taken in, and is poor now."""
+    """What was good when the testbed was admitted, and is poor now; None when nothing is."""
     poor = [
         f"{one.topic}: {one.seen} ({one.meaning}{'; ' + one.remedy if one.remedy else ''})"
         for one in findings
@@ -60,8 +60,8 @@ def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> s
 
 
 def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str | None:
-    """Why the machine is too busy to measure, or to be taken in: in each of these tries, other
-    programs used so many of its cores. What a bare wire carries beside them holds for nothing."""
+    """Why the machine is too busy to measure, or to be admitted: in each of these tries, other
+    programs used so many of its cores. A bare wire measured beside them would prove nothing."""
     limit = BUSY_SHARE * cpus if limits.busy_cores is None else limits.busy_cores
     if not busy or min(busy) <= limit:
         return None
@@ -74,7 +74,8 @@ def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str 
 def wire_problem(
     calibrated_pps: Sequence[float], tried_pps: Sequence[float], limits: HealthLimits
 ) -> str | None:
-    """Why what the bare wire carries, in each of these tries, is not what it carried."""
+    """Why the bare wire's rates, in each of these tries, are not those of the profile; None when
+    they are."""
     low = min(calibrated_pps) / limits.wire_tolerance
     high = max(calibrated_pps) * limits.wire_tolerance
     if not tried_pps or any(low <= one <= high for one in tried_pps):

@@ -1,4 +1,5 @@
-"""A campaign handed in and watched from anywhere: who leaves loses nothing, and may come back."""
+"""A campaign submitted and watched from anywhere: a user who leaves loses nothing, and may come
+back."""
 
 from __future__ import annotations
 
@@ -25,7 +26,7 @@ LOOKS_EVERY_S = 1.0
 
 @dataclass(frozen=True, slots=True)
 class HandedIn:
-    """Where the results of a campaign are, and whether this is who handed it in."""
+    """Where the results of a campaign are, and whether this call submitted it."""
 
     run: str
     is_new: bool
@@ -42,10 +43,10 @@ def hand_in(
     again: bool = False,
     shortest_lease_s: float = SHORTEST_LEASE_S,
 ) -> HandedIn:
-    """Put the campaign into the queue, all of it or nothing. One that was handed in before, and not
-    cancelled, is found again, unless `again` asks for it anew.
+    """Put the campaign into the queue, all of it or nothing.
 
-    Raises `UsageError` for what a pool cannot run, `StoreAwayError`."""
+    A campaign that was submitted before, and not cancelled, is found again, unless `again` asks for
+    it anew. Raises `UsageError` for what a pool cannot run, `StoreAwayError`."""
     blocks = blocks_of(campaign, there, shortest_lease_s)
     asked = campaigns.submission_of(campaign, baseline=baseline)
     with database.transaction() as db:  # the run in the store, too: on the same connection
@@ -66,7 +67,7 @@ def hand_in(
 def follow(
     database: PoolDatabase, run: str, say: Callable[[str], None], *, is_new: bool
 ) -> CampaignStatus:
-    """Tell what happens until the campaign is over; who comes back is told how far it is."""
+    """Report events until the campaign is over; a user who comes back is told how far it is."""
 
     seen = 0
 

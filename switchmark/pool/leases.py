@@ -42,7 +42,7 @@ RETURNING b.id, b.token, b.run_name, c.run, c.campaign,
 
 
 def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
-    """The next block for this testbed; None when there is none, or it may not measure now."""
+    """Claim the next block for this testbed; None when there is none, or it may not measure now."""
     if not is_current(db, member, "ready"):
         return None
     held = db.execute(
@@ -102,7 +102,7 @@ def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
 
 
 def keep_up(db: Connection[Any], lease: BlockLease) -> None:
-    """The holder speaks: its lease is as long again. Asked before each trial is deployed. Raises
+    """Renew the holder's lease for its full length, before each trial is deployed. Raises
     `LeaseLost`."""
     _heard(db, lease.testbed, lease.lease_s)
     kept = db.execute(
@@ -115,7 +115,7 @@ def keep_up(db: Connection[Any], lease: BlockLease) -> None:
 
 
 def _heard(db: Connection[Any], testbed: str, lease_s: float) -> None:
-    """The testbed's agent has spoken, and may be silent for as long as its lease holds."""
+    """Note that the testbed's agent is alive; it may be silent for as long as its lease holds."""
     db.execute(
         "UPDATE pool_testbeds SET seen_at = clock_timestamp(), expires_at = greatest(expires_at, "
         "clock_timestamp() + make_interval(secs => %s)) WHERE name = %s",
@@ -124,8 +124,8 @@ def _heard(db: Connection[Any], testbed: str, lease_s: float) -> None:
 
 
 def fence(db: Connection[Any], lease: BlockLease) -> None:
-    """Hold the block's row until this transaction ends, and pass only who holds the lease. Raises
-    `LeaseLost`."""
+    """Hold the block's row until this transaction ends. Raises `LeaseLost` for all but the lease's
+    holder."""
     held = db.execute(
         "SELECT 1 FROM pool_blocks WHERE id = %s AND token = %s AND state = 'leased' "
         "AND expires_at >= clock_timestamp() FOR UPDATE",
@@ -156,8 +156,8 @@ def why_lost(db: Connection[Any], lease: BlockLease) -> str:
 
 
 def finish(db: Connection[Any], lease: BlockLease, following: NextBlock | None = None) -> bool:
-    """The block is measured, and another one is to follow, or none; whether that ends its campaign.
-    Saying so again changes nothing. Raises `LeaseLost`."""
+    """End the block, and queue the next one, if there is one; returns whether its campaign is over.
+    Doing it again changes nothing. Raises `LeaseLost`."""
     db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (lease.run_name,))
     done = db.execute(
         "SELECT 1 FROM pool_blocks WHERE id = %s AND token = %s AND state = 'done'",
@@ -188,7 +188,7 @@ def close_if_over(db: Connection[Any], run_name: str) -> bool:
 
 
 def give_back(db: Connection[Any], lease: BlockLease, why: str) -> None:
-    """The block goes back into the queue, if it is still this one's."""
+    """Put the block back into the queue, if it is still this holder's."""
     given = db.execute(
         "UPDATE pool_blocks SET state = 'queued', expires_at = NULL "
         "WHERE id = %s AND token = %s AND state = 'leased'",
@@ -199,7 +199,7 @@ def give_back(db: Connection[Any], lease: BlockLease, why: str) -> None:
 
 
 def refuse(db: Connection[Any], lease: BlockLease, why: str) -> None:
-    """This testbed cannot measure the block; another may, if it is for any."""
+    """Note that this testbed cannot measure the block; another may."""
     db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (lease.run_name,))
     refused = db.execute(
         "UPDATE pool_blocks SET state = CASE WHEN only_on IS NULL THEN 'queued' ELSE 'failed' END, "
@@ -213,7 +213,7 @@ def refuse(db: Connection[Any], lease: BlockLease, why: str) -> None:
 
 
 def _give_up(db: Connection[Any], block: int, run_name: str, number: int, lost: int) -> None:
-    """A block that takes every agent down with it must not take the next ones."""
+    """End a block that takes every agent down with it, so that it does not take the next ones."""
     db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (run_name,))
     db.execute("UPDATE pool_blocks SET state = 'failed', expires_at = NULL WHERE id = %s", (block,))
     note_event(

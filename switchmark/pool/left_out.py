@@ -1,5 +1,7 @@
-"""Testbeds that a campaign which proves does not wait for any longer: each answers for itself, so
-the answers of the others are whole."""
+"""Testbeds that a proving campaign no longer waits for.
+
+Each testbed answers for itself, so the answers of the others are complete.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ ORDER BY b.id
 
 
 def leave_out(db: Connection[Any], after_s: float = AFTER_S) -> list[str]:
-    """End the part of each testbed that cannot measure and is the only one left; the events."""
+    """End the part of each testbed that cannot measure and is the only one left; returns the
+    events."""
     told = []
     for block, run_name, testbed, state, reason in db.execute(_WAITING, (after_s,)).fetchall():
         db.execute("SELECT 1 FROM pool_campaigns WHERE run_name = %s FOR UPDATE", (run_name,))

@@ -1,4 +1,4 @@
-"""Patience with a store that is away: what was done is not thrown away because of a restart."""
+"""Patience with a store that is away: work is not thrown away because of a restart."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def patiently(
     say: Callable[[str], None],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Do it, again and again until the store answers; it is said once that it does not, and once
-    that it does again. `meanwhile` is called before each new attempt, and may raise to end it."""
+    """Repeat the action until the store answers; that it does not, and that it does again, is said
+    once each. `meanwhile` is called before each new attempt, and may raise to end it."""
     wait_s, told = FIRST_WAIT_S, False
     while True:
         try:

@@ -1,10 +1,10 @@
-"""Campaigns that prove, in a pool: on each testbed blocks of its own, until all is decided there.
+"""Campaigns that prove, in a pool: each testbed has blocks of its own, until all is decided there.
 
-Each testbed answers for itself, by the one stopping rule that there is (experiment/course.py), and
-all of them share the level of its claims. A testbed has one block of a campaign in the queue at a
-time, which only it may measure. Its agent, which has just measured one, says from the stored
-records which one follows, in the transaction that ends the block: whoever is gone meanwhile, the
-next agent finds the same.
+Each testbed answers for itself, by the one stopping rule (experiment/course.py), and all of them
+share the level of its claims. A testbed has one block of a campaign in the queue at a time, which
+only it may measure. Its agent, which has just measured one, finds the next one from the stored
+records, in the transaction that ends the block: whoever is gone meanwhile, the next agent finds the
+same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from switchmark.store.pull import Expected, checked_object
 
 @dataclass(frozen=True, slots=True)
 class NextBlock:
-    """What a testbed measures next of a campaign."""
+    """The next block of a campaign on a testbed."""
 
     testbed: str
     number: int  # in the campaign
@@ -46,8 +46,8 @@ class NextBlock:
 
 
 def deciding_testbeds(db: Connection[Any]) -> tuple[str, ...]:
-    """The testbeds that a campaign is decided on which is handed in now: those with an agent, but
-    for what is drained. Raises `UsageError` where there is none."""
+    """The testbeds that decide a campaign that is submitted now: those with an agent that are not
+    drained. Raises `UsageError` where there is none."""
     rows = db.execute(
         "SELECT name FROM pool_testbeds WHERE state IN ('ready', 'out') "
         "AND expires_at >= clock_timestamp() ORDER BY name"
@@ -63,7 +63,7 @@ def deciding_testbeds(db: Connection[Any]) -> tuple[str, ...]:
 def first_blocks(
     campaign: CampaignDefinition, blocks: Sequence[PlannedBlock], testbeds: Sequence[str]
 ) -> list[NextBlock]:
-    """What each testbed begins with. Raises `UsageError` where the budget has no room for it."""
+    """The first block of each testbed. Raises `UsageError` where the budget has no room for it."""
     trials = [one for block in blocks for one in block.trials if one.repetition == 0]
     proving = Proving.of(campaign.model_dump(), testbeds)
     lease_s = max(block.lease_s for block in blocks)
@@ -83,7 +83,7 @@ def begin(
     blocks: Sequence[PlannedBlock],
     first: Sequence[NextBlock],
 ) -> None:
-    """Keep what the campaign's trials are, and queue what each testbed begins with."""
+    """Keep the campaign's trials, and queue the first block of each testbed."""
     trials = [one for block in blocks for one in block.trials if one.repetition == 0]
     held = [one.model_dump(mode="json", exclude_defaults=True) for one in trials]
     db.execute("UPDATE pool_campaigns SET trials = %s WHERE run_name = %s", (Jsonb(held), run_name))
@@ -107,8 +107,8 @@ def queue_next(db: Connection[Any], run_name: str, block: NextBlock) -> None:
 
 
 class TestbedCourses:
-    """The campaigns that an agent's testbed takes part in. What is kept here saves reading all
-    records again after each block; it follows from them."""
+    """The campaigns that an agent's testbed takes part in. What is kept here follows from the
+    records, and saves reading all of them after each block."""
 
     __test__ = False  # its name is no test's
 
@@ -117,10 +117,9 @@ class TestbedCourses:
         self._courses: dict[str, _Course] = {}
 
     def next_after(self, lease: BlockLease) -> NextBlock | None:
-        """What follows a block whose trials are all stored; None: a set number of blocks was
-        asked, or all is decided here, or the time is over. Asked again it says the same.
-
-        Raises `StoreAwayError`."""
+        """The block after one whose trials are all stored; None: the campaign has a set number of
+        blocks, or all is decided here, or the time is over. Asked again it gives the same. Raises
+        `StoreAwayError`."""
         if not lease.testbeds:
             return None
         course = self._courses.get(lease.run_name)
@@ -133,7 +132,8 @@ class TestbedCourses:
         return course.following
 
     def _read(self, lease: BlockLease) -> _Course:
-        """Read the campaign, and all that this testbed has measured of it, from the store."""
+        """Read the campaign, and everything that this testbed has measured of it, from the
+        store."""
         with self._database.transaction() as db:
             row = db.execute(
                 "SELECT trials FROM pool_campaigns WHERE run_name = %s", (lease.run_name,)
@@ -154,7 +154,7 @@ class TestbedCourses:
         return course
 
     def _observed(self, lease: BlockLease, trials: Sequence[Trial]) -> list[Observed]:
-        """What the last record of each of these trials says."""
+        """The observations of the last record of each of these trials."""
         ids = [one.id for one in trials]
         with self._database.store() as store:
             rows = store.connection.execute(
@@ -195,18 +195,18 @@ class _Course:
         self.following: NextBlock | None = None
 
     def knows(self, lease: BlockLease) -> bool:
-        """Whether this block is the one that was said to follow, or was taken before."""
+        """Whether this block is the one that was given as the next, or was taken before."""
         following = self.following
         return lease.number in (self.measured, None if following is None else following.number)
 
     def take(self, observed: Sequence[Observed], trials: Sequence[Trial], number: int) -> None:
-        """These trials are over, and this is what their records say."""
+        """Take the records' observations of these trials, which are over."""
         self._over |= {one.id for one in trials}
         self._seen |= {(one.contender, one.block): one for one in observed}
         self.measured = number
 
     def advance(self) -> NextBlock | None:
-        """What follows."""
+        """The next block."""
         trials = next(self._lists, None)
         if trials is None:
             self.following = None

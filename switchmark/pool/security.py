@@ -1,7 +1,7 @@
 """Who may join a pool: on one machine anybody there, beyond it holders of a certificate.
 
 Dask's messages are Python objects: who can send one can run code. So beyond loopback both sides
-show a certificate of the pool's own authority (mutual TLS), which is also what gives leave.
+show a certificate of the pool's own authority (mutual TLS), which also authorises them.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ from switchmark.listening import is_loopback
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """The files by which a program shows that it belongs to the pool, and knows the others."""
+    """The files by which a program proves that it belongs to the pool, and recognises the
+    others."""
 
     authority: Path  # whose certificates are believed: the pool's own, and no public one
     certificate: Path
     key: Path
 
     def security(self) -> Security:
-        """What Dask takes them as. Raises UsageError for files that cannot be read."""
+        """The credentials as Dask takes them. Raises UsageError for files that cannot be read."""
         for path in (self.authority, self.certificate, self.key):
             try:
                 path.read_bytes()
@@ -46,7 +47,7 @@ class Credentials:
 def credentials_of(
     authority: Path | None, certificate: Path | None, key: Path | None
 ) -> Credentials | None:
-    """What was given: all three, or none. Raises UsageError."""
+    """The credentials: all three files, or None without any. Raises UsageError."""
     if authority is None and certificate is None and key is None:
         return None
     if authority is None or certificate is None or key is None:
@@ -55,7 +56,7 @@ def credentials_of(
 
 
 def contact(address: str, credentials: Credentials | None) -> str:
-    """The address as Dask has it. Raises UsageError for one that others can reach, without
+    """The address in Dask's form. Raises UsageError for one that others can reach, without
     credentials."""
     host, port = _host_and_port(address)
     if credentials is None and not is_loopback(host):

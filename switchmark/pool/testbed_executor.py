@@ -133,8 +133,8 @@ class TestbedExecutor:
                     )  # fmt: skip
 
     def _far_facts(self) -> dict[str, Any]:
-        """What figures depend on of the testbed's other host, which undoes what a dead bench left
-        there when it is reached. Raises SwitchmarkError where it cannot be."""
+        """The facts of the testbed's other host that figures depend on. That host undoes what a
+        dead bench left there when it is reached. Raises SwitchmarkError where it cannot be."""
         if self._testbed is None:
             return {}
         site = Site(self._testbed)
@@ -172,8 +172,8 @@ class TestbedExecutor:
         kept: Calibrations,
         site: Site | None,
     ) -> list[Step]:
-        """The bare wires that these trials are judged by, and that this machine has no figure of.
-        They belong to the testbed, and not to the campaign's results."""
+        """The bare wires that judge these trials and of which this machine has no figure. They
+        belong to the testbed, and not to the campaign's results."""
         cores, wires = Cores(read_cpus()), {}
         for plan in plans:
             wire = baseline_of(plan, self._there.switches[plan.trial.switch])
@@ -184,7 +184,8 @@ class TestbedExecutor:
         return list(wires.values())
 
     def _wire_pps(self, session: Session) -> float:
-        """What a wire between two namespaces carries of the smallest frames, in a moment."""
+        """The rate of the smallest frames over a wire between two namespaces, measured for a
+        moment, in frames/s."""
         campaign = find_campaign(_WIRE, self._there.known, _WIRE_SETTINGS)
         trial = expand(campaign, self._there.switches, self._there.environments)[0]
         record = run_trial(
@@ -218,8 +219,8 @@ class _Told:
 
 
 class _RecordsOfBlock(Run):
-    """Where the records of a block go: to the store; nothing is kept here. A trial that failed
-    because the other host was lost has no record."""
+    """Sends the records of a block to the store; nothing is kept here. A trial that failed because
+    the other host was lost has no record."""
 
     def __init__(
         self, lease: BlockLease, sink: Callable[[Record], None], site: Site | None
@@ -239,11 +240,11 @@ class _RecordsOfBlock(Run):
         self._site = site
 
     def has_finished(self, trial_id: str) -> bool:  # noqa: ARG002
-        """What is finished is not among the lease's trials."""
+        """False: finished trials are not among the lease's."""
         return False
 
     def write(self, record: Record) -> Path:
-        """Hand the record on."""
+        """Pass the record on."""
         lost = None if self._site is None else self._site.connection.lost
         if record.status == "failed" and lost is not None:
             raise TestbedLost(lost)
@@ -252,4 +253,4 @@ class _RecordsOfBlock(Run):
 
 
 def _dropped(record: Record) -> None:
-    """A wire's figure is kept by the calibrations."""
+    """Discard a wire's record: the calibrations keep its figure."""

@@ -1,8 +1,8 @@
 """The testbeds of a pool: who acts for each, and whether it may measure.
 
-An agent that registers gets a token; a later agent's is higher, and what the earlier one holds ends
-with that. Two agents that are alive are not let in: the second is told who the first is. All
-functions take an open transaction.
+An agent that registers gets a token; a later agent's is higher, which ends what the earlier one
+holds. Two living agents are not admitted: the second is told who the first is. All functions take
+an open transaction.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ FIRST_RECHECK_S, LONGEST_RECHECK_S = 10.0, 3600.0  # of a testbed that is out
 def register(
     db: Connection[Any], testbed: str, place: str, agent: str, clock_s: float
 ) -> Membership:
-    """Let an agent act for a testbed. `place` is the same for agents that cannot be alive at once
-    (they hold a lock on one machine); `clock_s` is the host's POSIX time, to be told.
+    """Let an agent act for a testbed.
 
-    Raises `UnavailableError` while another one does."""
+    `place` is the same for agents that cannot be alive at once (they hold a lock on one machine);
+    `clock_s` is the host's POSIX time, for information. Raises `UnavailableError` while another one
+    does."""
     db.execute("INSERT INTO pool_testbeds (name) VALUES (%s) ON CONFLICT DO NOTHING", (testbed,))
     row = db.execute(
         "SELECT place, agent, expires_at >= clock_timestamp(), "
@@ -58,7 +59,8 @@ def register(
 
 
 def take_back(db: Connection[Any], member: Membership) -> None:
-    """What the testbed held goes back: its holder is fenced off, or dead, or has no block."""
+    """Put back the block that the testbed held: its holder is fenced off, or dead, or has no
+    block."""
     rows = db.execute(
         "UPDATE pool_blocks SET state = 'queued', expires_at = NULL, lost = lost + 1 "
         "WHERE testbed = %s AND state = 'leased' RETURNING id, run_name, number",
@@ -73,7 +75,7 @@ def take_back(db: Connection[Any], member: Membership) -> None:
 
 
 def speak(db: Connection[Any], member: Membership) -> bool:
-    """The agent is there; whether it still acts for the testbed."""
+    """Note that the agent is alive; returns whether it still acts for the testbed."""
     spoken = db.execute(
         "UPDATE pool_testbeds SET seen_at = clock_timestamp(), "
         "expires_at = clock_timestamp() + make_interval(secs => %s) WHERE name = %s AND token = %s",
@@ -83,7 +85,7 @@ def speak(db: Connection[Any], member: Membership) -> bool:
 
 
 def leave(db: Connection[Any], member: Membership) -> None:
-    """The agent ends."""
+    """Note that the agent ends."""
     left = db.execute(
         "UPDATE pool_testbeds SET expires_at = NULL WHERE name = %s AND token = %s",
         (member.testbed, member.token),
@@ -112,8 +114,8 @@ def state_of(db: Connection[Any], member: Membership) -> str | None:
 
 
 def take_out(db: Connection[Any], member: Membership, reason: str) -> None:
-    """The testbed is not what it was: it gets no block until a later check passes. The same reason
-    is told once, however often it is found."""
+    """Take out a testbed that is not what it was: it gets no block until a later check passes. The
+    same reason is noted once, however often it is found."""
     row = db.execute(
         "SELECT state, reason FROM pool_testbeds "
         "WHERE name = %s AND token = %s AND state IN ('ready', 'out') FOR UPDATE",
@@ -135,12 +137,12 @@ def take_out(db: Connection[Any], member: Membership, reason: str) -> None:
 
 
 def _kind(reason: str) -> str:
-    """A reason without its figures."""
+    """The reason without its figures."""
     return "".join(one for one in reason if not one.isdigit() and one != ".")
 
 
 def take_in(db: Connection[Any], member: Membership) -> None:
-    """A check has passed."""
+    """Admit a testbed whose check has passed."""
     back = db.execute(
         "UPDATE pool_testbeds SET state = 'ready', reason = '', checks = 0, check_at = NULL "
         "WHERE name = %s AND token = %s AND state = 'out'",
@@ -151,7 +153,7 @@ def take_in(db: Connection[Any], member: Membership) -> None:
 
 
 def drained(db: Connection[Any], member: Membership) -> None:
-    """A testbed that was to be drained has no block any more."""
+    """Note that a testbed that was to be drained has no block any more."""
     db.execute(
         "UPDATE pool_testbeds SET state = 'drained' "
         "WHERE name = %s AND token = %s AND state = 'draining'",
@@ -160,7 +162,7 @@ def drained(db: Connection[Any], member: Membership) -> None:
 
 
 def drain(db: Connection[Any], testbed: str, reason: str) -> str:
-    """Let the testbed finish its block and take no other; the state it is in then. Raises
+    """Let the testbed finish its block and take no other; returns its state then. Raises
     `UsageError`."""
     _known(db, testbed)
     holds = db.execute(
@@ -178,7 +180,7 @@ def drain(db: Connection[Any], testbed: str, reason: str) -> str:
 
 
 def undrain(db: Connection[Any], testbed: str) -> None:
-    """The testbed may measure again. Raises `UsageError`."""
+    """Let the testbed measure again. Raises `UsageError`."""
     _known(db, testbed)
     db.execute(
         "UPDATE pool_testbeds SET state = 'ready', reason = '', checks = 0, check_at = NULL "
@@ -189,7 +191,7 @@ def undrain(db: Connection[Any], testbed: str) -> None:
 
 
 def accept(db: Connection[Any], testbed: str) -> None:
-    """What the testbed is now is what it shall be held against. Raises `UsageError`."""
+    """Make the testbed's state now the one that later checks compare with. Raises `UsageError`."""
     _known(db, testbed)
     db.execute(
         "UPDATE pool_testbeds SET profile = NULL, wire_pps = '[]', checks = 0, check_at = NULL "
@@ -210,7 +212,7 @@ def _known(db: Connection[Any], testbed: str) -> None:
 
 
 def profile_of(db: Connection[Any], testbed: str) -> tuple[dict[str, Any] | None, list[float]]:
-    """What the testbed was when it was taken in, and what its bare wire carried."""
+    """The testbed's profile when it was admitted, and its bare wire's rate then."""
     row = db.execute(
         "SELECT profile, wire_pps FROM pool_testbeds WHERE name = %s", (testbed,)
     ).fetchone()
@@ -220,7 +222,7 @@ def profile_of(db: Connection[Any], testbed: str) -> tuple[dict[str, Any] | None
 def keep_profile(
     db: Connection[Any], member: Membership, profile: dict[str, Any], wire_pps: list[float]
 ) -> None:
-    """What the testbed is held against from now on."""
+    """Keep the profile that later checks compare with."""
     db.execute(
         "UPDATE pool_testbeds SET profile = %s, wire_pps = %s WHERE name = %s AND token = %s",
         (Jsonb(profile), Jsonb(wire_pps), member.testbed, member.token),

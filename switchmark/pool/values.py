@@ -1,4 +1,4 @@
-"""What the pool speaks of: a lease of a block, a testbed, an event. Plain values."""
+"""Plain values of the pool: a lease of a block, a testbed, an event."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class BlockLease:
 
     @property
     def todo(self) -> list[Trial]:
-        """What is still to be measured, in its order."""
+        """The trials that are still to be measured, in their order."""
         return [trial for trial in self.trials if trial.id not in self.stored]
 
     def __str__(self) -> str:
@@ -44,7 +44,7 @@ class BlockLease:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """An agent's leave to act for a testbed, as long as no later agent has taken its place."""
+    """An agent's right to act for a testbed, as long as no later agent has taken its place."""
 
     testbed: str
     token: int
@@ -90,7 +90,7 @@ class CampaignStatus:
 
 @dataclass(frozen=True, slots=True)
 class PoolEvent:
-    """Something that happened, in one line."""
+    """An event, in one line."""
 
     number: int
     at: datetime

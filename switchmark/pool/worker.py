@@ -1,4 +1,4 @@
-"""The agent's side of Dask: a worker with one thread, which hands each word on to the agent.
+"""The agent's side of Dask: a worker with one thread, which passes each message on to the agent.
 
 Dask's event loop lives in a thread of its own; the agent works in the main one, where signals end
 it cleanly. While it measures, the loop's periodic callbacks (heartbeats) are stopped: nothing is
@@ -29,7 +29,7 @@ _WORDS: queue.Queue[Future[str]] = queue.Queue()  # of this process's one agent
 
 
 def work_here(testbed: str) -> str:  # noqa: ARG001 (names the task in Dask's own messages)
-    """What Dask runs: hand the word on to the agent, and wait for what it says."""
+    """Pass the message on to the agent, and wait for its answer; Dask runs this."""
     word: Future[str] = Future()
     _WORDS.put(word)
     return word.result()
@@ -69,7 +69,7 @@ class WorkerThread:
 
     @contextmanager
     def silence(self) -> Iterator[None]:
-        """Send nothing to the scheduler unasked while a block is measured."""
+        """Send nothing unasked to the scheduler while a block is measured."""
         self._on_loop(self._stop_callbacks)
         try:
             yield
@@ -150,6 +150,6 @@ def _line(error: BaseException) -> str:
 
 
 def only_main_thread() -> None:
-    """Raises UnavailableError elsewhere: signals reach the main thread alone."""
+    """Raise UnavailableError in any other thread: signals reach the main thread alone."""
     if threading.current_thread() is not threading.main_thread():
         raise UnavailableError("an agent runs in a program's main thread")

@@ -1,4 +1,4 @@
-"""How a store and a run in it are named: `postgresql://host/database`, and `.../database/RUN`.
+"""Names of a store and of a run in it: `postgresql://host/database`, and `.../database/RUN`.
 
 The address is libpq's own URL, so what libpq takes from the environment, from ~/.pgpass and from
 service files counts here, too. A password in it is refused: it would stand in process lists, shell
@@ -22,7 +22,7 @@ REMEDY = "put it into PGPASSWORD or ~/.pgpass"
 
 @dataclass(frozen=True, slots=True)
 class StoreAddress:
-    """Where an index is, and which run of it is meant, if one is."""
+    """The address of an index and, if one is meant, of a run in it."""
 
     url: str  # for libpq, without a password
     run: str | None = None  # a run's name, or a campaign's
@@ -32,12 +32,12 @@ class StoreAddress:
 
 
 def is_store_address(text: str) -> bool:
-    """Whether a user means a store by this, and not a folder or a campaign."""
+    """Whether the text means a store, not a folder or a campaign."""
     return text.partition("://")[0] in SCHEMES and "://" in text
 
 
 def read_store_address(text: str) -> StoreAddress:
-    """The address in this text. Raises UsageError that never repeats a password."""
+    """Read an address. Raises UsageError that never repeats a password."""
     try:
         parts = urlsplit(text)
         query = parse_qsl(parts.query, keep_blank_values=True)
@@ -62,10 +62,10 @@ def with_run(address: StoreAddress, run: str) -> str:
 
 
 def _url(netloc: str, path: str, query: str) -> str:
-    """(urllib leaves out the slashes where no host is named.)"""
+    """The URL of the parts. (urllib leaves out the slashes where no host is named.)"""
     return f"postgresql://{netloc}{path}{'?' + query if query else ''}"
 
 
 def is_run_name(text: str) -> bool:
-    """Whether a run's folder may be called so: one plain name, on this machine and in objects."""
+    """Whether a run's folder may have this name: one plain name, on this machine and in objects."""
     return _RUN_NAME.fullmatch(text) is not None

@@ -1,4 +1,4 @@
-"""Whether a store holds what its index says: every file against its digest, size and row."""
+"""Checks that a store holds what its index says: every file against its digest, size and row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from switchmark.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class StoreCheck:
-    """What a check found."""
+    """The result of a check."""
 
     runs: int
     files: int
@@ -30,8 +30,8 @@ class StoreCheck:
 def check_store(
     store: Store, *, quick: bool = False, mend: bool = False, on_run: Callable[[str], None] = print
 ) -> StoreCheck:
-    """Read everything and compare; `quick` compares names and sizes only, `mend` writes rows anew
-    that say something else than their records."""
+    """Read everything and compare. `quick` compares names and sizes only, `mend` rewrites rows that
+    differ from their records."""
     rows = store.connection.execute("SELECT name FROM runs ORDER BY run").fetchall()
     problems: list[str] = []
     unknown: list[str] = []

@@ -23,9 +23,8 @@ _CONNECT_S = 15
 
 @contextmanager
 def connected(address: StoreAddress, *, checked: bool = True) -> Iterator[Connection]:
-    """A connection for the time of the block; errors of the block are told in one line.
-
-    `checked=False` is for who sets the database up. Raises what `telling` raises."""
+    """A connection for the time of the block, whose errors become one line. `checked=False` is for
+    setting the database up. Raises what `telling` raises."""
     with telling(address), open_connection(address) as connection:
         if checked:
             check_version(connection, address)
@@ -33,7 +32,7 @@ def connected(address: StoreAddress, *, checked: bool = True) -> Iterator[Connec
 
 
 def open_connection(address: StoreAddress) -> Connection:
-    """A connection that its user closes. Raises psycopg.Error."""
+    """A connection that the caller closes. Raises psycopg.Error."""
     import psycopg
 
     connection = psycopg.connect(

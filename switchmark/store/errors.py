@@ -15,7 +15,7 @@ EXTRA_MISSING = "a store needs two more libraries: pip install 'switchmark[store
 
 
 class StoreAwayError(SwitchmarkError):
-    """The index or the objects did not answer, or have no room: later it may go well."""
+    """The index or the objects did not answer, or have no room: it may succeed later."""
 
 
 class StoreConflictError(SwitchmarkError):
@@ -23,14 +23,13 @@ class StoreConflictError(SwitchmarkError):
 
 
 class CorruptStoreError(SwitchmarkError):
-    """Something in a store cannot be believed; the message names it."""
+    """Something in a store cannot be trusted; the message names it."""
 
 
 @contextmanager
 def telling(address: StoreAddress) -> Iterator[None]:
-    """Around work with the index: psycopg's errors become ours, in one line.
-
-    Raises StoreAwayError where trying again later may help, else SwitchmarkError."""
+    """Turn psycopg's errors in the block into ours, in one line. Raises StoreAwayError where trying
+    again later may help, else SwitchmarkError."""
     try:
         import psycopg
     except ImportError as error:

@@ -12,8 +12,9 @@ from switchmark.store.source import StoreSource
 
 def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> list[Path]:
     """The runs of the store, or of the folder where none is named, the oldest first; `say` is told
-    of what could not be read. Of a store these are copies, brought up to date one by one. Raises
-    UsageError."""
+    of what could not be read.
+
+    For a store these are copies, brought up to date one by one. Raises UsageError."""
     if store is None:
         return list_runs(results, on_corrupt=say)
     source = StoreSource(read_store_address(store))

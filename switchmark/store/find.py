@@ -1,4 +1,4 @@
-"""Which runs a store holds, and which one a user means."""
+"""Finds the runs of a store, and the one that a user means."""
 
 from __future__ import annotations
 
@@ -54,7 +54,6 @@ def list_stored(
 
 def find_stored(store: Store, name: str | None) -> str:
     """The name of the run that a user means: a run's, a campaign's (its newest) or the newest.
-
     Raises UsageError that says what is there."""
     wanted = None if name in (None, "latest") else name
     row = store.connection.execute(

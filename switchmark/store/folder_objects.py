@@ -85,6 +85,6 @@ class FolderObjects:
         self._check_mounted()
 
     def _check_mounted(self) -> None:
-        """A share that is not mounted must not be written beside."""
+        """Raise StoreAwayError where the share is not mounted: writing would go beside it."""
         if not self._folder.is_dir():
             raise StoreAwayError(f"{self._folder}: the store's folder is not there; mount it")

@@ -1,6 +1,6 @@
-"""What the index is told: runs with their files, and attempts, each in one transaction.
+"""Writes the index: runs with their files, and attempts, each in one transaction.
 
-Everything here may be repeated: what is there already is compared, and never replaced.
+Everything here may be repeated: rows that are there are compared, and never replaced.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def add_attempts(
 ) -> None:
     """Index attempts whose objects are written: all of them or none.
 
-    `guard` looks, in the same transaction, whether this may still be done (a lease). Raises
+    `guard` checks, in the same transaction, whether this may still be done (a lease). Raises
     StoreConflictError where an attempt is there with another record, or the trial is finished."""
     import psycopg
     from psycopg.types.json import Jsonb
@@ -175,7 +175,7 @@ def stored_attempts(
 
 
 def without_nul(value: Any) -> Any:
-    """A copy in which NUL, which PostgreSQL's text cannot hold, is replaced."""
+    """A copy without NUL, which PostgreSQL's text cannot hold."""
     if isinstance(value, str):
         return value.replace("\0", "\N{REPLACEMENT CHARACTER}")
     if isinstance(value, dict):

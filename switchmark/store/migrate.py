@@ -1,4 +1,4 @@
-"""A store's tables, made and changed by numbered steps: `migrations/NNN_name.sql`, in order.
+"""Makes and changes a store's tables by numbered steps: `migrations/NNN_name.sql`, in order.
 
 All steps that are due run in one transaction, and one program at a time: a store is either at its
 old version or at its new one. A step that was applied never changes; its digest is kept.
@@ -80,7 +80,7 @@ def migrate(connection: Connection, address: StoreAddress) -> list[Migration]:
 
 
 def check_version(connection: Connection, address: StoreAddress) -> None:
-    """Raises UsageError where the database is newer or older than this program, or none of ours."""
+    """Raise UsageError where the database is newer or older than this program, or none of ours."""
     row = connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.migrations"]).fetchone()
     if row is None or row[0] is None:
         raise UsageError(

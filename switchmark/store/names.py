@@ -1,5 +1,5 @@
-"""The names of objects: `RUN/NAME-DIGEST` of what describes a run, and
-`RUN/trials/ID-ATTEMPT-DIGEST.json` of a record.
+"""The names of objects: `RUN/NAME-DIGEST` for a run's description, and
+`RUN/trials/ID-ATTEMPT-DIGEST.json` for a record.
 
 With the digest in the name two writers never meet: which of two records of one attempt is the right
 one is decided where the attempt is indexed. A name is computed, and never taken from the index.
@@ -15,7 +15,7 @@ _DIGITS = 16  # of the digest, in a name: enough that two records never have the
 
 
 def digest(content: bytes) -> bytes:
-    """SHA-256."""
+    """The SHA-256 digest, in hexadecimal digits."""
     return hashlib.sha256(content).digest()
 
 

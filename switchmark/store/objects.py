@@ -1,8 +1,8 @@
-"""Where record files are: objects of an S3 bucket, or files of a shared folder.
+"""The place of record files: objects of an S3 bucket, or files of a shared folder.
 
 A file is written once under a name that says what it is, and read only in the size that the index
-tells. The place is kept in the index (`switchmark store init --objects`), so that all who use a
-store use the same; credentials never are: each has its own in the environment.
+gives. The index keeps the place (`switchmark store init --objects`), so that all who use a store
+use the same; it never keeps credentials: each user has them in the environment.
 """
 
 from __future__ import annotations
@@ -23,24 +23,25 @@ class Objects(Protocol):
     """A place of files that are written once."""
 
     def put(self, name: str, content: bytes) -> None:
-        """Write, whole or not at all. The same content again is no error; raises StoreConflictError
-        where another is there, StoreAwayError where nothing can be written."""
+        """Write a file, whole or not at all.
+
+        The same content again is no error. Raises StoreConflictError where another content is
+        there, StoreAwayError where nothing can be written."""
 
     def get(self, name: str, size_bytes: int) -> bytes:
-        """The content. Raises CorruptStoreError where it is not there or of another size,
+        """The content. Raises CorruptStoreError where it is missing or of another size,
         StoreAwayError where nothing can be read."""
 
     def names(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """Names that begin so (whole parts of a path), each with its size in bytes."""
+        """The names with this beginning (whole parts of a path), each with its size in bytes."""
 
     def check(self) -> None:
-        """Raises StoreAwayError or UsageError where nothing can be written or read."""
+        """Raise StoreAwayError or UsageError where nothing can be written or read."""
 
 
 def check_objects_address(text: str) -> str:
-    """The place as it is kept: `s3://bucket/prefix?endpoint=URL&region=NAME`, or a folder's path.
-
-    Raises UsageError for anything else, and for credentials in it."""
+    """The place in its canonical form: `s3://bucket/prefix?endpoint=URL&region=NAME`, or a folder's
+    path. Raises UsageError for anything else, and for credentials in it."""
     if "://" not in text:
         folder = Path(text).absolute()
         if not os.path.isdir(folder):  # noqa: PTH112 (Path.is_dir raises for a name that is too long)
@@ -68,7 +69,8 @@ def check_objects_address(text: str) -> str:
 
 
 def open_objects(address: str) -> Objects:
-    """The place of this address. Raises UsageError, or UnavailableError without the library."""
+    """Open the place of this address. Raises UsageError, or UnavailableError without the
+    library."""
     if "://" in address:
         from switchmark.store.s3_objects import S3Objects
 

@@ -1,7 +1,8 @@
-"""A run out of a store, as the folder that it was: every file checked before it has its name.
+"""Fetches a run from a store, as the folder that it was: every file is checked before it has its
+name.
 
-A store is written by others. Names are computed here, never taken from it; a file must have the
-size and the digest that the index tells; what then is no sound record, the readers of folders name.
+Others write to a store. Names are computed here, never taken from it; a file must have the size and
+the digest in the index; the readers of folders name files that then are no sound records.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ _TRIAL_ID = re.compile(r"[0-9a-f]{16}")
 
 @dataclass(frozen=True, slots=True)
 class Expected:
-    """A file of a run as the index tells it."""
+    """A file of a run, by the index."""
 
     object_name: str
     sha256: bytes
@@ -43,9 +44,8 @@ class Expected:
 
 
 def expected_files(store: Store, run_name: str) -> dict[str, Expected]:
-    """The files of a run's folder, by their paths in it.
-
-    Raises UsageError where there is no such run, CorruptStoreError for an index that lies."""
+    """The files of a run's folder, by their paths in it. Raises UsageError where there is no such
+    run, CorruptStoreError where the index contradicts itself."""
     run = store.run_number(run_name)
     if not is_run_name(run_name):
         raise CorruptStoreError(f"{store.address}: {run_name!r} is no name of a run")
@@ -122,7 +122,7 @@ def keep_copy(store: Store, run_name: str, folder: Path) -> list[str]:
 def fetched(
     store: Store, files: Mapping[str, Expected]
 ) -> Iterator[tuple[str, bytes | CorruptStoreError]]:
-    """The content of each file, checked, or why it cannot be believed; a bounded number at once."""
+    """The content of each file, checked, or why it cannot be trusted; a bounded number at once."""
 
     def fetch(item: tuple[str, Expected]) -> tuple[str, bytes | CorruptStoreError]:
         path, expected = item

@@ -1,7 +1,7 @@
-"""A results folder into a store: the same files, none read twice by the store, none left out.
+"""Stores a results folder: the same files, none read twice by the store, none left out.
 
-The folder stays what it is. What is stored already is skipped by its digest, so a push that was cut
-off goes on where it stopped, and one after every trial costs little.
+The folder is not changed. Files that are stored already are skipped by their digests, so a push
+that was cut off goes on where it stopped, and a push after every trial costs little.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _OWN = ("lock", "trials")  # not moved, not told
 
 @dataclass(frozen=True, slots=True)
 class Pushed:
-    """What became of a folder."""
+    """The result of pushing a folder."""
 
     run: str
     new: int  # records that the store did not have
@@ -45,7 +45,7 @@ class _File:
 
 
 def push_folder(store: Store, folder: Path) -> Pushed:
-    """Store a run's folder. Raises CorruptResultError for a file that cannot be believed, before
+    """Store a run's folder. Raises CorruptResultError for a file that cannot be trusted, before
     anything is stored, and what `Store` raises."""
     folder = folder.resolve()
     open_run(folder)
@@ -117,7 +117,8 @@ def _push(store: Store, run_name: str, run: int, files: Sequence[_File]) -> int:
 
 
 def folders_of(names: Sequence[Path]) -> list[Path]:
-    """The results folders that these are, or hold. Raises UsageError where one is none."""
+    """The results folders among these paths and right below them. Raises UsageError where a path is
+    none and holds none."""
     found = []
     for name in names:
         inside = sorted(path.parent for path in name.glob("*/run.json"))

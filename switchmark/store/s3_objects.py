@@ -1,8 +1,8 @@
-"""Record files as objects of an S3 bucket: Amazon's, or any server that speaks the same.
+"""Record files as objects of an S3 bucket: Amazon's, or any server with the same protocol.
 
-Credentials, and where the address does not say so the endpoint and the region, come from the
-environment (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION), or from the
-machine's role. A put is conditional (`If-None-Match: *`): an object that is there is not replaced.
+Credentials, and where the address lacks them the endpoint and the region, come from the environment
+(AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_ENDPOINT_URL, AWS_REGION), or from the machine's
+role. A put is conditional (`If-None-Match: *`): an object that is there is not replaced.
 """
 
 from __future__ import annotations
@@ -99,8 +99,10 @@ class S3Objects:
                     yield one["path"], one["size"]
 
     def check(self) -> None:
-        """See `Objects.check`. A server that takes a second object of one name would lose records
-        without a word: some do not know `If-None-Match`."""
+        """See `Objects.check`.
+
+        A server that takes a second object of one name would lose records silently: some do not
+        know `If-None-Match`."""
         import obstore
 
         name = f"switchmark-writes-once-{uuid.uuid4().hex}"
@@ -119,7 +121,7 @@ class S3Objects:
 
     @contextmanager
     def _told(self, name: str) -> Iterator[None]:
-        """Errors of the client in one line, without the request that they repeat."""
+        """The client's errors in one line, without the request that they repeat."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
         try:
@@ -133,6 +135,6 @@ class S3Objects:
 
 
 def _reason(error: Exception) -> str:
-    """The first line that says something: the client's errors go on with debug text."""
+    """The first line of a client's error that says something; debug text follows it."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0][:300] if lines else type(error).__name__

@@ -1,6 +1,6 @@
-"""Where runs are read from: a folder of results, or a store; both give a run's folder.
+"""The source of runs: a folder of results, or a store; both give a run's folder.
 
-Of a store that is a copy under the cache folder, brought up to date and checked file by file, so
+For a store that is a copy under the cache folder, brought up to date and checked file by file, so
 that tables, reports and comparisons read both alike, and a second look fetches nothing.
 """
 
@@ -30,7 +30,7 @@ _KEPT_S = 30 * 86400  # a copy that nobody looked at for so long is taken away
 
 @dataclass(frozen=True, slots=True)
 class FoundRun:
-    """A run's folder, and what of it could not be had."""
+    """A run's folder, and which files of it could not be fetched."""
 
     directory: Path
     problems: tuple[str, ...] = ()  # a line for each file that is not what was stored
@@ -41,7 +41,8 @@ class RunSource(Protocol):
     """A place that holds runs."""
 
     def find(self, name: str | None) -> FoundRun:
-        """A run by its name, the newest of a campaign, or the newest of all. Raises UsageError."""
+        """Find a run by its name, the newest of a campaign, or the newest of all. Raises
+        UsageError."""
 
     def names(self, campaign: str | None = None) -> list[str]:
         """The names of its runs (of a campaign), the oldest first."""
@@ -88,8 +89,8 @@ class StoreSource:
 def find_anywhere(
     name: str | None, results: Path = DEFAULT_ROOT, store: str | None = None
 ) -> FoundRun:
-    """The run that a user named: `postgresql://.../RUN`, or RUN in the store or folder named beside
-    it. Raises UsageError."""
+    """Find the run that a user named: `postgresql://.../RUN`, or RUN in the store or folder named
+    beside it. Raises UsageError."""
     if name is not None and is_store_address(name):
         address = read_store_address(name)
         return StoreSource(address).find(address.run)
@@ -102,7 +103,7 @@ def find_anywhere(
 
 
 def copies_folder() -> Path:
-    """Where copies of stored runs are kept; they can be removed at any time."""
+    """The folder of copies of stored runs; they can be removed at any time."""
     if os.geteuid() == 0 or "SWITCHMARK_CACHE_DIR" in os.environ:
         return cache_dir() / "stores"
     return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "switchmark/stores"
@@ -114,7 +115,7 @@ def _folder_of(address: StoreAddress) -> str:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """One program at a time brings a copy up to date."""
+    """Hold a lock, so that one program at a time brings a copy up to date."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)

@@ -1,7 +1,7 @@
-"""A store: the index and the objects together. What is written goes to the objects first.
+"""A store: the index and the objects together. Objects are written before their rows.
 
-A crash between the two leaves an object that nobody knows, which harms nothing and is counted by
-`switchmark store check`; a row without its object is never there.
+A crash between the two leaves an object without a row, which harms nothing and is counted by
+`switchmark store check`; a row without its object never exists.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class Store:
     objects: Objects
 
     def add_run(self, name: str, files: Mapping[str, bytes]) -> int:
-        """Store what describes a run: `run.json` and the files beside it; returns its number.
+        """Store a run's description: `run.json` and the files beside it; returns its number.
 
-        May be repeated, and files added. Raises StoreConflictError where another is there."""
+        May be repeated, and files added. Raises StoreConflictError where another run of this name
+        is there."""
         if not is_run_name(name):
             raise UsageError(f"{name!r}: a run of this name cannot be stored; rename its folder")
         for file in files:
@@ -71,7 +72,7 @@ class Store:
     ) -> None:
         """Store one record, the bytes of its file, as this attempt at its trial.
 
-        `guard` is asked in the transaction that indexes it. Raises StoreConflictError, or what the
+        `guard` is called in the transaction that indexes it. Raises StoreConflictError, or what the
         guard raises: then nothing is indexed."""
         try:
             record = Record.model_validate_json(content)

@@ -1,1 +1,1 @@
-"""What truths need: deployments, the kernel's own counts and times, and decisions."""
+"""Code that several truths share: deployments, the kernel's own counts and times, and decisions."""

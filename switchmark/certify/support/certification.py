@@ -1,6 +1,5 @@
 """Certifies one way to a port: every truth in turns, in random order, until each is decided or the
-time is over.
-"""
+time is over."""
 
 from __future__ import annotations
 
@@ -46,7 +45,7 @@ Observe = Callable[[str, int, int], None]  # what is tried now, how many are dec
 
 @dataclass
 class Certification:
-    """One way to a port under way."""
+    """The certification of one way to a port, under way."""
 
     session: Session
     port_kind: PortKind
@@ -61,7 +60,7 @@ class Certification:
     idle: str = ""
 
     def run(self) -> Certificate:
-        """Try everything; what was found."""
+        """Try every truth; returns the certificate."""
         begun, started = time.monotonic(), datetime.now(UTC)
         for name in self.names or TRUTHS:
             truth = TRUTHS[name]
@@ -164,7 +163,7 @@ class Certification:
 
 
 def outcome_of(certificates: Sequence[Certificate]) -> Outcome:
-    """What several certificates say together: refuted where one is, proven where all are."""
+    """The outcome of several certificates: refuted where one is, proven where all are."""
     seen = {one.outcome for one in certificates}
     if REFUTED in seen:
         return REFUTED

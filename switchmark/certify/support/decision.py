@@ -27,7 +27,7 @@ WRONG_TURNS = 3  # refute a count; one might be a stranger's frame
 
 @dataclass(frozen=True, slots=True)
 class JudgedErrors:
-    """What the errors so far say."""
+    """The conclusion from the errors so far."""
 
     outcome: Outcome
     low: float  # the interval of the error; of a count, of the share of frames
@@ -37,7 +37,7 @@ class JudgedErrors:
 
 
 def rule_for(quantities: int, most_turns: int = MOST_TURNS) -> StoppingRule:
-    """When figures that are claimed together are looked at, and how strictly."""
+    """The looks at figures that are claimed together, and the level of each."""
     return StoppingRule(planned_looks(most_turns), family=max(1, quantities))
 
 
@@ -63,7 +63,7 @@ def judge(
 def judge_counts(
     wrong: Sequence[float], frames: Sequence[int], due: int = FRAMES_DUE
 ) -> JudgedErrors:
-    """Judge counts by how many frames each turn counted wrong, of how many."""
+    """Judge counts: for each turn the frames counted wrong, and all frames."""
     counted, errors = sum(frames), sum(abs(one) for one in wrong)
     low, high = share_of_errors(errors, counted)
     turns = len(wrong)
@@ -77,7 +77,7 @@ def judge_counts(
 
 
 def median_interval(values: Sequence[float], level: float) -> tuple[float, float]:
-    """Between which observations the median lies but for this chance (sign test)."""
+    """The observations that bound the median, except with the chance `level` (sign test)."""
     low, high = ranks_of(len(values), 0.5, level)
     if low is None or high is None:
         return -math.inf, math.inf

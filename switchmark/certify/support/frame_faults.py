@@ -1,8 +1,8 @@
-"""What the kernel does to frames that come in by a port of the bridge, exactly: it drops, copies or
-delays one in so many, and counts which. The programs know nothing of our frames.
+"""Makes the kernel drop, copy or delay one in so many of the frames that enter by a port of the
+bridge, and count which.
 
-A BPF program at the ingress of the device, loaded without a compiler. It goes with the device, and
-the device with the session's namespace.
+A BPF program at the ingress of the device, loaded without a compiler, does it; it knows nothing of
+our frames. It goes with the device, and the device with the session's namespace.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ VALUE_BYTES = OWN + 24
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What happens to one frame in so many."""
+    """A fault, and to which frames it happens: one in so many."""
 
     every: int
     action: tuple[Instruction, ...]
@@ -44,7 +44,7 @@ def dropped(every: int) -> Fault:
 
 
 def copied(every: int, to_index: int) -> Fault:
-    """A copy leaves by the device of that number, before it goes its way."""
+    """A copy leaves by the device of that number before the frame goes on."""
     clone = (bpf.move(1, 6), bpf.set_to(2, to_index), bpf.set_to(3, 0))
     return Fault(every, (*clone, bpf.call(bpf.HELPER_CLONE_REDIRECT)))
 
@@ -55,7 +55,7 @@ def classed(every: int, number: int) -> Fault:
 
 
 def delayed(delay_ns: int, every: int = 1) -> Fault:
-    """Each costs the kernel so long, by its own clock: nothing else passes meanwhile."""
+    """Each frame costs the kernel so long, by its own clock: nothing else passes meanwhile."""
     readings = 1 + delay_ns // (CLOCK_NS * MOST_TURNS)  # of the clock in each turn
     loop = (
         bpf.call(bpf.HELPER_TIME_NS),
@@ -72,17 +72,17 @@ def delayed(delay_ns: int, every: int = 1) -> Fault:
 
 
 class Struck:
-    """The kernel's counts since the fault is there."""
+    """The kernel's counts since the fault was set."""
 
     def __init__(self, map_fd: int) -> None:
         self._map_fd = map_fd
 
     def frames(self) -> int:
-        """How many came in."""
+        """The number of frames that came in."""
         return self._counts()[0]
 
     def struck(self) -> int:
-        """To how many of them it happened."""
+        """The number of frames to which the fault happened."""
         return self._counts()[1]
 
     def _counts(self) -> tuple[int, int]:
@@ -92,9 +92,10 @@ class Struck:
 
 @contextmanager
 def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
-    """Have it happen to what comes in at these ports (0: the sender's); counted together.
+    """Set the fault for frames that enter by these ports (0: the sender's); they are counted
+    together.
 
-    Raises `UnavailableError` where the kernel lacks BPF, or traffic control has it not."""
+    Raises `UnavailableError` where the kernel lacks BPF, or its traffic control does."""
     map_fd = bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1)
     try:
         program = bpf.assemble(_program(map_fd, fault))

@@ -1,4 +1,4 @@
-"""What the turns of one truth have found so far, and what it says: figure by figure."""
+"""The turns of one truth so far, and the conclusion from them, figure by figure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Series:
 
     @property
     def is_open(self) -> bool:
-        """Whether another turn is wanted."""
+        """Whether another turn is needed."""
         if self.why_not or self.outcome == REFUTED:
             return False
         if not self.turns and len(self.failures) >= FAILURES:
@@ -49,31 +49,31 @@ class Series:
 
     @property
     def outcome(self) -> Outcome:
-        """What its quantities say together."""
+        """The outcome of all its quantities together."""
         seen = {one.outcome for one in self.judged.values()}
         if REFUTED in seen or self.contradicted >= CONTRADICTIONS:
             return REFUTED
         return PROVEN if seen == {PROVEN} else UNDECIDED
 
     def add(self, turn: Turn, line_ns: float | None, seconds: float) -> None:
-        """Take in a turn, and look where a look is planned. What is decided stays so."""
+        """Add a turn, and look where a look is planned. A decision is final."""
         self.turns.append(turn)
         self.lines_ns.append(line_ns)
         self.seconds += seconds
         self._look(is_last=False)
 
     def failed(self, reason: str, seconds: float, *, contradicts: bool = False) -> None:
-        """A turn gave no figure."""
+        """Note a turn without a figure."""
         self.failures.append(reason)
         self.seconds += seconds
         self.contradicted += contradicts
 
     def end(self) -> None:
-        """Time is over: what is left of the level is spent now."""
+        """End the series: time is over, and the rest of the level is spent now."""
         self._look(is_last=True)
 
     def figures(self, states: LineTimes | None) -> list[CertifiedFigure]:
-        """What the certificate says of it."""
+        """The figures for the certificate."""
         if self.why_not:
             return [self._figure(self.truth.meaning, NOT_TRIED, why=self.why_not)]
         if not self.judged:
@@ -105,7 +105,7 @@ class Series:
         )
 
     def levels(self) -> dict[str, float]:
-        """Medians of what else the turns saw: floor, ceiling ..."""
+        """Medians of the turns' other figures: floor, ceiling ..."""
         names = dict.fromkeys(name for turn in self.turns for name in turn.figures)
         return {
             f"{self.truth.name}: {name}": median(
@@ -148,5 +148,5 @@ class Series:
 
 
 def all_open(series: Sequence[Series]) -> list[Series]:
-    """The measurements that want another turn."""
+    """The measurements that need another turn."""
     return [one for one in series if one.is_open]

@@ -1,8 +1,8 @@
-"""What truths are tried on: a switch of known behaviour between two namespaces, deployed and
-verified by the bench itself, as it would be for a trial.
+"""The stand that truths are tried on: a switch of known behaviour between two namespaces, deployed
+and verified by the bench itself, as it would be for a trial.
 
-Other programs may be at work. So every process of the trial is put before theirs, and how much of
-the machine they used is known of every turn.
+Other programs may be at work. So every process of the trial gets priority over theirs, and every
+turn knows how much of the machine they used.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Rig:
 
     @property
     def measurer(self) -> DeployedMeasurer:
-        """A fresh one, without trials."""
+        """A new measurer, without trials."""
         return DeployedMeasurer(self.plan.trial, self.deployment.ends, lambda: None)
 
     @property
@@ -57,13 +57,13 @@ class Rig:
         return switch
 
     def state(self) -> MachineState:
-        """How far the cores are from each other, right now."""
+        """How far the cores are from each other, now."""
         return self.deployment.state_reader.read()
 
 
 def check_sent(measurer: DeployedMeasurer) -> None:
     """Raise `TrialFailed` where the sender of the last trial was away from its core, by its own
-    word: then the frames did not leave as they should, and nobody's figures are to blame."""
+    account: then the frames did not leave as they should, and no figure is at fault."""
     point, late_ns = measurer.points[-1], measurer.side_counts[-1].late_max_ns or 0
     if point.shortfall_ratio > GIVEN_UP or late_ns > LATE_NS:
         raise TrialFailed(
@@ -101,9 +101,11 @@ def planned(switch: Switch, **settings: str) -> TrialPlan:
 
 @contextmanager
 def raised_priority(session_id: str) -> Iterator[None]:
-    """Put every process of a session before those of others (mildly: never real-time, which
-    would starve the kernel's own threads that carry the frames); and this one with them: one
-    that waits for its turn behind two polling applications hears of nothing in time."""
+    """Give every process of a session, and this one, priority over those of others.
+
+    Mildly: real-time priority would starve the kernel's own threads that carry the frames. This
+    process needs it, too: waiting behind two polling applications it would hear of nothing in
+    time."""
     set_priority(session_id, AUTOGROUP_NICE)
     try:
         yield
@@ -112,14 +114,14 @@ def raised_priority(session_id: str) -> Iterator[None]:
 
 
 def set_priority(session_id: str, nice: str) -> None:
-    """Set the priority of this process and of all of a session. With "0" what is started later is
-    their equal."""
+    """Set the priority of this process and of all of a session. With "0" processes that are started
+    later are their equals."""
     for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
         set_autogroup_nice(pid, nice)
 
 
 def set_autogroup_nice(pid: int, nice: str) -> None:
-    """How much weight the group of this process has against other groups."""
+    """Set the weight of this process's group against other groups."""
     with contextlib.suppress(OSError):  # no sched_autogroup in this kernel, or it has ended
         Path(f"/proc/{pid}/autogroup").write_text(nice)
 
@@ -134,7 +136,7 @@ class CpuTimes:
 
     @classmethod
     def read(cls) -> CpuTimes:
-        """Read all of them now."""
+        """Read all times now."""
         reaped = resource.getrusage(resource.RUSAGE_CHILDREN)
         alive = sum(process_cpu_s(pid) for pid in descendants(os.getpid()))
         own = time.process_time() + reaped.ru_utime + reaped.ru_stime + alive
@@ -142,7 +144,7 @@ class CpuTimes:
         return cls(time.monotonic(), machine.busy_s + machine.stolen_s, own)
 
     def others_cores(self) -> float:
-        """How many cores other programs used since."""
+        """How many cores other programs have used since."""
         now = CpuTimes.read()
         used_s = (now.machine_s - self.machine_s) - (now.own_s - self.own_s)
         return max(0.0, used_s) / max(now.wall_s - self.wall_s, 1e-9)

@@ -1,9 +1,9 @@
-"""How long the kernel says a frame took from the call that sent it to the return of the call that
-got it: an absolute time, by CLOCK_MONOTONIC, that neither the engine's clock nor its code made.
+"""The time from the call that sent a frame to the return of the call that got it, by the kernel.
 
-Two BPF programs look at the system calls of the two applications. When a sending call begins,
-its time is kept; when a receiving call returns with something, the time since is kept. A frame that
-was sent while another was on its way is left out, with that one.
+It is an absolute time, by CLOCK_MONOTONIC, that neither the engine's clock nor its code made. Two
+BPF programs look at the system calls of the two applications. When a sending call begins, its time
+is kept; when a receiving call returns with something, the time since is kept. A frame that was sent
+while another was on its way is left out, with that one.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ VALUE_BYTES = TIMES + 8 * MOST
 
 
 class CallTimes:
-    """What the programs have kept so far."""
+    """The times that the programs have kept so far."""
 
     def __init__(self, map_fd: int) -> None:
         self._map_fd = map_fd
 
     def times_ns(self) -> list[int]:
-        """From call to return, of the last frames (4096 at most)."""
+        """The times of the last frames (4096 at most) from call to return, in ns."""
         value = bpf_calls.look_up(self._map_fd, 0, VALUE_BYTES)
         (count,) = struct.unpack_from("=Q", value, COUNT)
         return list(struct.unpack_from(f"={min(count, MOST)}Q", value, TIMES))
@@ -69,8 +69,10 @@ def why_not(io: Io) -> str | None:
 
 
 def middle_and_least(times_ns: Sequence[int], frames: int) -> tuple[float, float]:
-    """The median and the shortest. The median is NaN where too many of the frames were not alone on
-    their way: these were the late ones. Raises `TrialFailed` where there are too few for either."""
+    """The median and the shortest time, in ns.
+
+    The median is NaN where too many of the frames were not alone on their way: these were the late
+    ones. Raises `TrialFailed` where there are too few for either."""
     if len(times_ns) < LEAST_TIMES:
         raise TrialFailed(f"only {len(times_ns)} frames were alone on their way")
     alone = len(times_ns) >= ALONE_SHARE * min(frames, MOST)

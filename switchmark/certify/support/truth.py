@@ -1,6 +1,7 @@
-"""What a truth is: a figure, somebody else's word on it, and how closely they must agree.
+"""A truth: a figure, another source of it, and how closely they must agree.
 
-A truth is one file of `switchmark/certify/` that holds a `TRUTH` with the file's name, with dashes.
+A truth is one file of `switchmark/certify/` that holds a `TRUTH` with the file's name, with
+dashes.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from switchmark.model.io import Io
 
 
 class Stand(StrEnum):
-    """What it is tried on; truths of one stand share a deployment."""
+    """The kind of deployment that a truth is tried on; truths of one stand share it."""
 
     COUNTS = "counts"  # sender, the kernel's bridge, receiver, as in a plain trial
     TIMES = "times"  # the same, as of a method that times frames
@@ -24,7 +25,7 @@ class Stand(StrEnum):
 
 @dataclass(frozen=True)
 class Turn:
-    """What one turn found. An error that it could not tell is NaN."""
+    """The findings of one turn. An error that it could not tell is NaN."""
 
     errors: Mapping[str, float]  # by quantity: measured less true, in the truth's unit
     frames: int = 0  # that were counted, where counts are exact
@@ -33,7 +34,7 @@ class Turn:
 
 @dataclass(frozen=True)
 class Truth:
-    """One figure and how it is held against what others say."""
+    """One figure and how it is compared with other sources."""
 
     name: str
     meaning: str  # of the figure, in a few words

@@ -41,7 +41,7 @@ class Passed:
 
 
 class Watch:
-    """What enters or leaves by one device from now on."""
+    """Keeps what enters or leaves by one device from now on."""
 
     def __init__(self, netns: str, device: str, *, leaving: bool) -> None:
         self._leaving = leaving
@@ -49,8 +49,8 @@ class Watch:
         self._skew_ns = _skew_ns()
 
     def data_frames(self) -> list[Passed]:
-        """What has passed since it was opened. Raises `TrialFailed` where the kernel dropped some
-        of it, or the clock was set meanwhile."""
+        """The frames that have passed since it was opened. Raises `TrialFailed` where the kernel
+        dropped some of them, or the clock was set meanwhile."""
         found = [one for one in self._all() if one is not None]
         counts = self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8)
         dropped = struct.unpack("=II", counts)[1]
@@ -61,7 +61,7 @@ class Watch:
         return found
 
     def close(self) -> None:
-        """Give up the socket. Idempotent."""
+        """Close the socket. Idempotent."""
         self._socket.close()
 
     def _all(self) -> Iterator[Passed | None]:
@@ -86,7 +86,7 @@ def watched_ways(bridge: LinuxBridge) -> Iterator[tuple[Watch, Watch]]:
 
 
 def rate_pps(frames: Sequence[Passed]) -> float:
-    """How many passed a second, between the first and the last."""
+    """The rate of these frames a second, between the first and the last."""
     if len(frames) < LEAST_FRAMES:
         raise TrialFailed(f"only {len(frames)} frames were seen to pass")
     first, last = min(one.at_ns for one in frames), max(one.at_ns for one in frames)
