@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """The API, imported when it is first asked for: the command line starts without it."""
+    """A name of the API, imported when it is first asked for: the command line starts without
+    it."""
     if name in ("Campaign", "Progress", "Results"):
         from switchmark import api
 

@@ -53,7 +53,7 @@ _NAMED_COLORS = {"@muted": "#8a929b", "@ink": "#1c2026", "@grid": "#d6d9de", "@p
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a campaign has come, told whenever a trial begins or has ended."""
+    """How far a campaign has come; told whenever a trial begins or has ended."""
 
     number: int  # of the trial, from 1
     total: int  # 0: not known before the campaign ends
@@ -76,7 +76,8 @@ class Campaign:
 
     @classmethod
     def of(cls, **keys: Any) -> Campaign:
-        """By the keys of a campaign file (docs/campaigns.md): `packet_size=[64, 1500]`.
+        """A campaign from the keys of a campaign file (docs/campaigns.md): `packet_size=[64,
+        1500]`.
 
         Lists become lists of values, all else its text. Raises `UsageError`, a line a mistake."""
         settings = {name: _text(value) for name, value in keys.items()}
@@ -85,7 +86,8 @@ class Campaign:
 
     @classmethod
     def load(cls, what: str | Path, *overrides: str) -> Campaign:
-        """A built-in name, a YAML file, or a notation; `overrides` are `key=value`."""
+        """A campaign by a built-in name, a YAML file, or a notation; `overrides` are
+        `key=value`."""
         found = find_campaign(str(what), installed().known, overrides)
         return cls(found, source_text(str(what)))
 
@@ -104,7 +106,7 @@ class Campaign:
         baseline: bool = True,
         resume: bool = False,
     ) -> Results:
-        """Measure it; needs what the command line needs (root, for most switches).
+        """Measure the campaign; needs what the command line needs (root, for most switches).
 
         `progress` is called between trials, never while frames flow; what it raises ends the
         campaign, whose finished trials are kept. `say` takes remarks, a line each."""
@@ -133,7 +135,7 @@ def _text(value: Any) -> str:
 
 
 class _Watching:
-    """An observer that tells a function."""
+    """An observer that calls a function."""
 
     def __init__(self, tell: Callable[[Progress], object] | None) -> None:
         self._tell = tell
@@ -145,7 +147,7 @@ class _Watching:
             self._tell(Progress(number, total, plan.trial, left_s, None))
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Nobody is told while frames flow."""
+        """Do nothing: frames flow."""
 
     def trial_ended(self, record: Record) -> None:
         if self._tell is not None:
@@ -154,7 +156,7 @@ class _Watching:
 
 
 class Results:
-    """What one run found. Reads its folder anew at every question."""
+    """The results of one run. Its folder is read anew at every call."""
 
     def __init__(self, directory: Path | str) -> None:
         self.directory = Path(directory)
@@ -162,8 +164,10 @@ class Results:
 
     @classmethod
     def find(cls, what: str | None = None, results: Path | str = DEFAULT_ROOT) -> Results:
-        """The latest run, that of a campaign, a folder, or `postgresql://host/database/RUN` of a
-        store. Raises `UsageError` without one, and where the store's is not what was stored."""
+        """Find the latest run, that of a campaign, a folder, or `postgresql://host/database/RUN` of
+        a store.
+
+        Raises `UsageError` without one, and where the store's is not what was stored."""
         from switchmark.store.source import find_anywhere
 
         found = find_anywhere(what, Path(results))
@@ -177,12 +181,12 @@ class Results:
         return list(self._run.records())
 
     def rows(self, *, with_curves: bool = False) -> list[SummaryRow]:
-        """Repetitions drawn together, typed."""
+        """The trials, each with its repetitions summarised."""
         return summarise(self.directory, read_table(self.directory), with_curves=with_curves)
 
     def frame(self) -> pl.DataFrame:
-        """One row a trial, its repetitions drawn together: the columns of `show --format csv`,
-        each with its unit in its name."""
+        """One row a trial, its repetitions summarised: the columns of `show --format csv`, each
+        with its unit in its name."""
         return frame(flat_rows(self.rows()))
 
     def trials(self) -> pl.DataFrame:
@@ -195,7 +199,7 @@ class Results:
         return answer_run(self._run, names)
 
     def judgements(self) -> list[Judgement]:
-        """What the campaign expects (docs/ci.md), judged."""
+        """The verdicts on what the campaign expects (docs/ci.md)."""
         from switchmark.model.expectation import Expectation
 
         asked = self._run.info.definition.get("expect", [])
@@ -216,8 +220,9 @@ class Results:
         return [_plot(one) for panel in panels for one in panel.figures]
 
     def report(self, target: Path | str | None = None) -> Path:
-        """Write the HTML report; returns its path. Raises `SwitchmarkError` where records could
-        not be read, after it has been written."""
+        """Write the HTML report; returns its path.
+
+        Raises `SwitchmarkError` where records could not be read, after it has been written."""
         from switchmark.report.html import write_report
 
         path = Path(target) if target is not None else self.directory / "report.html"
@@ -236,7 +241,7 @@ def _plot(figure: Drawing) -> Plot:
 
 
 def _colored(value: Any) -> Any:
-    """Themes' names for colours as the colours of the light one."""
+    """The value with the light theme's colours in place of their names."""
     if isinstance(value, dict):
         return {name: _colored(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

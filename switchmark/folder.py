@@ -1,4 +1,4 @@
-"""What the files of a folder are, by name: nothing lists them but the folder itself.
+"""The modules of a folder by name: nothing lists them but the folder itself.
 
 A switch, a method, an environment or a scenario is one file. Its name is the file's, with dashes;
 the file is imported when it is asked for, so that names cost no imports. Folders may lie in a zip
@@ -21,7 +21,7 @@ NOT_ONE_OF_THEM = "registry"  # the file that gives out the others
 
 
 class Folder(Mapping[str, T]):
-    """The modules of a package by their names; `take` gets what a module holds."""
+    """The modules of a package by their names; `take` gets a module's value."""
 
     def __init__(self, package: str, take: Callable[[ModuleType, str], T]) -> None:
         self._package = package
@@ -48,7 +48,7 @@ class Folder(Mapping[str, T]):
 
     @property
     def written(self) -> str:
-        """The names as a sentence has them: `a`, `b` or `c`."""
+        """The names as a list in a sentence: `a`, `b` or `c`."""
         *others, last = (f"`{name}`" for name in self)
         return f"{', '.join(others)} or {last}" if others else last
 

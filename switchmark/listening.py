@@ -1,5 +1,5 @@
-"""What every server of ours holds to: this machine alone, unless there are a certificate and a
-token; no client that keeps another one waiting."""
+"""The rules of every server of ours: it serves this machine alone, unless it has a certificate and
+a token; and no client keeps another one waiting."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def is_loopback(host: str) -> bool:
 
 
 def parse_place(text: str, option: str) -> tuple[str, int]:
-    """`9464`, or `0.0.0.0:9464` to listen beyond this machine. Raises UsageError."""
+    """Read `9464`, or `0.0.0.0:9464` to listen beyond this machine. Raises UsageError."""
     match = _PLACE.fullmatch(text)
     if match is None or int(match["port"]) > 65535:
         raise UsageError(
@@ -41,12 +41,12 @@ def parse_place(text: str, option: str) -> tuple[str, int]:
 
 
 def shown(place: tuple[str, int]) -> str:
-    """A place as addresses write it."""
+    """A place in the form of addresses."""
     return f"[{place[0]}]:{place[1]}" if ":" in place[0] else f"{place[0]}:{place[1]}"
 
 
 def read_token(path: Path | None) -> str | None:
-    """The token in a file. Raises UsageError for one that is no secret."""
+    """Read the token in a file. Raises UsageError where it cannot be read or is too short."""
     if path is None:
         return None
     try:
@@ -62,7 +62,7 @@ def read_token(path: Path | None) -> str | None:
 
 
 def tls_context(certificate: Path | None, key: Path | None) -> ssl.SSLContext | None:
-    """What HTTPS needs; None without a certificate. Raises UsageError."""
+    """The context for HTTPS; None without a certificate. Raises UsageError."""
     if certificate is None:
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -91,7 +91,7 @@ def says_token(authorization: str | None, token: str | None) -> bool:
 
 
 def demand_guard(option: str, place: tuple[str, int], guarded: bool) -> None:
-    """Raises UsageError for a place that others can reach without a certificate and a token."""
+    """Raise UsageError for a place that others can reach without a certificate and a token."""
     if not is_loopback(place[0]) and not guarded:
         raise UsageError(
             f"{option} {place[0]}: others can reach it: give --certificate, --key and "
@@ -100,12 +100,12 @@ def demand_guard(option: str, place: tuple[str, int], guarded: bool) -> None:
 
 
 def cannot_listen(option: str, place: tuple[str, int], reason: str) -> str:
-    """The sentence for an address that is taken, or not ours."""
+    """The message about an address that is taken, or not ours."""
     return f"{option} {place[0]}:{place[1]}: cannot listen there ({reason}); name another port"
 
 
 class GuardedServer(ThreadingHTTPServer):
-    """HTTP, or HTTPS, at one address; beyond this machine with a certificate and a token alone.
+    """HTTP, or HTTPS, at one address; beyond this machine only with a certificate and a token.
 
     Raises UsageError, or UnavailableError where the address is taken."""
 
@@ -128,7 +128,7 @@ class GuardedServer(ThreadingHTTPServer):
             ) from None
 
     def finish_request(self, request: Any, client_address: Any) -> None:
-        """Shake hands in the thread of the request: a client that does not keeps no other
+        """Shake hands in the thread of the request, so that a client that does not keeps no other
         waiting."""
         request.settimeout(SILENCE_S)
         if self._tls is not None:
@@ -141,4 +141,4 @@ class GuardedServer(ThreadingHTTPServer):
             request.close()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no news."""
+        """Ignore a client that went away."""

@@ -1,4 +1,4 @@
-"""The answer of a run as lines of the terminal: the words of report/answer_words.py."""
+"""The answer of a run as lines for the terminal: the words of report/answer_words.py."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ WIDTH = 100
 
 
 def answer_lines(told: Summary) -> list[str]:
-    """The answers in as many lines as there is room for, each of at most `WIDTH` columns; what no
-    line holds is in `show --full` and in the report."""
+    """The answers in as many lines as there is room for, each of at most `WIDTH` columns; what does
+    not fit is in `show --full` and in the report."""
     lines = [told.heading, *(line for one in told.points for line in _point(one))]
     for sentence in told.sentences:
         lines += textwrap.wrap(f"  {sentence}", WIDTH, subsequent_indent="      ")[:3]
@@ -23,7 +23,7 @@ def answer_lines(told: Summary) -> list[str]:
 
 
 def _point(found: PointWords) -> Iterator[str]:
-    """A heading and a line a contender, best first."""
+    """A heading and a line for each contender, best first."""
     yield f"  {found.title}"
     widest = max(len(one.contender) for one in found.lines)
     for one in found.lines:

@@ -1,4 +1,4 @@
-"""The bar on standard error that long commands draw where somebody looks."""
+"""The progress bar that long commands draw on standard error, where it is a terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from switchmark.cli.output import console
 
 
 class Bar:
-    """What is done now, how much of all is done, and words beside it. A context manager."""
+    """A bar with the current task, the share that is done, and texts beside it. A context
+    manager."""
 
     def __init__(self, *words: str, quiet: bool = False) -> None:
         """`words` name the texts at its end, which `show` may set."""
@@ -41,17 +42,18 @@ class Bar:
         self._progress.stop()
 
     def show(self, what: str, done: int, total: int | None, **words: Any) -> None:
-        """So many of all are done (None: nobody knows of how many), and this is under way."""
+        """Show that so many of all are done (None: not known of how many), and what is under
+        way."""
         if self._task is None:
             self._task = self._progress.add_task("", total=total, **self._words)
         self._progress.update(self._task, total=total, completed=done, description=what, **words)
 
     def tell(self, **words: Any) -> None:
-        """Set words at its end; nothing before the first `show`."""
+        """Set the texts at its end; does nothing before the first `show`."""
         if self._task is not None:
             self._progress.update(self._task, **words)
 
     def advance(self) -> None:
-        """One more is done; nothing before the first `show`."""
+        """Count one more as done; does nothing before the first `show`."""
         if self._task is not None:
             self._progress.advance(self._task)

@@ -116,7 +116,7 @@ def command(
 
 
 def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]:
-    """The ways to a port that are meant."""
+    """The ways to a port that the options name."""
     for word in ios:
         if word not in set(Io):
             raise UsageError(f"--io {word}: is not known; there are: {', '.join(Io)}")
@@ -156,7 +156,7 @@ def _keep(kept: Certificates, made: Certificate) -> None:
 
 
 def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
-    """What was found, in 25 lines at most: what is not proven comes first to stay."""
+    """The findings, in 25 lines at most: what is not proven comes first, so that it stays."""
     lines, brief = [], len(made) > 2
     for one in made:
         proven, all_ = len(one.of(PROVEN)), len(one.figures)
@@ -185,7 +185,7 @@ def _is_open(figures: Sequence[CertifiedFigure]) -> bool:
 
 
 def _not_tried(one: Certificate) -> list[str]:
-    """A line for each reason."""
+    """A line for each reason why something was not tried."""
     named: dict[str, list[str]] = {}
     for figure in one.figures:
         if figure.outcome == NOT_TRIED:

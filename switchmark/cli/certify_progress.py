@@ -1,4 +1,4 @@
-"""What a person sees while `certify` works: what is tried, what is decided, the time left."""
+"""The progress of `certify`: what is tried, what is decided, the time left."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from switchmark.language.duration import format_duration
 
 
 class CertifyProgress(Bar):
-    """Draws on standard error; where nobody looks, one line for each way to a port."""
+    """Draws on standard error; where that is no terminal, one line for each way to a port."""
 
     def __init__(self, deadline: float, *, quiet: bool = False) -> None:
         super().__init__("left", quiet=quiet)
@@ -19,13 +19,13 @@ class CertifyProgress(Bar):
         self._way = ""
 
     def begin(self, way: str) -> None:
-        """Another way to a port."""
+        """Note that another way to a port begins."""
         self._way = way
         if self._in_lines:
             note(f"{way}: {self._left()} left at most")
 
     def observe(self, truth: str, decided: int, of: int) -> None:
-        """A turn of this truth begins."""
+        """Note that a turn of this truth begins."""
         self.show(f"{self._way}: {truth}", decided, of, left=f"{self._left()} left at most")
 
     def _left(self) -> str:

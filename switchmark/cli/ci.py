@@ -1,4 +1,4 @@
-"""What CI reads: `--junit` and `--bmf` of `run` and `compare`, and expectations on the terminal."""
+"""Output for CI: `--junit` and `--bmf` of `run` and `compare`, and expectations on the terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BmfFile = Annotated[
 
 
 def check_places(junit: Path | None, bmf_file: Path | None) -> None:
-    """Complain about files that cannot be written before anything is measured."""
+    """Raise UsageError for files that cannot be written, before anything is measured."""
     for option, path in (("--junit", junit), ("--bmf", bmf_file)):
         if path is None:
             continue
@@ -44,14 +44,14 @@ def check_places(junit: Path | None, bmf_file: Path | None) -> None:
 
 
 def write_junit(path: Path | None, suite: str, cases: Sequence[Case], started_at: str) -> None:
-    """Write the verdicts, where they are wanted."""
+    """Write the verdicts, if a file is given."""
     if path is not None:
         with writing("--junit", path):
             path.write_bytes(junit_xml(suite, cases, started_at))
 
 
 def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
-    """Write the figures, where they are wanted."""
+    """Write the figures, if a file is given."""
     if path is not None:
         text = json.dumps(bmf(rows), indent=2, ensure_ascii=False, allow_nan=False)
         with writing("--bmf", path):
@@ -59,17 +59,17 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
 
 
 def is_violated(judgements: Iterable[Judgement]) -> bool:
-    """Whether one of them is."""
+    """Whether one of the expectations is violated."""
     return any(one.outcome is ExpectationOutcome.VIOLATED for one in judgements)
 
 
 def judged(run: Run, rows: Sequence[SummaryRow]) -> list[Judgement]:
-    """What the campaign of this run expects, judged by its records."""
+    """The verdicts on what the campaign of this run expects, by its records."""
     return judge_run(run.info.definition, rows, expected_of(run))
 
 
 def expected_of(run: Run) -> list[Expectation]:
-    """What its campaign expects. Raises UsageError where that cannot be read."""
+    """The expectations of a run's campaign. Raises UsageError where that cannot be read."""
     try:
         asked = run.info.definition.get("expect", [])
         return [Expectation.model_validate(one) for one in asked]
@@ -78,7 +78,7 @@ def expected_of(run: Run) -> list[Expectation]:
 
 
 def say(judgements: Sequence[Judgement]) -> None:
-    """A line for every expectation that is not met, and one for all."""
+    """Print a line for every expectation that is not met, and one for all."""
     told = [one.outcome for one in judgements]
     for one in judgements:
         if one.outcome is not ExpectationOutcome.MET:

@@ -20,7 +20,7 @@ _OUTCOMES = {
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """What a comparison came to."""
+    """The outcome of a comparison."""
 
     exit_code: int
     cases: Sequence[Case]
@@ -43,7 +43,7 @@ def verdict_case(
 
 
 def broken_case(name: str, now: Measured) -> Case:
-    """A trial that worked before and does not now."""
+    """A trial that worked before and fails now."""
     why = now.failed[0] if now.failed else "no valid repetition"
     return Case(name, GROUP, CaseOutcome.FAILURE, f"worked before, not now: {why}")
 

@@ -1,4 +1,5 @@
-"""`switchmark compare RUN --contenders A B`: two of one run, by the pairs of its blocks."""
+"""`switchmark compare RUN --contenders A B`: two contenders of one run, by the pairs of its
+blocks."""
 
 from __future__ import annotations
 
@@ -35,7 +36,8 @@ def compare_contenders(
     strict: bool,
     json: bool,
 ) -> Compared:
-    """Compare, print, and return the exit code; without a pair, the only two that there are."""
+    """Compare, print, and return the exit code; without a pair, compare the only two that there
+    are."""
     table = read_table(directory)
     rows = summarise(directory, table)
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
@@ -80,7 +82,7 @@ def compare_contenders(
 
 
 def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
-    """The two that there are, in the order of the campaign where it names them."""
+    """The two contenders of the run, in the order of the campaign where it names them."""
     if len(known) != 2:
         raise UsageError(
             f"{run.directory}: has {len(known)} contenders; name two: --contenders A B "

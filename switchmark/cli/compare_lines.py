@@ -1,4 +1,4 @@
-"""The comparisons of `switchmark compare` as people and a CI read them."""
+"""The comparisons of `switchmark compare` as lines for people and CI."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def case_of(line: ComparisonLine, duration_s: float, threshold: float) -> Case:
 def print_lines(
     lines: Sequence[ComparisonLine], remark: str, interval: str = "95 % interval"
 ) -> None:
-    """A table, and behind it how the comparisons were made. p where there is one."""
+    """Print a table, and below it how the comparisons were made. p where there is one."""
     p = ["p"] if any(line.judged.adjusted_p is not None for line in lines) else []
     columns = [
         *("trial", "figure", "A", "B", "B / A", interval, "n"),

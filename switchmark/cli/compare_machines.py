@@ -37,7 +37,8 @@ def compare_machines(
     json: bool,
     html: Path | None,
 ) -> Compared:
-    """Compare, print, and return the exit code; without a pair, the only two that there are."""
+    """Compare, print, and return the exit code; without a pair, compare the only two that there
+    are."""
     prove = PROVE if threshold is None else threshold
     runs: list[tuple[Run, dict[str, str]]] = []
     problems: list[str] = []

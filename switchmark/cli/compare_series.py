@@ -73,7 +73,8 @@ def compare_series(
 
 
 def _case(row: dict[str, Any], threshold: float) -> Case:
-    """A fall of the level in the last runs is one that the newest alone may not show."""
+    """The test case of a figure. The newest run alone may not show a fall of the level in the last
+    runs, which counts, too."""
     new = row["newest"]
     amount = f"{ratio_text(new.ratio if new else None)} of what the {row['runs'] - 1} before lead "
     amount += f"one to expect, p {p_text(row['adjusted_p'])}"
@@ -82,7 +83,7 @@ def _case(row: dict[str, Any], threshold: float) -> Case:
 
 
 def _broken_in_newest(loaded: Sequence[LoadedRun]) -> list[Key]:
-    """Trials that an earlier run has valid figures of, and the newest tried in vain."""
+    """Trials of which an earlier run has valid figures, and which fail in the newest."""
     return [
         key
         for key, measured in loaded[-1].trials.items()
@@ -92,8 +93,8 @@ def _broken_in_newest(loaded: Sequence[LoadedRun]) -> list[Key]:
 
 
 def _series_remarks(loaded: Sequence[LoadedRun], broken: Sequence[Key]) -> list[str]:
-    """Everything that is not in the table: unreadable, broken, done otherwise, invalid, other
-    hosts."""
+    """Remarks on everything that is not in the table: unreadable, broken, done otherwise, invalid,
+    other hosts."""
     newest = loaded[-1]
     keys = list(newest.trials)
     remarks = [line for run in loaded for line in run.problems]

@@ -111,7 +111,7 @@ def compare_two(
 def _without_pairs(
     figures: Sequence[tuple[Sequence[float], Sequence[float]]], threshold: float
 ) -> str:
-    """What two runs cannot know, and what one campaign of both would take."""
+    """Remarks on what two runs cannot show, and what one campaign of both would take."""
     blocks = [blocks_instead(one, other, threshold) for one, other in figures]
     most = max((count for count in blocks if count is not None), default=FIRST_LOOK)
     remedy = f"measured together in one campaign (`contenders`), {most} blocks at most would decide"

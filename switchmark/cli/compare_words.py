@@ -1,4 +1,4 @@
-"""What all forms of `switchmark compare` share: its exit codes and how it writes numbers."""
+"""Exit codes and the form of numbers, for all forms of `switchmark compare`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 def exit_code(
     verdicts: Sequence[Verdict], *, worse: bool, missing: bool, unreadable: bool, strict: bool
 ) -> int:
-    """Worse (a verdict, or more than they tell) goes before unreadable, unreadable before unclear:
-    nothing could be tested, or with `strict` some of it, or some is `missing`."""
+    """The exit code. Worse (a verdict, or `worse`) goes before unreadable, unreadable before
+    unclear: nothing could be tested, or with `strict` some of it, or some is `missing`."""
     if worse or Verdict.WORSE in verdicts:
         return EXIT_WORSE
     if unreadable:
@@ -25,13 +25,13 @@ def exit_code(
 
 
 def print_remarks(remarks: Sequence[str]) -> None:
-    """Remarks go to standard error, so that tables and JSON stay clean."""
+    """Print remarks on standard error, so that tables and JSON stay clean."""
     for remark in remarks:
         note(f"switchmark: {remark}")
 
 
 def ratio_text(value: float | None) -> str:
-    """A ratio to three places; one that says no more than "anything" to its order of magnitude."""
+    """A ratio to three places; one with a very wide interval to its order of magnitude."""
     if value is None:
         return "-"
     return f"{value:.3f}" if value < 1000 else f"{value:.0e}"

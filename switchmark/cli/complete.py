@@ -1,6 +1,7 @@
-"""What the shell offers for an argument when Tab is pressed: names of this installation.
+"""Completion of arguments in the shell (Tab): names of this installation.
 
-Called in a process of its own for every Tab, so only the registries are read."""
+A process of its own is started for every Tab, so only the registries are read.
+"""
 
 from __future__ import annotations
 
@@ -19,31 +20,31 @@ def switches(incomplete: str) -> list[str]:
 
 
 def environments(incomplete: str) -> list[str]:
-    """Where applications can live."""
+    """The environments."""
     from switchmark.environment.registry import ENVIRONMENTS
 
     return _begin(ENVIRONMENTS, incomplete)
 
 
 def methods(incomplete: str) -> list[str]:
-    """How a figure is found."""
+    """The values of `method`."""
     from switchmark.method.registry import method_names
 
     return _begin(method_names(), incomplete)
 
 
 def dimensions(incomplete: str) -> list[str]:
-    """What is measured."""
+    """The dimensions."""
     return _begin(Dimension, incomplete)
 
 
 def ios(incomplete: str) -> list[str]:
-    """How applications talk to their ports."""
+    """The kinds of I/O."""
     return _begin(Io, incomplete)
 
 
 def campaigns(incomplete: str) -> list[str]:
-    """The built-in campaigns, and the campaign files and folders that the path may go on with."""
+    """The built-in campaigns, and the campaign files and folders that complete the path."""
     from switchmark.campaign.find import builtin_names
 
     head, slash, begun = incomplete.rpartition("/")
@@ -65,7 +66,7 @@ def papers(incomplete: str) -> list[str]:
 
 
 def targets(incomplete: str) -> list[str]:
-    """The described machines that there are; a file's path may stand there, too."""
+    """The described machines; a file's path may be given, too."""
     from switchmark.testbed.target import target_names
 
     return _begin(target_names(), incomplete)

@@ -48,7 +48,7 @@ Exit codes:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that doctor tells."""
+    """Everything that doctor reports."""
 
     able: bool  # at least one switch can be measured
     verdict: str
@@ -91,7 +91,7 @@ def _seconds(text: str) -> float:
 
 
 def examine(watch_s: float = 0.0) -> Diagnosis:
-    """Ask the machine, and watch it for so long."""
+    """Read the machine's facts, and watch it for so long."""
     made = {name: make() for name, make in SWITCHES.items()}
     contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
     switches = {name: switch.availability() for name, switch in contenders.items()}
@@ -134,7 +134,7 @@ def judge(
     environments: dict[str, Availability],
     programs: dict[str, Availability],
 ) -> tuple[bool, str]:
-    """Whether anything can be measured, and why not if not."""
+    """Whether anything can be measured, and the reason where nothing can."""
     for name in ("root", "traffic engine"):
         if not programs[name].available:
             return False, f"nothing can be measured: {programs[name].reason}"

@@ -92,7 +92,7 @@ def _of_machine(history: History, machine: str | None) -> History:
 def _nothing(
     results: str, folders: list[Path], switch: str | None, wanted: list[Metric], threshold: float
 ) -> None:
-    """Raises UsageError that says what there is."""
+    """Raise UsageError that says what there is."""
     if not folders:
         raise UsageError(f"{results}: no results here; measure first: switchmark run quick")
     known = read_history(folders, wanted, None, threshold).switches

@@ -1,7 +1,7 @@
 """`switchmark list`: the names that campaigns, flags and notations may use.
 
-Of switches also what they are, and whether this machine can run them; what to do about it where
-it cannot is for `doctor` to say.
+For switches it also says what they are, and whether this machine can run them; `doctor` says what
+to do where it cannot.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ IOS: dict[str, str] = {
 
 
 class What(StrEnum):
-    """What can be listed."""
+    """The kinds of names that can be listed."""
 
     SWITCHES = "switches"
     ENVIRONMENTS = "environments"
@@ -63,7 +63,7 @@ class What(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One kind of thing: a row for each, keyed as in JSON."""
+    """One kind of names: a row for each, keyed as in JSON."""
 
     columns: tuple[str, ...]
     rows: list[dict[str, Any]]
@@ -133,13 +133,13 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
 
 
 def _methods() -> Mapping[str, str]:
-    """What `method` takes: one run, then the methods of many."""
+    """The values of `method`: one run, then the methods of many trials."""
     one = "one run at the set rate: a throughput, or round trips (key `dimension`)"
     return {PLAIN: one} | {name: method.meaning for name, method in METHODS.items()}
 
 
 def _generators() -> list[dict[str, Any]]:
-    """What `generator` takes: our own engine, then foreign instruments."""
+    """The values of `generator`: our own engine, then foreign instruments."""
     own = {
         "name": OWN_ENGINE,
         "here": __version__,
@@ -188,7 +188,7 @@ def _reached(row: Mapping[str, Any]) -> str:
 
 
 def _what_it_is(environment: str) -> str:
-    """What an environment is, as the first sentence of its module says it."""
+    """The first sentence of an environment's module, which says what it is."""
     make = ENVIRONMENTS.get(environment)
     if make is None:
         return ""

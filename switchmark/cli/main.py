@@ -38,12 +38,11 @@ _OF_THE_MACHINE = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What a command is made of: a module here, a function in it that typer can read, a line of
-    help.
+    """The parts of a command: a module here, a function in it that typer can read, a line of help.
 
-    The function's docstring is the command's help, the module's `EPILOG` its examples. The
-    function may return its exit code. A module that has commands of its own names no function, and
-    holds them in `app`."""
+    The function's docstring is the command's help, the module's `EPILOG` its examples. The function
+    may return its exit code. A module that has commands of its own names no function, and holds
+    them in `app`."""
 
     module: str
     function: str
@@ -91,7 +90,7 @@ class LazyGroup(TyperGroup):
     """A group that lists its commands without importing them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Put the real command in the place of its stand-in, now that it is called."""
+        """Replace a command's stand-in by the real command, now that it is called."""
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         return super().resolve_command(ctx, args)
@@ -115,7 +114,7 @@ def load_command(name: str) -> Any:
 
 
 def as_written(text: str) -> str:
-    """Text that the help formatter leaves as it is, line by line."""
+    """Text that the help formatter prints unchanged, line by line."""
     return "\n\n".join(f"\b\n{block}" for block in text.strip().split("\n\n"))
 
 
@@ -173,7 +172,8 @@ def build() -> Any:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code. Errors a user may meet are a line each."""
+    """Run the command line; returns the exit code. An error that a user may meet is printed as one
+    line."""
     given = list(sys.argv[1:] if args is None else args)
     try:
         answer = build()(args=given or ["--help"], prog_name="switchmark", standalone_mode=False)
@@ -202,8 +202,8 @@ def _lacks_threads(error: BaseException) -> bool:
 
 
 def _of_the_machine(error: BaseException) -> int:
-    """No room, no leave: a line. Anything else is a mistake of ours: who mends it wants to see
-    where it was, so it is raised again."""
+    """Print a line about a lack of room or rights. Any other error is a fault of the program: it is
+    raised again with its place."""
     if _lacks_threads(error):
         return _complain(NO_THREADS, UnavailableError.exit_code)
     if not isinstance(error, OSError):
@@ -239,7 +239,7 @@ def main() -> None:
 
 
 def _prepare() -> None:
-    """Make do with what the process was started with: a PATH without the administrator's folders
+    """Cope with what the process was started with: a PATH without the administrator's folders
     (cron), standard streams that are closed, or whose encoding lacks a character of ours."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     missing = [folder for folder in ADMIN_FOLDERS if folder not in folders]

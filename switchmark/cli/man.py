@@ -14,7 +14,7 @@ SEE_ALSO = r"\fBswitchmark\-traffic\fR(1)"
 
 
 def man_page(root: Any, commands: dict[str, Any]) -> str:
-    """The page of a command line, given as typer's objects: its root, and its commands."""
+    """The manual page of a command line, given as typer's objects: its root, and its commands."""
     summary, _, description = _text(root.help).partition("\n\n")
     lines = [
         f'.TH SWITCHMARK 1 "" "switchmark {__version__}" "User Commands"',
@@ -59,7 +59,7 @@ def _parameters(command: Any, context: Any) -> Iterator[str]:
 
 
 def _epilog(text: str | None, heading: str) -> Iterator[str]:
-    """Blocks that are printed as they are; a first line that ends in a colon is a heading."""
+    """Blocks that are printed unchanged; a first line that ends in a colon is a heading."""
     for block in (text or "").replace("\b\n", "").split("\n\n"):
         first, *rest = lines = block.splitlines() or [""]
         if first.endswith(":") and rest:
@@ -81,6 +81,6 @@ def _text(help_: str | None) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Text that roff prints as it is: hyphens that can be copied, no line that is a request."""
+    """Text that roff prints unchanged: hyphens that can be copied, no line that is a request."""
     text = text.replace("\\", r"\(rs").replace("-", r"\-")
     return rf"\&{text}" if text.startswith((".", "'")) else text

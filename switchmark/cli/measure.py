@@ -1,5 +1,5 @@
-"""What `run` and `trial` share: a campaign executed, with progress on the way, and what is then
-printed and written."""
+"""The common part of `run` and `trial`: executing a campaign with progress, then printing and
+writing its results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the user asked for beside the campaign itself."""
+    """The user's options beside the campaign itself."""
 
     campaign_text: str  # kept with the results
     overrides: list[str]
@@ -105,7 +105,8 @@ def _show(directory: Path) -> None:
 
 
 def _judge(directory: Path, wish: Wish) -> bool:
-    """Judge what the campaign expects and write what CI wants; whether anything is violated."""
+    """Judge what the campaign expects and write the files for CI; returns whether anything is
+    violated."""
     run = open_run(directory)
     if not (run.info.definition.get("expect") or wish.junit or wish.bmf):
         return False

@@ -1,4 +1,4 @@
-"""`run --metrics PORT`: a campaign under way, for Prometheus (OpenMetrics 1.0).
+"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0).
 
 The collector knows what the bench has told it as an observer, and nothing else: a scrape reads
 memory of the bench, never the machine, so that nothing is asked of it while frames flow.
@@ -40,7 +40,8 @@ _TRIAL = ("switch", "trial")
 
 @dataclass(frozen=True, slots=True)
 class _Figures:
-    """The figures of one record, drawn up when the trial has ended: a scrape finds them done."""
+    """The figures of one record, computed when the trial has ended, so that a scrape finds them
+    done."""
 
     loads: Throughput | None
     delays: tuple[list[tuple[str, float]], float] | None
@@ -68,7 +69,7 @@ class CampaignMetrics(Collector):
         self._figures: dict[tuple[str, str], _Figures] = {}
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        """Another trial runs."""
+        """See `Observer`."""
         del number
         trial = plan.trial.repeated(0)
         with self._lock:
@@ -76,12 +77,12 @@ class CampaignMetrics(Collector):
             self._running = trial.switch, to_notation(trial)
 
     def live(self, forwarded_pps: float | None) -> None:
-        """The latest sample."""
+        """See `Observer`."""
         with self._lock:
             self._live_pps = forwarded_pps
 
     def trial_ended(self, record: Record) -> None:
-        """A record has been stored."""
+        """See `Observer`."""
         with self._lock:
             self._ended[record.status] += 1
             self._running = self._live_pps = None
@@ -92,7 +93,7 @@ class CampaignMetrics(Collector):
                     self._figures[trial.switch, to_notation(trial)] = _Figures.of(record)
 
     def collect(self) -> Iterator[Metric]:
-        """What is known now."""
+        """The metrics known now."""
         with self._lock:
             figures, told = dict(self._figures), list(self._of_campaign())
         yield from told
@@ -172,8 +173,8 @@ def _of_trials(figures: dict[tuple[str, str], _Figures]) -> Iterator[Metric]:
 
 
 def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
-    """Cumulative counts up to each bound, as Prometheus has them, and the sum in seconds. A slot of
-    the HDR histogram counts where its highest time is."""
+    """Cumulative counts up to each bound, in Prometheus's form, and the sum in seconds. A slot of
+    the HDR histogram counts at its highest time."""
     counts = [0] * (len(BUCKETS_S) + 1)
     sum_s = 0.0
     for low, high, count in times.slots():
@@ -185,7 +186,7 @@ def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
 
 @contextmanager
 def serving(place: str | None, campaign: CampaignDefinition) -> Iterator[Sequence[CampaignMetrics]]:
-    """Serve the metrics of a campaign while it runs; without a place, nothing."""
+    """Serve the metrics of a campaign while it runs; without a place, do nothing."""
     if place is None:
         yield ()
         return

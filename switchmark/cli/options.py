@@ -1,4 +1,4 @@
-"""Options that several commands share, so that they are called and explained alike."""
+"""Options that several commands share, with one name and one help text."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from switchmark.cli import complete
 
 def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Decorate a command: the fields of a dataclass become options of it, after its own, and it
-    gets them as one object, its first argument. So options that belong together are described
-    once, whatever takes them."""
+    gets them as one object, its first argument.
+
+    So options that belong together are described once, whatever command takes them."""
     hints = get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     options = [
@@ -59,7 +60,7 @@ ResultsIn = Annotated[
 
 
 def store_option(use: str, envvar: str | None = None) -> Any:
-    """`--store`, called alike in every command, with what this one does with it."""
+    """The option `--store`, with the help of the command that takes it."""
     words = f"{use}: postgresql://host/database (docs/store.md)."
     return typer.Option("--store", metavar="ADDRESS", envvar=envvar, help=words)
 

@@ -32,7 +32,8 @@ def print_json(value: Any) -> None:
 
 
 def print_json_list(values: Iterable[Any]) -> None:
-    """Print a list as JSON whose values are made one at a time: all of them need not fit in."""
+    """Print a list as JSON whose values are made one at a time, since they may not fit into memory
+    together."""
     before = "["
     for value in values:
         print(before, "\n  ", _json(value).replace("\n", "\n  "), sep="", end="")
@@ -60,7 +61,7 @@ def _plain(value: Any) -> Any:
 
 
 def console(*, stderr: bool = False) -> Console:
-    """A console for standard output (or error) that knows whether anybody looks at it."""
+    """A console for standard output (or error) that knows whether it is a terminal."""
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
@@ -81,7 +82,7 @@ def print_table(
     title: str = "",
     right: Sequence[str] = (),
 ) -> None:
-    """A table on standard output; `right` names the columns that hold numbers."""
+    """Print a table on standard output; `right` names the columns that hold numbers."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -105,12 +106,12 @@ def print_table(
 
 
 def print_line(text: str = "") -> None:
-    """A line of plain text on standard output."""
+    """Print a line of plain text on standard output."""
     print(printable(text))
 
 
 def note(text: str) -> None:
-    """A remark for the person at the terminal, on standard error so that pipes stay clean."""
+    """Print a remark for the person at the terminal, on standard error so that pipes stay clean."""
     with suppress(OSError):  # a remark that nobody can take is no reason to stop
         sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
         print(printable(text), file=sys.stderr)
@@ -118,8 +119,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def writing(option: str, path: Path) -> Iterator[None]:
-    """Around the writing of a file that the user named: what keeps it from being written is bad
-    input. Raises UsageError."""
+    """Turn errors of writing a file that the user named into UsageError: they are bad input."""
     try:
         yield
     except OSError as error:

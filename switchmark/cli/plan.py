@@ -58,7 +58,7 @@ class Plan:
 
     @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
-        """How trials are placed on this machine, one for all that are placed alike."""
+        """The placements of trials on this machine, one for all that are placed alike."""
         from switchmark.testbed.facts import read_cpus
         from switchmark.trial.plan import Cores, plan_trial
 
@@ -94,7 +94,7 @@ class Plan:
 
     @cached_property
     def time(self) -> TimeEstimate:
-        """How long all of it takes, the bare wire included."""
+        """How long everything takes, the bare wire included."""
         return estimate(self.campaign, [*self.baselines, *self.trials])
 
 
@@ -149,7 +149,7 @@ def command(
 
 
 def make_plan(what: str, overrides: list[str], target: str | None = None) -> Plan:
-    """The plan of a campaign, by name, file or notation; raises `UsageError`."""
+    """Plan a campaign, by name, file or notation. Raises `UsageError`."""
     there = installed()
     campaign = find_campaign(what, there.known, overrides)
     machine = None if target is None else find_target(target)
@@ -177,7 +177,7 @@ def write_svg(made: Plan, path: Path) -> int:
 
 
 def place_key(trial: Trial) -> tuple[Any, ...]:
-    """What decides where the trial runs; equal keys are placed alike."""
+    """What decides where the trial runs; trials with equal keys are placed alike."""
     return tuple(getattr(trial, one.field) for one in _PLACED_BY)
 
 
@@ -268,6 +268,6 @@ def _print_placements(made: Plan) -> None:
 
 
 def _few(names: list[str]) -> str:
-    """The names, or the first few and how many more."""
+    """The names, or the first few and the number of the others."""
     shown = names if len(names) <= 8 else [*names[:6], f"{len(names) - 6} more"]
     return " ".join(shown)

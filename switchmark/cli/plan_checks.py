@@ -1,4 +1,4 @@
-"""What `run` would refuse of a plan: asked of this machine, or of a described one (`--target`)."""
+"""What `run` would refuse of a plan, on this machine or on a described one (`--target`)."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def refused_by_run(
 
 
 def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:
-    """Whether the testbed file can be read and its cable be a port; nobody is called up."""
+    """Why the testbed file cannot be read, or its cable be a port; no host is connected to."""
     remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
     if not remote and path is None:
         return []

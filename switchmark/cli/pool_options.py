@@ -1,4 +1,4 @@
-"""What the commands of a pool share: how it is reached, and who may."""
+"""Options of all commands of a pool: how it is reached, and with which credentials."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXTRA_MISSING = "a pool needs Dask and a store: pip install 'switchmark[pool]'"
 
 
 def check_extra() -> None:
-    """Raises UnavailableError where what a pool needs is not installed."""
+    """Raise UnavailableError where the libraries for a pool are not installed."""
     from importlib.util import find_spec
 
     if find_spec("distributed") is None or find_spec("psycopg") is None:
@@ -29,7 +29,7 @@ def check_extra() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:
-    """What is shown to a pool, and what it must show; all three, or none on one machine."""
+    """The files for showing and checking certificates; all three, or none on one machine."""
 
     authority: Annotated[
         Path | None, typer.Option("--authority", metavar="FILE", help="The pool's own CA (PEM).")
@@ -42,7 +42,7 @@ class CredentialFiles:
     )
 
     def contact(self, address: str) -> tuple[str, Security | None]:
-        """A pool's address as Dask has it, and what is shown there. Raises UsageError."""
+        """A pool's address in Dask's form, and the credentials. Raises UsageError."""
         from switchmark.pool.security import contact, credentials_of
 
         known = credentials_of(self.authority, self.certificate, self.key)
@@ -51,7 +51,7 @@ class CredentialFiles:
 
 @dataclass(frozen=True, slots=True)
 class PoolContact(CredentialFiles):
-    """Which pool, and how its database is found: by its name, or by asking the pool."""
+    """The pool, and its database: given by its name, or asked from the pool."""
 
     pool: Annotated[
         str | None,
@@ -63,7 +63,7 @@ class PoolContact(CredentialFiles):
     ] = None
 
     def database(self) -> PoolDatabase:
-        """Raises UsageError, SwitchmarkError."""
+        """The pool's database. Raises UsageError, SwitchmarkError."""
         check_extra()
         from switchmark.pool.database import PoolDatabase
         from switchmark.pool.dispatch import store_of

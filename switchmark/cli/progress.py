@@ -1,4 +1,4 @@
-"""What a person sees while a campaign runs: a bar, the time left, live numbers, each result.
+"""The progress of a campaign: a bar, the time left, live numbers, each result.
 
 On a terminal the last line is redrawn; in a pipe or a log there is one line a trial.
 """
@@ -44,12 +44,12 @@ class CampaignProgress(Bar):
         self.show(_name(plan.trial), number - 1, total or None, live="", left=left)
 
     def live(self, forwarded_pps: float | None) -> None:
-        """Show what arrives right now."""
+        """Show the rate that arrives now."""
         if forwarded_pps is not None:
             self.tell(live=f"{forwarded_pps / 1e6:.3f} Mpps")
 
     def trial_ended(self, record: Record) -> None:
-        """Leave one line behind for the trial."""
+        """Print a line for the trial."""
         self.advance()
         if not self._quiet:
             with suppress(OSError):  # a line that nobody can take is no reason to stop

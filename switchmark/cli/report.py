@@ -95,7 +95,7 @@ def report(
 
 
 def _link(medium: str | None, form: Form | None) -> BitRate | None:
-    """The link that a form compares with. Raises UsageError."""
+    """The link whose rate a form compares with. Raises UsageError."""
     if medium is None:
         return None
     if form is None:
@@ -112,7 +112,7 @@ def _link(medium: str | None, form: Form | None) -> BitRate | None:
 def _write_form(
     form: Form, info: RunInfo, records: list[Record], link: BitRate | None, stem: Path
 ) -> list[Path]:
-    """The form and its graphs; what was written."""
+    """Write the form and its graphs; returns the files."""
     from switchmark.report.form_graphs import write_form_graphs
 
     filled = stem.with_suffix(".md")
@@ -124,5 +124,5 @@ def _write_form(
 
 
 def _is_refused(path: Path, problems: list[str]) -> bool:
-    """Whether the report has named this file as one that cannot be believed."""
+    """Whether the report has named this file as one that cannot be trusted."""
     return any(line.startswith(f"{path}:") for line in problems)

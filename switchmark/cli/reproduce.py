@@ -139,7 +139,7 @@ def _print_states(
 
 
 def _by_reason(reasons: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Each reason once, with the items that it is of."""
+    """Each reason once, with its items."""
     found: dict[str, list[str]] = {}
     for name, held in reasons.items():
         for reason in held:

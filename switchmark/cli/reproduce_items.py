@@ -25,7 +25,7 @@ LEAST_SHARE_S = 5.0  # of an item
 
 
 class ItemRunner:
-    """Runs items one after the other, each scaled to its share of what time is left."""
+    """Runs items one after the other, each scaled to its share of the time left."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class ItemRunner:
         chosen: Sequence[tuple[Paper, Sequence[Item]]],
         states: dict[tuple[str, str], ItemState],
     ) -> int:
-        """Run all that can; returns how many items failed."""
+        """Run all items that can run; returns how many failed."""
         due: dict[str, tuple[Paper, Item, ItemState]] = {}
         for paper, items in chosen:
             for item in items:
@@ -72,7 +72,7 @@ class ItemRunner:
         return self.failed
 
     def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
-        """Whether its last run finished every trial it was to have."""
+        """Whether the item's last run finished all of its trials."""
         directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
         if directory is None:
             return False
@@ -86,7 +86,7 @@ class ItemRunner:
         return done
 
     def _share_s(self, state: ItemState, waiting: Sequence[ItemState]) -> float | None:
-        """What is left of the budget, by the trials that are waiting for it."""
+        """The item's share of the rest of the budget in seconds, by the trials that wait for it."""
         if self.budget_s is None:
             return None
         left_s = self.budget_s - (time.monotonic() - self.began)
@@ -130,7 +130,8 @@ class ItemRunner:
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
 
     def _note_once(self, words: str) -> None:
-        """What a campaign says: many items leave out the same switches for the same reason."""
+        """Print a campaign's remark once: many items leave out the same switches for the same
+        reason."""
         said = words.partition(": ")[2]
         if said not in self.said:
             note(words)
@@ -149,10 +150,10 @@ class ItemRunner:
 
 
 def _weight(state: ItemState) -> float:
-    """The weight by which time is dealt out: few trials deserve more of it each."""
+    """The weight by which time is shared: few trials get more of it each."""
     return math.sqrt(max(1, state.trials))
 
 
 def _more(given: Sequence[str], state: ItemState) -> list[str]:
-    """What a run was set to beyond the stand-ins."""
+    """The settings of a run beyond the stand-ins."""
     return [one for one in given if one not in state.settings]

@@ -135,7 +135,8 @@ def command(
 
 
 def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]:
-    """What `--set` said when the run was begun: without it, other trials would be planned."""
+    """The `--set` values with which the run was begun: without them, other trials would be
+    planned."""
     latest = find_latest(results, find_campaign(what, there.known).name)
     if latest is None:
         return []

@@ -1,5 +1,7 @@
-"""`switchmark run --pool`: the campaign is handed in and followed, and its answer shown; who
-leaves may come back with the same command."""
+"""`switchmark run --pool`: the campaign is submitted and followed, and its answer shown.
+
+A user who leaves may come back with the same command.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ if TYPE_CHECKING:
 
 
 def not_in_a_pool(given: Mapping[str, object]) -> None:
-    """Raise `UsageError` where an option is given that a pool does not serve, and say what does."""
+    """Raise `UsageError` where an option is given that a pool does not serve, and name what
+    does."""
     refused = [name for name, value in given.items() if value]
     if refused:
         raise UsageError(
@@ -41,8 +44,8 @@ def run_in_pool(
     junit: Path | None = None,
     bmf: Path | None = None,
 ) -> int:
-    """Hand it in, or come back to it; returns the exit code: 4 when an expectation is violated on
-    a testbed, as without a pool."""
+    """Submit the campaign, or come back to it; returns the exit code: 4 when an expectation is
+    violated on a testbed, as without a pool."""
     from switchmark.pool.laptop import follow, hand_in
 
     ci.check_places(junit, bmf)
@@ -74,7 +77,7 @@ def run_in_pool(
 
 
 def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None) -> bool:
-    """Print the answer, write what CI wants; whether an expectation is violated."""
+    """Print the answer, write the files for CI; returns whether an expectation is violated."""
     from switchmark.cli.run_summary import print_summary
     from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table

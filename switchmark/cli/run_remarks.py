@@ -1,4 +1,4 @@
-"""What is said below the tables of a run: differences, oddities, marks, failures."""
+"""Remarks below the tables of a run: differences, oddities, marks, failures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from switchmark.statistics.comparison import METHOD
 
 
 def print_differences(rows: list[SummaryRow]) -> None:
-    """How far the best at each point is before the others, and how sure that is."""
+    """Print how far the best at each point is ahead of the others, and how sure that is."""
     comparisons = [one for one in compare(rows) if one.others]
     if not comparisons:
         return
@@ -35,7 +35,7 @@ def print_differences(rows: list[SummaryRow]) -> None:
 
 
 def print_remarks(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
-    """What the means do not tell, a line each, with the row that it is about."""
+    """Print what the means hide, a line each, with the row that it is about."""
     told = [f"  {row.notation}: {remark}" for row in rows for remark in remarks(row, everything)]
     if told:
         print_line("Outliers, bands, unsteady runs (nothing is left out of the figures above):")
@@ -43,7 +43,7 @@ def print_remarks(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
 
 
 def print_marks(rows: list[SummaryRow]) -> None:
-    """What the trust marks that stand in the tables mean."""
+    """Print the meaning of the trust marks in the tables."""
     names = dict.fromkeys(mark for row in rows for mark in row.marks)
     if names:
         print_line("Trust marks:")
@@ -52,7 +52,7 @@ def print_marks(rows: list[SummaryRow]) -> None:
 
 
 def print_failures(found: Run, rows: list[SummaryRow]) -> None:
-    """Why trials failed, and how many failures were run again."""
+    """Print why trials failed, and how many failures were run again."""
     failed = [row for row in rows if row.failures]
     if failed:
         print_line("\nFailed trials:")

@@ -1,5 +1,7 @@
-"""What a run says first: at most 25 lines of 100 columns, in the words of report/summary_words.py,
-then where the rest is. `show --full` prints every table.
+"""The first lines about a run: at most 25 lines of 100 columns, in the words of
+report/summary_words.py, then where the rest is.
+
+`show --full` prints every table.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ def summary_lines(
 
 
 def _figures(told: Summary) -> list[str]:
-    """A line a row."""
+    """A line for each row."""
     widest = max((len(name) for name, _ in told.rows), default=0)
     lines = [f"  {name:<{widest}}  {text}" for name, text in told.rows]
     if len(lines) > told.room:

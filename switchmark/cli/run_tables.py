@@ -1,4 +1,4 @@
-"""A run's rows as tables on the terminal, and what is to be said of them below.
+"""A run's rows as tables on the terminal, and the remarks below them.
 
 Each kind of trial has a table of its own; columns that are the same in all rows are left out.
 """
@@ -151,7 +151,7 @@ def _print_quality(rows: list[SummaryRow]) -> None:
 def _print_beside(
     rows: list[SummaryRow], table: tuple[list[str], dict[int, list[str]]], title: str
 ) -> None:
-    """What only some rows have: headings, and cells by the row's index."""
+    """Print what only some rows have: headings, and cells by the row's index."""
     headings, lines = table
     if not lines:
         return
@@ -166,7 +166,7 @@ def _print_beside(
 
 
 def _print_methods(rows: list[SummaryRow]) -> None:
-    """Searches and series: their figures, who decided, in how many trials."""
+    """Print searches and series: their figures, what decided them, in how many trials."""
     if not rows:
         return
     varying = [name for name in words.varying_fields(rows) if name != "method"]

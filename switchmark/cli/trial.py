@@ -135,5 +135,5 @@ def command(
 
 
 def _place(key: str) -> str:
-    """Where the value of a key was given."""
+    """Where the value of a key was given, for messages."""
     return "SWITCH" if key == "switch" else f"--{key.replace('_', '-')}"

@@ -1,7 +1,6 @@
-"""Network namespaces: the lightest environment.
+"""Network namespaces: the engine on the host, in a network namespace of its own.
 
-The engine runs right on the host, in a namespace of its own with its ports; nothing but the network
-is apart.
+This is the lightest environment: nothing but the network is apart.
 """
 
 from __future__ import annotations

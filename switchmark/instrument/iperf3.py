@@ -1,9 +1,9 @@
 """`iperf3`: datagrams of one size from a UDP socket, one system call each (https://iperf.fr).
 
 It counts payload: of an Ethernet frame with FCS, 46 bytes are headers of Ethernet, IPv4 and UDP,
-and the FCS. Its datagrams carry numbers, by which the server tells what was lost or came late; a
-copy counts as one that came late, and makes up for a loss. Its control connection (TCP, a few tens
-of frames) crosses the switch, too.
+and the FCS. Its datagrams carry numbers, by which the server tells lost and late ones; a copy
+counts as one that came late, and makes up for a loss. Its control connection (TCP, a few tens of
+frames) crosses the switch, too.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Iperf3:
     )
 
     def availability(self) -> Availability:
-        """Whether there is the program."""
+        """Available where the program is installed."""
         return find("iperf3", "iperf3")
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
@@ -65,7 +65,7 @@ class Iperf3:
             yield "iperf3 runs for 86400 s at most; use a shorter duration"
 
     def launch(self, job: Job) -> ClientServer:
-        """The server, for one client."""
+        """Start the server, for one client."""
         port, sample = str(UDP_PORT), f"{job.sample_s:g}"
         common = ["-p", port, "-i", sample, "-J"]
         server = ["iperf3", "-s", "-1", "-B", address(job.target), *common]
@@ -92,7 +92,7 @@ def _client(job: Job, duration_s: float) -> list[str]:
 
 
 class _Part(BaseModel):
-    """A part of its report, which says much that is not needed here."""
+    """A part of its report; keys that are not needed here are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
@@ -159,7 +159,8 @@ def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
 
 
 def _said(end: ProgramEnd) -> _Said:
-    """What it printed. Raises TrialFailed with its own words, or with what is wrong with them."""
+    """The report it printed. Raises TrialFailed with its own words, or with what is wrong with
+    them."""
     try:
         raw = _json(end)
         if isinstance(raw, dict) and isinstance(raw.get("error"), str):
@@ -183,12 +184,13 @@ def _one_line(text: str) -> str:
 
 
 def _received(part: _Sum) -> int:
-    """A server counts by the highest number seen, those it misses among them."""
+    """The frames of a server's report, which counts by the highest number seen, including those
+    that it misses."""
     return max(0, part.packets - part.lost_packets)
 
 
 def _counts(said: _Said, *, received: bool) -> Sequence[CountedInterval]:
-    """Interval by interval; the last one may be short, and an empty one has no rate."""
+    """The counts interval by interval; the last one may be short, and an empty one has no rate."""
     found = []
     for each in said.intervals:
         part = each.sum

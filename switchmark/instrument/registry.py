@@ -1,4 +1,4 @@
-"""The foreign instruments there are, by name: a file of this folder with a class of that name."""
+"""The foreign instruments by name: a file of this folder with a class of that name."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ INSTRUMENTS: Folder[Callable[[], Instrument]] = Folder("switchmark.instrument", 
 
 
 def generator_names() -> tuple[str, ...]:
-    """What a campaign may write: our own engine, or an instrument that others have written."""
+    """The values of `generator`: our own engine, and the foreign instruments."""
     return (OWN_ENGINE, *INSTRUMENTS)

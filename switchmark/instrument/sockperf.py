@@ -1,9 +1,9 @@
 """`sockperf`: round trips of UDP messages (https://github.com/Mellanox/sockperf).
 
-At a rate it is its `under-load` client with an answer to each message; at `rate: max` its
-`ping-pong`, one message under way at a time. Times are whole round trips (`--full-rtt`; by itself
-it prints halves), every one of them from its log, without the first 400 ms and the last 50 ms,
-which it leaves out itself.
+At a rate it runs as `under-load` with an answer to each message; at `rate: max` as `ping-pong`,
+one message under way at a time. Times are whole round trips (`--full-rtt`; by itself it prints
+halves), all of them from its log, without the first 400 ms and the last 50 ms, which it leaves
+out itself.
 """
 
 from __future__ import annotations
@@ -66,16 +66,16 @@ class Sockperf:
     )
 
     def availability(self) -> Availability:
-        """Whether there is the program."""
+        """Available where the program is installed."""
         return find("sockperf", "sockperf")
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Rates beyond what it takes."""
+        """Refuse rates beyond its limits."""
         if any(rate is not None and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
             yield f"sockperf asks {MOST_RATE_PPS} times a second at most; use a lower rate"
 
     def launch(self, job: Job) -> ClientServer:
-        """The server; the client writes its log into the session's folder."""
+        """Start the server; the client writes its log into the session's folder."""
         log = job.folder / f"sockperf-{job.source.node}.csv"
         to = ["-i", address(job.target), "-p", str(UDP_PORT)]
         return ClientServer(

@@ -1,8 +1,8 @@
 """`testpmd`: DPDK's own test application, one that only sends and one that only receives.
 
-`txonly` fills the port with frames of one flow, `rxonly` counts what comes, whatever it is. What a
-port has counted is asked from the prompt of each (`show port stats`), several times in a run; how
-long an interval was, testpmd tells by its own clock, as a rate since it was last asked.
+`txonly` fills the port with frames of one flow, `rxonly` counts everything that comes. The prompt
+of each gives its port's counters (`show port stats`), several times in a run; the length of an
+interval follows from testpmd's own clock, as a rate since it was last asked.
 (https://doc.dpdk.org/guides/testpmd_app_ug/)
 """
 
@@ -64,7 +64,7 @@ class TestpmdInstrument:
     )
 
     def availability(self) -> Availability:
-        """Whether there is the program, and memory for it."""
+        """Available where the program is installed, and has memory."""
         found = find(PROGRAM, "dpdk-dev", ASK_VERSION, SAYS_VERSION)
         free = Path("/sys/kernel/mm/hugepages").glob("hugepages-*/free_hugepages")
         if found.available and not any(int(path.read_text()) for path in free):
@@ -72,7 +72,7 @@ class TestpmdInstrument:
         return found
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Frames of several buffers."""
+        """Refuse frames of several buffers."""
         if max(sweep.packet_size_bytes) > LARGEST_FRAME:
             yield f"testpmd sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
 
@@ -82,7 +82,7 @@ class TestpmdInstrument:
 
 
 class TestpmdRun:
-    """Two that have been started."""
+    """Both programs, started."""
 
     def __init__(self, job: Job) -> None:
         self._job = job
@@ -101,14 +101,14 @@ class TestpmdRun:
         self._sent_for_ns = 0
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Until both answer; the receiver begins to count."""
+        """Wait until both answer; the receiver then counts."""
         for console in (self._target, self._source):
             console.ask("show port stats 0")
             console.wait_answer(timeout_s)
         self._target.ask("start")
 
     def begin(self, duration_s: float) -> None:
-        """Let the sender begin. What came before does not count."""
+        """Let the sender begin. Frames that came before do not count."""
         for console in (self._target, self._source):
             console.ask("clear port stats 0")
             console.ask("show port stats 0")
@@ -122,7 +122,7 @@ class TestpmdRun:
         self._ends_ns = self._begun_ns + round(duration_s * _S)
 
     def running(self) -> bool:
-        """Look at both, once in a sample's length; stop the sender when its time is over."""
+        """Read both once in a sample's length; stop the sender when its time is over."""
         both = (self._target, self._source)
         for console in both:
             console.take()
@@ -169,7 +169,7 @@ class TestpmdRun:
         return Reading(source=source, target=target, duration_ns=self._sent_for_ns)
 
     def process_ids(self) -> Sequence[int]:
-        """Both programs."""
+        """The processes of both programs."""
         return [self._target.end.spawned.pid, self._source.end.spawned.pid]
 
     def close(self) -> None:
@@ -182,7 +182,7 @@ class TestpmdRun:
 
 
 class _Console:
-    """One testpmd at its prompt, and what its port has counted."""
+    """One testpmd at its prompt, and its port's counters."""
 
     def __init__(self, what: str, job: Job, station: Station, options: list[str]) -> None:
         self._counter = "TX-packets" if what == "sender" else "RX-packets"
@@ -208,7 +208,7 @@ class _Console:
             raise self.end.failed("takes no more commands") from None
 
     def take(self, timeout_s: float = 0.0) -> None:
-        """Take in what it has printed, waiting so long for the first line."""
+        """Read its output, waiting so long for the first line."""
         while (line := self.end.next_line(timeout_s)) is not None:
             timeout_s = 0.0
             if _HEADING.search(line):
@@ -219,7 +219,7 @@ class _Console:
                 self._new |= {name: int(value) for name, value in _COUNTER.findall(line)}
 
     def wait_answer(self, timeout_s: float) -> None:
-        """Until it has told what its port counted. Raises TrialFailed."""
+        """Wait until it has printed its port's counters. Raises TrialFailed."""
         deadline = time.monotonic() + timeout_s
         while self.waits:
             left_s = deadline - time.monotonic()
@@ -228,7 +228,7 @@ class _Console:
             self.take(min(left_s, 0.5))
 
     def settled(self, counter: str, deadline: float) -> int:
-        """A counter that stays the same, look after look."""
+        """Wait for a counter that stays the same, reading after reading; returns it."""
         seen: list[int] = []
         while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
             if time.monotonic() > deadline:
@@ -240,7 +240,8 @@ class _Console:
         return seen[-1]
 
     def _answered(self) -> None:
-        """A whole answer: the counter grew since the last one, at the rate that it tells."""
+        """Whether an answer is complete: the counter grew since the last one, at the rate that it
+        gives."""
         self._inside = self.waits = False
         lacking = {self._counter, self._rate} - self._new.keys()
         if lacking:
@@ -255,7 +256,7 @@ class _Console:
 
 
 def _command(job: Job, station: Station, options: list[str]) -> list[str]:
-    """The main thread and the one that forwards share the node's first core."""
+    """The command line; the main thread and the one that forwards share the node's first core."""
     core = station.cores[0] if station.cores else 0
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,

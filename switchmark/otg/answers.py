@@ -1,4 +1,4 @@
-"""Port and flow metrics, as the published types have them."""
+"""Port and flow metrics in the published types."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def flow_metrics(
     plans: Iterable[FlowPlan],
     running: Mapping[str, RunningFlow],
 ) -> list[types.FlowMetric]:
-    """One a flow, in the order of the configuration."""
+    """The metrics of each flow, in the order of the configuration."""
     known = {plan.name: plan for plan in plans}
     wanted = _wanted(asked.flow_names if asked else None, known, "flow")
     found = [_of_flow(known[name], running.get(name)) for name in wanted]
@@ -51,7 +51,7 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
 
 
 def _loss_percent(flow: RunningFlow) -> float | None:
-    """What was lost, by sequence numbers, without copies; None while the flow runs."""
+    """The loss in percent, by sequence numbers, without copies; None while the flow runs."""
     if not flow.ended or flow.receiver is None or not flow.receiver.has_result:
         return None
     loss = flow.receiver.result.loss
@@ -62,7 +62,7 @@ def _loss_percent(flow: RunningFlow) -> float | None:
 
 
 def _latency(flow: RunningFlow) -> types.MetricLatency | None:
-    """One way, when the flow has ended."""
+    """The one-way latency, when the flow has ended."""
     if flow.receiver is None or not flow.receiver.has_result:
         return None
     delays = flow.receiver.result.latency
@@ -82,7 +82,7 @@ def port_metrics(
     running: Iterable[RunningFlow],
     capturing: Iterable[str],
 ) -> list[types.PortMetric]:
-    """One a port: what its flows sent and received there."""
+    """The metrics of each port: what its flows sent and received there."""
     known = {port.name: ports[port.location or ""] for port in config.ports or ()}
     wanted = _wanted(asked.port_names if asked else None, known, "port")
     flows, captured = list(running), set(capturing)
@@ -127,7 +127,7 @@ T = TypeVar("T", bound=types.Part)
 
 
 def _only(one: T, columns: Iterable[str] | None, always: Iterable[str]) -> T:
-    """The columns that were asked for, all where none was."""
+    """The columns that were asked for; all where none was."""
     names = set(columns or ())
     if not names:
         return one

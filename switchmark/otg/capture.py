@@ -1,4 +1,4 @@
-"""What arrives at a port of the kernel, as a pcap file, by tcpdump."""
+"""Captures what arrives at a port of the kernel, as a pcap file, by tcpdump."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ _BUFFER_KIB = 16384
 
 @dataclass
 class RunningCapture:
-    """One port that is captured, or was."""
+    """The capture of one port, running or ended."""
 
     process: Spawned
     file: Path
     is_over: bool = False
 
     def stop(self) -> None:
-        """End it; its file is then complete. What lies in tcpdump's ring when it is told to end is
-        lost, so it is told when the file has come to rest."""
+        """End the capture; its file is then complete.
+
+        tcpdump loses what lies in its ring when it is told to end, so it is told once the file no
+        longer grows."""
         if not self.is_over:
             self._wait_for_rest()
             self.process.terminate(grace_s=5.0)
@@ -46,7 +48,7 @@ class RunningCapture:
 def start_capture(
     session: Session, port: str, device: str | None, asked: Capture
 ) -> RunningCapture:
-    """Begin to capture what arrives; returns once it does. Raises `Refused`."""
+    """Start to capture what arrives; returns once that has begun. Raises `Refused`."""
     if device is None:
         raise Refused(f"port.capture: port {port} is no device of the kernel: nothing can listen")
     program = shutil.which("tcpdump")

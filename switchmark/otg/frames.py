@@ -1,9 +1,9 @@
 """The frames of a flow, one after the other: addresses by their patterns, sizes, and as a pcap file
 for the engine to replay.
 
-What the engine can make itself it makes itself; a file is for patterns, sequences and counts that
-it has no option for. The engine puts its stamp into the payload of each, so that loss, order and
-delay are measured either way.
+The engine makes all frames that its options can describe; a file serves for patterns, sequences and
+counts that it has no option for. The engine puts its stamp into the payload of each, so that loss,
+order and delay are measured either way.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """Each field as the values that it takes in turn, all going on from frame to frame."""
+    """Each field as the values that it takes in turn; all advance from frame to frame."""
 
     src_mac: Sequence[str]
     dst_mac: Sequence[str]
@@ -54,7 +54,7 @@ class Cycle:
 
     @property
     def length(self) -> int:
-        """Frames until the first combination comes again."""
+        """The number of frames until the first combination comes again."""
         return math.lcm(*map(len, self._fields))
 
     def at(self, index: int) -> Addresses:
@@ -96,7 +96,7 @@ def frame(addresses: Addresses, vlans: Sequence[int], size_bytes: int) -> bytes:
 
 
 def smallest_frame_bytes(ip_version: int, vlans: int) -> int:
-    """The least size that holds the headers and the engine's stamp."""
+    """The smallest frame that holds the headers and the engine's stamp, in bytes with FCS."""
     return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + 18 + FCS_BYTES)
 
 

@@ -31,9 +31,9 @@ _STATUS = {
 
 
 class GrpcServer:
-    """The API at one address, served from its making until `close`. `token`: what a client must say
-    as `authorization: Bearer TOKEN` in the metadata of each call.
+    """The API at one address, served until `close`.
 
+    `token`: a client must send it as `authorization: Bearer TOKEN` in the metadata of each call.
     Raises UsageError, or UnavailableError where the address is taken or a library is missing."""
 
     def __init__(
@@ -64,7 +64,7 @@ class GrpcServer:
         self._server.start()
 
     def close(self) -> None:
-        """End; what is being answered is cut."""
+        """End; calls that are being answered are cut."""
         self._server.stop(None).wait()
 
     def _listen(self, place: tuple[str, int], certificate: Path | None, key: Path | None) -> int:
@@ -132,7 +132,7 @@ class GrpcServer:
 
 
 def _details(code: int, errors: list[str]) -> str:
-    """The API's error document, with as many sentences as its place holds."""
+    """The API's error document, with as many sentences as there is room for."""
     kept: list[str] = []
     room = _DETAILS_BYTES
     for error in (one[: _DETAILS_BYTES // 2] for one in errors):

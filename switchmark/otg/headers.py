@@ -28,7 +28,7 @@ class _Field:
 
 @dataclass(frozen=True, slots=True)
 class Headers:
-    """What all frames of a flow are made of."""
+    """The headers of all frames of a flow."""
 
     cycle: Cycle
     ip_version: int
@@ -36,7 +36,7 @@ class Headers:
     others: bool  # whether there are fields with more than one value that do not
 
     def flows(self) -> str | None:
-        """The engine's `--flows`, empty for one flow; None where it has no words for them."""
+        """The engine's `--flows`, empty for one flow; None where it cannot describe them."""
         if self.others:
             return None
         if not self.counted:
@@ -47,12 +47,13 @@ class Headers:
         return f"{count}:" + "+".join(f"{name}={many}" for name, many in self.counted)
 
     def sender_arguments(self, *, replays: bool) -> list[str]:
-        """Addresses of the first frame, and its tags, which frames of a file have already."""
+        """The engine's options for the addresses of the first frame and its tags, which frames of a
+        file have already."""
         return [*self._addresses(turned=False), *([] if replays else self._vlan())]
 
     def receiver_arguments(self, flows: str | None) -> list[str]:
-        """What its receiver is told: the same from the other end. Where frames come from a file,
-        only the fields that are the same in all are verified."""
+        """The receiver's options: the same from the other end. Where frames come from a file, only
+        the fields that are the same in all are verified."""
         found = [*self._addresses(turned=True, constant_only=flows is None), *self._vlan()]
         if flows:
             count, _, fields = flows.partition(":")
@@ -82,7 +83,7 @@ class Headers:
 
 
 def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Headers:
-    """The headers of a flow. Raises `Refused` for what is not UDP over IP over Ethernet."""
+    """Read the headers of a flow. Raises `Refused` for what is not UDP over IP over Ethernet."""
     parts = [(chosen(one), one, f"{path}[{n}]") for n, one in enumerate(packet or ())]
     kinds = [kind for kind, _, _ in parts]
     vlans = kinds.count("vlan")

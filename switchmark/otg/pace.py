@@ -1,4 +1,4 @@
-"""How fast a flow is sent, and how long or how many frames of it."""
+"""How fast a flow is sent, and for how long or how many frames."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def rate_arguments(rate: types.FlowRate | None, path: str, speed_mbps: int | Non
 
 @dataclass(frozen=True, slots=True)
 class SendingTime:
-    """How long, or how many frames."""
+    """How long a flow is sent, or how many frames of it."""
 
     arguments: tuple[str, ...]
     frames: int | None = None  # a set number of frames
@@ -45,7 +45,7 @@ class SendingTime:
         path: str,
         rate: types.FlowRate | None,
     ) -> SendingTime:
-        """That of a configuration. Raises `Refused`."""
+        """Read it from a configuration. Raises `Refused`."""
         duration = duration or types.FlowDuration()
         kind = chosen(duration)
         part = getattr(duration, kind)

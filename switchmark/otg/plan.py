@@ -1,6 +1,6 @@
 """From the flow of a configuration to the command lines of its sender and its receiver.
 
-Whatever cannot be done exactly is refused by its path.
+Everything that cannot be done exactly is refused by its path.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ReplayPlan:
     step_ns: Sequence[int] | None = None  # their times, where the schedule is the file's own
 
     def write(self, path: Path) -> None:
-        """Make the file."""
+        """Write the file."""
         found = (
             frame(self.cycle.at(n), self.cycle.vlans, self.sizes[n % len(self.sizes)])
             for n in range(self.frames)
@@ -56,7 +56,7 @@ class FlowPlan:
 
 
 def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[FlowPlan]:
-    """All flows. Raises `Refused` for what cannot be."""
+    """Plan all flows. Raises `Refused` for what cannot be done."""
     named = _ports_of(config, ports)
     speeds = _speeds(config, named)
     found = [
@@ -92,7 +92,7 @@ def _check_names(config: types.Config) -> None:
 
 
 def _check_shared(plans: Iterable[FlowPlan]) -> None:
-    """A port that one program takes whole has one flow."""
+    """Refuse a second flow at a port that one program takes whole."""
     used: dict[str, str] = {}
     for n, plan in enumerate(plans):
         for end, name, port in (("tx", plan.tx_name, plan.tx), ("rx", plan.rx_name, plan.rx)):
@@ -107,7 +107,7 @@ def _check_shared(plans: Iterable[FlowPlan]) -> None:
 
 
 def _speeds(config: types.Config, named: Mapping[str, TrafficPort]) -> dict[str, int]:
-    """Mbit/s of each port, as layer1 says, else as its device does."""
+    """The speed of each port in Mbit/s: layer1's, else its device's."""
     found = {name: speed for name, port in named.items() if (speed := port.speed_mbps)}
     for n, layer in enumerate(config.layer1 or ()):
         if not layer.promiscuous:
@@ -191,7 +191,7 @@ def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tupl
 
 
 def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) -> ReplayPlan:
-    """The file for what the engine has no option for."""
+    """The file for a flow that the engine's options cannot describe."""
     period = _period(cycle, sizes)
     if duration.frames is None:
         if period > MOST_FRAMES:
@@ -218,6 +218,7 @@ def _period(cycle: Cycle, sizes: FlowSizes) -> int:
 
 
 def _multiples(period: int) -> Iterator[int]:
-    """The largest first, so that the file is not read again and again for a single frame."""
+    """The multiples of the period that fit into a file, the largest first, so that the file is not
+    read again and again for a single frame."""
     most = MOST_FRAMES // period
     yield from islice((period * n for n in range(most, 0, -1)), most)

@@ -1,5 +1,5 @@
-"""The ports that `switchmark otg --port` offers: what a client calls a location, and how the engine
-reaches it."""
+"""The ports that `switchmark otg --port` offers: a client's name for each (its location), and how
+the engine reaches it."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class TrafficPort:
 
     @property
     def speed_mbps(self) -> int | None:
-        """What its device says; None where that is not known."""
+        """The speed of its device; None where that is not known."""
         return self._number("speed")
 
     @property
     def mtu_bytes(self) -> int | None:
-        """What its device says; None where there is none."""
+        """The MTU of its device; None where there is none."""
         return self._number("mtu")
 
     def _number(self, name: str) -> int | None:
@@ -59,7 +59,7 @@ def _read(device: str, name: str) -> str:
 
 
 def parse_port(text: str) -> TrafficPort:
-    """`LOCATION[=KIND[:REST]]`. Raises UsageError."""
+    """Read `LOCATION[=KIND[:REST]]`. Raises UsageError."""
     location, equals, how = text.partition("=")
     kind, _, rest = how.partition(":")
     if not location or (equals and not kind):
@@ -84,7 +84,7 @@ def parse_port(text: str) -> TrafficPort:
 
 
 def parse_ports(texts: list[str]) -> dict[str, TrafficPort]:
-    """All of them by location. Raises UsageError for one that is named twice, or for none."""
+    """Read all ports, by location. Raises UsageError for one that is named twice, or for none."""
     if not texts:
         raise UsageError(f"--port: give at least one, e.g. --port {_EXAMPLE}")
     ports: dict[str, TrafficPort] = {}

@@ -1,4 +1,4 @@
-"""What is refused, by its path in what the client sent."""
+"""Refusals, by the path of the part in what the client sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ NOT_HERE = "is not supported here (docs/interfaces.md)"
 
 
 class Refused(Exception):
-    """A request that cannot be followed: one sentence for each thing, with its path."""
+    """A request that cannot be followed: one sentence for each part, with its path."""
 
     def __init__(self, *errors: str, code: int = 400) -> None:
         super().__init__("; ".join(errors))
@@ -19,13 +19,13 @@ class Refused(Exception):
 
 
 def error_document(code: int, errors: list[str]) -> dict[str, Any]:
-    """As the API answers what it does not do."""
+    """The API's answer to a request that it does not follow."""
     kind = "internal" if code >= 500 else "validation"
     return {"code": code, "kind": kind, "errors": errors}
 
 
 def from_validation(error: ValidationError) -> Refused:
-    """Each fault of a document as `flows[0].packet[1].tcp: is not supported`."""
+    """The faults of a document, each as `flows[0].packet[1].tcp: is not supported`."""
     return Refused(
         *(
             f"{path_of(one['loc'])}: {_say(one['type'], one['msg'])}"
@@ -35,7 +35,7 @@ def from_validation(error: ValidationError) -> Refused:
 
 
 def path_of(location: tuple[int | str, ...]) -> str:
-    """`flows[0].size`."""
+    """The path of a location, such as `flows[0].size`."""
     text = ""
     for step in location:
         text += f"[{step}]" if isinstance(step, int) else f".{step}" if text else step
@@ -51,7 +51,7 @@ def _say(kind: str, message: str) -> str:
 
 
 def chosen(part: BaseModel) -> str:
-    """Which of the alternatives a part means: as it says, else the one that is there, else the
+    """The alternative that a part means: as it says, else the one that is there, else the
     document's default."""
     given = part.model_fields_set
     if "choice" not in given:

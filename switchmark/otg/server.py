@@ -15,7 +15,7 @@ MOST_BYTES = 64 << 20  # of a request
 
 
 class OtgServer(GuardedServer):
-    """The API at one address. `token`: what a client must say, as a bearer or as the password of
+    """The API at one address. `token`: a client must send it, as a bearer or as the password of
     basic authentication (https://otg:TOKEN@host)."""
 
     def __init__(
@@ -45,7 +45,7 @@ class _ApiHandler(BaseHTTPRequestHandler):
         self._answer("PATCH")
 
     def log_message(self, *_: object) -> None:
-        """Nothing: a client that polls would fill the screen."""
+        """Log nothing: a client that polls would fill the screen."""
 
     def _answer(self, method: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""What each path of the API does, apart from HTTP: documents in, documents out."""
+"""The operations of the API, apart from HTTP: documents in, documents out."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Answer = dict[str, Any] | bytes
 
 
 class Service:
-    """One server: its ports, the configuration in force, and the traffic."""
+    """The state of a server: its ports, the configuration in force, and the traffic."""
 
     def __init__(self, ports: Mapping[str, TrafficPort], traffic: Traffic) -> None:
         self._ports = ports

@@ -27,7 +27,7 @@ class FlowSizes:
 
     @classmethod
     def of(cls, size: types.FlowSize | None, path: str, headers: Headers) -> FlowSizes:
-        """Those of a configuration. Raises `Refused`."""
+        """Read them from a configuration. Raises `Refused`."""
         size = size or types.FlowSize()
         least = smallest_frame_bytes(headers.ip_version, len(headers.cycle.vlans))
         match chosen(size):
@@ -68,7 +68,7 @@ class FlowSizes:
         return cls(_weighted_spec(weights), (), weights)
 
     def sequence(self, count: int) -> tuple[int, ...]:
-        """The sizes of so many frames of a file, or those that come again and again."""
+        """The sizes of so many frames of a file, or those that repeat."""
         if self.in_turn:
             return self.in_turn
         sizes, weights = zip(*self.weights, strict=True)
@@ -76,7 +76,7 @@ class FlowSizes:
 
 
 def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
-    """The weights as the engine takes them, small whole numbers; None where there are none."""
+    """The weights in the engine's form, small whole numbers; None where there are none."""
     hundredths = [round(weight * 100) for _, weight in weights]
     common = gcd(*hundredths)
     exact = all(abs(w * 100 - n) < 1e-6 for (_, w), n in zip(weights, hundredths, strict=True))

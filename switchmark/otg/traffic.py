@@ -1,6 +1,6 @@
-"""Flows that run: for each a sender and a receiver of the traffic engine, and what they count.
+"""Running flows: for each a sender and a receiver of the traffic engine, and their counts.
 
-One thread takes in what the engines say. A flow has stopped when its receiver has waited for the
+One thread takes in what the engines print. A flow has stopped when its receiver has waited for the
 last frames, so that the counts of a stopped flow are final.
 """
 
@@ -40,11 +40,11 @@ class RunningFlow:
 
     @property
     def engines(self) -> list[EngineProcess]:
-        """The receiver first: it is to listen before anything is sent."""
+        """Both engines, the receiver first: it must listen before anything is sent."""
         return [one for one in (self.receiver, self.sender) if one is not None]
 
     def sent(self) -> tuple[int, int]:
-        """Frames and bytes so far."""
+        """Frames and bytes sent so far."""
         if self.sender.has_result:
             totals = self.sender.result.totals
             return totals.tx_offered, totals.tx_bytes
@@ -52,7 +52,7 @@ class RunningFlow:
         return sum(one.tx_offered for one in seen), sum(one.tx_bytes for one in seen)
 
     def received(self) -> tuple[int, int]:
-        """Frames and bytes so far; copies count."""
+        """Frames and bytes received so far; copies count."""
         if self.receiver is None:
             return 0, 0
         if self.receiver.has_result:
@@ -62,7 +62,7 @@ class RunningFlow:
         return sum(one.rx_frames for one in seen), sum(one.rx_bytes for one in seen)
 
     def rates(self) -> tuple[float, float, float, float]:
-        """Frames and bytes a second sent, and received, in the last sample; 0 once it has ended."""
+        """Frames and bytes a second, sent and received, in the last sample; 0 once it has ended."""
         if self.ended:
             return 0.0, 0.0, 0.0, 0.0
         sent = self.sender.intervals[-1:]
@@ -75,7 +75,7 @@ class RunningFlow:
         )  # fmt: skip
 
     def as_printed(self) -> dict[str, Any]:
-        """All that the engines said of it: the extension's answer."""
+        """Everything that the engines printed about it: the answer of the extension."""
         return {
             "fault": self.fault or None,
             "sender": self.sender.as_run().model_dump(mode="json"),
@@ -83,7 +83,7 @@ class RunningFlow:
         }
 
     def take(self) -> None:
-        """Take in what has been said, and go on to the next state."""
+        """Take in what has been printed, and go on to the next state."""
         if self.ended:
             return
         try:
@@ -125,13 +125,13 @@ class Traffic:
         self.forget()
 
     def configure(self, plans: Sequence[FlowPlan]) -> None:
-        """Other flows, none of which runs."""
+        """Replace the flows by others, none of which runs."""
         with self.lock:
             self.forget()
             self.plans = list(plans)
 
     def forget(self) -> None:
-        """End everything."""
+        """End and forget all flows."""
         with self.lock:
             engines = [e for flow in self.running.values() if not flow.ended for e in flow.engines]
             self.running.clear()

@@ -1,5 +1,5 @@
-"""What gRPC carries: the messages and calls of the API, built from the published file's descriptors
-(wire.json, made by tools/otg-wire)."""
+"""The messages of gRPC: the messages and calls of the API, built from the published file's
+descriptors (wire.json, made by tools/otg-wire)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DATA = "Data"  # a piece of a message, where one is sent as a stream
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One remote procedure, and the operation that it asks for."""
+    """One remote procedure, and its operation."""
 
     name: str
     operation: tuple[str, str]  # HTTP method and path
@@ -59,7 +59,7 @@ class PublishedMessages:
         return made
 
     def calls(self) -> Iterator[Call]:
-        """Each of them; one whose name begins with `stream` is the other's, in pieces."""
+        """All calls; one whose name begins with `stream` is another one's, in pieces."""
         for method in self._service.methods:
             plain = method.name.removeprefix("stream")
             twin = self._service.methods_by_name[plain]
@@ -86,8 +86,8 @@ def request_of(call: Call, content: bytes) -> Message:
 
 
 def document_of(request: Message) -> bytes:
-    """What a call asks, as HTTP would have it. Raises `Refused` for what no published field of ours
-    holds: it would be lost on the way."""
+    """The document of a call, as HTTP would have it. Raises `Refused` for content that no published
+    field of ours holds: it would be lost on the way."""
     if not request.DESCRIPTOR.fields:
         return b""
     field = request.DESCRIPTOR.fields[0]
@@ -129,6 +129,6 @@ def response_of(call: Call, answer: dict[str, Any] | bytes) -> Message:
 
 
 def content_bytes(response: Message) -> bytes:
-    """What a stream carries: the answer without its envelope."""
+    """The content of a stream: the answer without its envelope."""
     value = getattr(response, response.DESCRIPTOR.fields[0].name)
     return value if isinstance(value, bytes) else value.SerializeToString()

@@ -31,7 +31,7 @@ def lines_of(
     item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition
 ) -> list[PaperLine]:
     """The table: what the item draws of every row, then other published figures of the campaign
-    that this item's rows match, then those that nothing here matches."""
+    that match this item's rows, then those that match none."""
     done = [row for row in rows if row.finished]
     varying = words.varying_fields(list(done))
     published = [one for one in campaign.published if _concerns(one, item)]

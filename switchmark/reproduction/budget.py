@@ -1,10 +1,10 @@
-"""How an item is scaled to the time there is: fewer points, shorter trials, fewer repetitions.
+"""Scales an item to the time there is: fewer points, shorter trials, fewer repetitions.
 
-Repetitions are what decides: each is a block in which all contenders ran once, and a finding is
-judged by such blocks (docs/proof.md, designs: short trials in many blocks prove more than long
-ones in few). So points go first, to those that the item names as enough for its shape; then
-durations, down to half a second, and a paper's few long trials become more of shorter ones; then
-repetitions. Nothing is scaled that fits, and everything that is said so.
+Repetitions decide: each is a block in which all contenders ran once, and a finding is judged by
+such blocks (docs/proof.md, designs: short trials in many blocks prove more than long ones in few).
+So points go first, to those that the item names as enough for its shape; then durations, down to
+half a second, and a paper's few long trials become more of shorter ones; then repetitions. An item
+that fits is not scaled, and every change is reported.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FULL = "in full"
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """What is set, and in words what it changes."""
+    """The changed settings, and the changes in words."""
 
     settings: tuple[str, ...]
     words: str
@@ -42,8 +42,10 @@ def fit(
     coarse: tuple[str, ...] = (),
     coarse_trials: int | None = None,
 ) -> Scale:
-    """The campaign scaled to the budget. `trials` are of one repetition, with `coarse` set
-    `coarse_trials`; `usual_s` says how long a trial of some duration takes (methods: longer)."""
+    """The campaign scaled to the budget.
+
+    `trials` are of one repetition, with `coarse` set `coarse_trials`; `usual_s` gives the time of a
+    trial of some duration (methods: longer)."""
     full_s = max(d for sweep in campaign.sweeps for d in sweep.duration_s)
     repetitions = campaign.repetitions
 
@@ -79,7 +81,7 @@ def searches(campaign: CampaignDefinition) -> set[str]:
 
 
 def usual_share(campaign: CampaignDefinition) -> Callable[[float], float]:
-    """How long a trial of some duration takes: methods of many trials take several of them."""
+    """The usual time of a trial over its duration: methods of many trials take several of them."""
     from switchmark.method.registry import METHODS
 
     methods = searches(campaign)

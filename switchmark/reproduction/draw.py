@@ -1,7 +1,7 @@
-"""An item drawn in the paper's own form, as SVG and PNG: ours filled, published values hollow.
+"""Draws an item in the paper's own form, as SVG and PNG: ours filled, published values hollow.
 
-A line or a bar is a contender; whiskers are 95 % confidence intervals over repetitions. Markers
-and hatches differ too, so that no reading depends on colour.
+A line or a bar is a contender; whiskers are 95 % confidence intervals over repetitions. Markers and
+hatches differ too, so that no reading depends on colour.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ def draw(
     folder: Path,
     times: Callable[[SummaryRow], Histogram | None],
 ) -> str | None:
-    """Write `ITEM.svg` and `ITEM.png` into the folder; the SVG as text, None without a figure.
-    `times` gives all that a row has timed."""
+    """Write `ITEM.svg` and `ITEM.png` into the folder; returns the SVG as text, None without a
+    figure. `times` gives all times of a row."""
     from matplotlib.figure import Figure as Canvas
 
     pen.take_up()
@@ -69,7 +69,7 @@ def draw(
 def _bars(
     axes: Axes, figure: Figure, rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> None:
-    """One above the other, the published value a diamond in front of its bar."""
+    """Bars one above the other, the published value a diamond in front of its bar."""
     scale, _ = figure.scale
     varying = words.varying_fields(list(rows))
     names = [_label(row, varying, rows) for row in rows]
@@ -101,7 +101,7 @@ def _bars(
 def _lines(
     axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> None:
-    """A line for all that differs but on the axis; the published values dashed and hollow."""
+    """A line for each combination of the other fields; the published values dashed and hollow."""
     assert item.x is not None, f"{item.name} has no key on its axis"
     key = BY_NAME[item.x]
     place = key.axis.place if key.axis is not None else float
@@ -171,8 +171,8 @@ def _cumulative(
     times: Callable[[SummaryRow], Histogram | None],
     published: Sequence[Published],
 ) -> None:
-    """Which share of the frames took at most so long, a line for each value that was swept; the
-    published figure upright, in the line's colour."""
+    """The share of the frames that took at most a given time, a line for each value that was swept;
+    the published figure upright, in the line's colour."""
     varying = words.varying_fields(list(rows))
     reach_us = 0.0
     for number, row in enumerate(rows):
@@ -201,7 +201,7 @@ def _cumulative(
 
 
 def _label(row: SummaryRow, varying: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """The contender, and where it was measured as far as rows differ in that."""
+    """The contender, and the fields in which rows differ."""
     fields = dict(row.point)
     parts = [words.field(name, fields[name]) for name in varying]
     if len({one.trial.packet_size_bytes for one in rows}) > 1:
@@ -216,7 +216,8 @@ def _known(row: SummaryRow, figure: Figure) -> Estimate:
 
 
 def _half(found: Estimate, scale: float) -> float:
-    """Half an interval; one that is wider than the figure is cut, none draws nothing."""
+    """Half an interval; one that is wider than the figure is cut, and without an interval nothing
+    is drawn."""
     return math.nan if found.low is None else min(found.mean - found.low, found.mean) / scale
 
 

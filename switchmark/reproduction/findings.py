@@ -27,7 +27,7 @@ _SHOWN = 3  # of the ratios, in words
 
 
 class FindingVerdict(StrEnum):
-    """What is known of a finding here."""
+    """Whether a finding holds here."""
 
     HOLDS = "holds"
     CONTRADICTED = "contradicted"
@@ -38,7 +38,7 @@ class FindingVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Tried:
-    """One ratio of a claim."""
+    """One ratio of a claim, with its bounds."""
 
     what: str
     row: SummaryRow  # of the upper figure
@@ -58,7 +58,7 @@ class Tried:
 
     @property
     def words(self) -> str:
-        """`vpp / snabb: 1.42 [1.31, 1.55]`."""
+        """The ratio in words: `vpp / snabb: 1.42 [1.31, 1.55]`."""
         if self.value is None:
             return f"{self.what}: no ratio"
         spread = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
@@ -80,8 +80,9 @@ def judge(
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str] = (),
 ) -> JudgedFinding:
-    """Judge a finding by the rows of the items that were measured (item -> its rows). `can_run`
-    are the items that this machine can run: without rows they were not tried yet."""
+    """Judge a finding by the rows of the items that were measured (item -> its rows).
+
+    `can_run` are the items that this machine can run: without rows they were not tried yet."""
     if finding.cannot:
         return JudgedFinding(finding, FindingVerdict.CANNOT, finding.cannot)
     tried: list[Tried] = []
@@ -118,7 +119,7 @@ def judge(
 
 
 def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:
-    """Ratios of the same words say where they were measured, as far as they differ in that."""
+    """The ratios, with the fields in which they differ where their words are the same."""
     said = Counter(one.what for one in tries)
     if not any(count > 1 for count in said.values()):
         return list(tries)
@@ -134,7 +135,7 @@ def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:
 
 
 def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
-    """The figure of a row; None where it has none of the kind."""
+    """The figure of a row; None where the row has none of this kind."""
     if not row.finished:
         return None
     if figure.unit == "cores":
@@ -144,7 +145,7 @@ def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
 
 
 def _tries(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
-    """The ratios of a claim, of rows that are valid and no bare wire."""
+    """The ratios of a claim, from rows that are valid and no bare wire."""
     able = [
         row
         for row in rows
@@ -183,7 +184,7 @@ def _between(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
 
 
 def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tried]:
-    """Lines of rows that differ in one key alone, from its least value on."""
+    """Lines of rows that differ in one key alone, ordered by its value."""
     key = BY_NAME[over]
     place = key.axis.place if key.axis is not None else float
     lines: dict[str, list[tuple[float, SummaryRow]]] = {}
@@ -208,7 +209,7 @@ def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Trie
 
 
 def _rest(row: SummaryRow, named: set[str]) -> str:
-    """What the row is but for these fields."""
+    """The row's fields without these."""
     return str(row.trial.model_dump(mode="json", exclude=named | {"repetition"}))
 
 
@@ -222,7 +223,7 @@ def _name(row: SummaryRow, named: set[str]) -> str:
 
 
 def _try(a: SummaryRow, b: SummaryRow, figure: Figure, low: float, high: float, what: str) -> Tried:
-    """The ratio of a's figure to b's against its bounds."""
+    """The ratio of a's figure to b's, against its bounds."""
     upper, lower = estimate_of(a, figure), estimate_of(b, figure)
     assert upper is not None and lower is not None
     above, below = upper.values or (upper.mean,), lower.values or (lower.mean,)

@@ -1,6 +1,7 @@
 """A paper's reproduction as one page: the findings first, then every item, then both machines.
 
-As HTML with the drawings inside, which loads nothing, and as Markdown for the documentation.
+It is made as HTML with the drawings inside, which loads nothing, and as Markdown for the
+documentation.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a mach
 
 @dataclass(frozen=True, slots=True)
 class ItemOnPage:
-    """An item with all that the page says of it."""
+    """An item with everything that the page shows of it."""
 
     item: Item
     state: ItemState
@@ -55,7 +56,7 @@ class ItemOnPage:
 
 @dataclass(frozen=True, slots=True)
 class PaperPage:
-    """A paper with what was measured of it."""
+    """A paper with its measured items."""
 
     paper: Paper
     items: tuple[ItemOnPage, ...]
@@ -65,7 +66,7 @@ class PaperPage:
 
     @property
     def counts(self) -> str:
-        """How many findings came to what."""
+        """The number of findings for each verdict."""
         found: dict[str, int] = {}
         for one in self.findings:
             found[one.verdict.value] = found.get(one.verdict.value, 0) + 1
@@ -73,7 +74,7 @@ class PaperPage:
 
     @property
     def trust(self) -> str:
-        """How many of the figures carry the marks that matter most."""
+        """How many of the figures carry the most important marks."""
         marks = [line.marks for one in self.items for line in one.lines if line.marks]
         counts = {name: sum(name in each for each in marks) for name in _TELLING}
         told = [f"{count} are marked `{name}`" for name, count in counts.items() if count]
@@ -103,7 +104,7 @@ def make_page(
     items: Sequence[Item] | None = None,
     states: Mapping[str, ItemState] | None = None,
 ) -> PaperPage:
-    """Read what is there of the paper, judge its findings, draw its items."""
+    """Read the paper's runs, judge its findings, draw its items."""
     chosen = list(items or paper.items)
     measured = read_measured(paper, results)
     folder = results / "reproduce" / paper.name / "figures"
@@ -144,7 +145,7 @@ def _shown(
 
 
 def as_html(pages: Sequence[PaperPage]) -> str:
-    """One file that loads nothing."""
+    """The page as one file that loads nothing."""
     environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
     template = environment.get_template("reproduction.html.j2")

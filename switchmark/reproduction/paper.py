@@ -1,8 +1,9 @@
 """A paper as a plain value: its items (tables and figures) and its findings, from one YAML file.
 
-An item names the built-in campaign that measures it, which carries the published values; here
-stands how it is drawn, what this bench lacks for it, and what may stand in where a machine lacks
-something. A finding is a sentence of the paper with claims that can be judged (`findings.py`).
+An item names the built-in campaign that measures it, which carries the published values; the item
+itself says how it is drawn, what this bench lacks for it, and what may stand in where a machine
+lacks something. A finding is a sentence of the paper with claims that can be judged
+(`findings.py`).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _ANY = Known(scenarios=None)
 
 
 class Figure(Frozen):
-    """What is read off a row: a load, a time, or cores."""
+    """A figure of a row: a load, a time, or cores."""
 
     unit: Literal["pps", "bps", "us", "cores"] = "pps"
     statistic: str = "mean"
@@ -44,7 +45,7 @@ class Figure(Frozen):
 
     @property
     def scale(self) -> tuple[float, str]:
-        """The divisor with which the figure is shown, and the unit of that."""
+        """The divisor for showing the figure, and the unit it then has."""
         return {
             "pps": (1e6, "Mpps"),
             "bps": (1e9, f"Gbit/s {self.layer}"),
@@ -69,7 +70,7 @@ class Figure(Frozen):
 
 
 class StandIn(Frozen):
-    """What is set in the place of something that a machine does not have."""
+    """Settings in place of something that a machine does not have."""
 
     unless: str  # `kvm`, `cores N`, `nodes N` (of NUMA)
     set: tuple[str, ...]  # as of `--set`
@@ -94,7 +95,7 @@ class Item(Frozen):
     stand_in: tuple[StandIn, ...] = ()
 
     def shows(self, trial: Trial) -> bool:
-        """Whether the item is of this trial."""
+        """Whether the item shows this trial."""
         return fulfils(trial, self.where)
 
 
@@ -121,7 +122,7 @@ class Claim(Frozen):
 
 
 class PaperFinding(Frozen):
-    """What a paper concludes, in its words."""
+    """A conclusion of the paper, in its words."""
 
     name: str
     section: str
@@ -146,11 +147,11 @@ class Paper(Frozen):
 
     @property
     def cited(self) -> str:
-        """`Ara et al. 2021`."""
+        """The citation: `Ara et al. 2021`."""
         return f"{self.authors} {self.year}"
 
     def item(self, name: str) -> Item:
-        """The item of this name; raises UsageError."""
+        """The item of this name. Raises UsageError."""
         held = {one.name: one for one in self.items}
         short = name.removeprefix(f"{self.name}-")
         if short not in held:
@@ -159,12 +160,12 @@ class Paper(Frozen):
 
 
 def paper_names() -> list[str]:
-    """The papers that there are."""
+    """The names of all papers."""
     return yaml_names(_FOLDER)
 
 
 def read_paper(name: str) -> Paper:
-    """The paper of this name; raises UsageError."""
+    """Read the paper of this name. Raises UsageError."""
     if name not in paper_names():
         raise UsageError(values.unknown(name, paper_names(), "paper"))
     document: dict[str, Any] = YAML(typ="safe", pure=True).load(

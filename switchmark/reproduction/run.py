@@ -1,7 +1,7 @@
 """The runs of a paper's items: where they are kept, which are finished, and their rows.
 
-A run belongs to a campaign, and several items may show one. What an item was scaled to stands in
-the run's own settings, so that it is resumed as it was begun.
+A run belongs to a campaign, and several items may show one. The scale of an item stands in the
+run's own settings, so that it is resumed as it was begun.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from switchmark.results.summary import summarise
 
 @dataclass(frozen=True, slots=True)
 class MeasuredCampaign:
-    """What was measured of a campaign."""
+    """The latest run of a campaign, and its rows."""
 
     run: Run
     rows: tuple[SummaryRow, ...]
 
     @property
     def settings(self) -> list[str]:
-        """What was set when it was begun."""
+        """The settings with which it was begun."""
         return [str(one) for one in self.run.info.settings.get("set", [])]
 
 
 def folder_of(paper: Paper, results: Path) -> Path:
-    """Where a paper's runs are kept."""
+    """The folder of a paper's runs."""
     return results / "reproduce" / paper.name
 
 
 def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
-    """The latest run of every campaign of the paper that has one with a finished trial."""
+    """Read the latest run of every campaign of the paper that has one with a finished trial."""
     found: dict[str, MeasuredCampaign] = {}
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
         directory = latest(folder_of(paper, results), campaign)
@@ -69,5 +69,5 @@ def rows_of(item: Item, measured: Mapping[str, MeasuredCampaign]) -> list[Summar
 def rows_by_item(
     items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
 ) -> dict[str, Sequence[SummaryRow]]:
-    """Item -> its rows, as findings are judged by."""
+    """Item -> its rows, in the form in which findings are judged."""
     return {item.name: rows_of(item, measured) for item in items}

@@ -37,7 +37,7 @@ class ItemState:
 
     @property
     def runs(self) -> bool:
-        """Whether anything of it can run here."""
+        """Whether any part of it can run here."""
         return self.campaign is not None
 
     @property
@@ -53,7 +53,7 @@ class ItemState:
 def state_of(
     item: Item, there: Installed, *, more: Sequence[str] = (), site: Site | None = None
 ) -> ItemState:
-    """The item as it would run here; `more` is what else is set."""
+    """The item as it would run here; `more` are further settings."""
     standing = [one for one in item.stand_in if _lacks(one)]
     settings = tuple(setting for one in standing for setting in one.set)
     notes = tuple(one.note for one in standing)
@@ -91,7 +91,7 @@ def _lacks(one: StandIn) -> bool:
 
 
 def _has_kvm() -> bool:
-    """Whether virtual machines run here at their own speed, as far as that is known."""
+    """Whether virtual machines run here with KVM, as far as that is known."""
     try:
         found = accelerator.known(packages.qemu())
     except SwitchmarkError:

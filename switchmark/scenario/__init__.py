@@ -1,1 +1,1 @@
-"""How nodes and links are laid out: one module a scenario."""
+"""The layout of nodes and links: one module a scenario."""

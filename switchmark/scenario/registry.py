@@ -1,7 +1,7 @@
-"""The scenarios there are, by name: a file of this folder with a function `expand`.
+"""The scenarios by name: a file of this folder with a function `expand`.
 
-Some names carry numbers: `loopback-3` is a chain of three VNFs, `pairs-4` four pairs,
-`chains-2x3` two chains of three VNFs each. `resolve` reads them.
+Some names carry numbers: `loopback-3` is a chain of three VNFs, `pairs-4` four pairs, `chains-2x3`
+two chains of three VNFs each. `resolve` reads them.
 """
 
 from __future__ import annotations
@@ -21,9 +21,8 @@ SCENARIOS: Folder[Callable[..., Topology]] = Folder(
 
 
 def resolve_names(trial: Trial) -> Trial:
-    """The trial under the scenario's one name, the number of paths in `pairs`.
-
-    Raises UsageError for a scenario that is none."""
+    """The trial with the scenario's canonical name, and the number of paths in `pairs`. Raises
+    UsageError for an unknown scenario."""
     found = _known(trial.scenario)
     if found.name == trial.scenario and found.pairs in (None, trial.pairs):
         return trial

@@ -1,4 +1,4 @@
-"""The state of a pool as a page: its testbeds, what each does, and the campaigns that are open."""
+"""The state of a pool as a page: its testbeds, what each does, and the open campaigns."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ PoolState = tuple[Sequence[TestbedStatus], Sequence[CampaignStatus]]
 
 
 def pool_reader(address: StoreAddress) -> Callable[[], PoolState]:
-    """What reads a pool's state from its tables, anew each time: nothing is kept open."""
+    """A function that reads a pool's state from its tables, anew each time: nothing is kept
+    open."""
 
     def read() -> PoolState:
         database = PoolDatabase(address)
@@ -29,7 +30,7 @@ def pool_reader(address: StoreAddress) -> Callable[[], PoolState]:
 
 
 def pool_page(state: PoolState) -> str:
-    """The page."""
+    """The page as HTML."""
     beds, asked = state
     testbeds = Table(
         ("testbed", "state", "why", "does", "blocks done"),

@@ -1,7 +1,7 @@
 """HTTP in front of the pages: GET and HEAD alone, and a policy that no page can leave.
 
-Without a token only requests that name this machine are answered, lest a page from elsewhere reads
-results under a name of its own that leads here (DNS rebinding).
+Without a token only requests that name this machine are answered, so that no page from elsewhere
+reads results under a name of its own that leads here (DNS rebinding).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ METHODS = "GET, HEAD"
 
 
 class SiteServer(GuardedServer):
-    """The pages at one address."""
+    """Serves the pages at one address."""
 
     def __init__(
         self,
@@ -47,7 +47,8 @@ class _PageHandler(BaseHTTPRequestHandler):
         """Log nothing: a team that reads would fill the screen."""
 
     def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """What the library refuses, other methods among it: in a line, without their words."""
+        """Answer what the library refuses, such as other methods, in one line and without the
+        library's words."""
         del message, explain
         self.close_connection = True
         code = 405 if code == 501 else code

@@ -1,5 +1,7 @@
-"""Where the page finds runs: a folder of results, or a store. What it shows of each stands here;
-the run itself is fetched when somebody looks at it."""
+"""The page's source of runs: a folder of results, or a store.
+
+A run's line is read at once; the run itself is fetched when somebody opens it.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,14 @@ class ShelvedRun:
 
 
 class Shelf(Protocol):
-    """A place that holds runs. Nothing is written there."""
+    """A source of runs. Nothing is written there."""
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
 
     def runs(self) -> tuple[list[ShelvedRun], list[str]]:
-        """The newest first, and a line for each that cannot be read."""
+        """The runs, the newest first, and a line for each that cannot be read."""
 
     def run(self, name: str) -> ShelvedRun | None:
         """The run of exactly this name."""
@@ -78,7 +80,7 @@ class FolderShelf:
 
 @dataclass(frozen=True, slots=True)
 class StoreShelf:
-    """A store: what is shown are copies, brought up to date when they are looked at."""
+    """A store: copies are shown, brought up to date when they are opened."""
 
     address: StoreAddress
 
@@ -88,7 +90,7 @@ class StoreShelf:
         return str(self.address)
 
     def runs(self) -> tuple[list[ShelvedRun], list[str]]:
-        """See `Shelf.runs`; of a store the newest."""
+        """See `Shelf.runs`; the newest ones of the store."""
         with open_store(self.address) as store:
             return [_stored(one) for one in reversed(list_stored(store, last=NEWEST))], []
 
@@ -106,7 +108,8 @@ class StoreShelf:
 
 
 def _of_folder(folder: Path) -> ShelvedRun:
-    """Records are written under other names and renamed: the folder's time tells of each."""
+    """The run's line, read anew when the folder's time changes: records are written under other
+    names and renamed, which changes it."""
     run = open_run(folder)
     info = run.info
     times = [one.stat().st_mtime_ns if one.exists() else 0 for one in (folder, folder / "trials")]

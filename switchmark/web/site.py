@@ -1,8 +1,8 @@
-"""What `switchmark serve` shows: runs, their reports, and histories; nothing is kept but finished
-pages, in memory, until there is something new.
+"""The pages of `switchmark serve`: runs, their reports, and histories.
 
-A path of a request is never a path of this machine: runs are looked up by their names among those
-that the folder or the store holds.
+Nothing is kept but finished pages, in memory, until there is something new. A path of a request is
+never a path of this machine: runs are looked up by their names among those that the folder or the
+store holds.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class WebSite:
         return None
 
     def _kept(self, key: str, runs: Sequence[ShelvedRun], make: Callable[[], str]) -> Shown:
-        """A page that was made of these runs as they are now, or is made anew."""
+        """The page of these runs: a kept one while they are as they were, else made anew."""
         with self._building:
             kept = self._pages.get(key)
             if kept is None or kept[0] != runs:

@@ -1,1 +1,1 @@
-"""What foreign instruments share: what each must fulfil, their programs, what they print."""
+"""Code that foreign instruments share: the protocol, their programs, their output."""

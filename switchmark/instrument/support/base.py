@@ -1,8 +1,8 @@
-"""What a foreign instrument is: a program of others that sends and receives at a trial's two ends.
+"""A foreign instrument: a program of others that sends and receives at a trial's two ends.
 
 An instrument is one file of `switchmark/instrument/`, with a class of the file's name. The bench
 deploys, teaches and verifies with its own engine, which then leaves the ports; the instrument takes
-them, runs once, and says what it counted. What it cannot know is stated, never guessed.
+them, runs once, and reports its counts. What it cannot know is stated, never guessed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from switchmark.testbed.host import Spawned
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
-    """What an instrument can do; planning reads this, the machine is not touched."""
+    """What an instrument can do. Planning reads this and never touches the machine."""
 
     description: str
     dimensions: tuple[Dimension, ...]
@@ -53,7 +53,7 @@ class Station:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What an instrument is asked to do."""
+    """The run that an instrument is asked for."""
 
     trial: Trial
     source: Station  # sends, or asks
@@ -78,8 +78,8 @@ class Launched(Protocol):
         ...
 
     def finish(self, timeout_s: float) -> Reading:
-        """What it has counted, once its traffic is over. Raises TrialFailed with one line where
-        its programs fail or print what cannot be understood."""
+        """Its counts, once its traffic is over. Raises TrialFailed with one line where its programs
+        fail or print what cannot be understood."""
         ...
 
     def process_ids(self) -> Sequence[int]:
@@ -103,9 +103,9 @@ class Instrument(Protocol):
         ...
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """What it cannot be asked beyond its `abilities`, and what to do instead."""
+        """What it cannot do beyond its `abilities`, and what to do instead."""
         ...
 
     def launch(self, job: Job) -> Launched:
-        """Start what must be there before the traffic."""
+        """Start everything that must be there before the traffic."""
         ...

@@ -1,4 +1,4 @@
-"""Instruments that are a server, which is there first, and a client, which is the run."""
+"""Instruments made of a server, which is started first, and a client, which is the run."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class ClientServer:
         self._client: ProgramEnd | None = None
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Until the server listens."""
+        """Wait until the server listens."""
         self._server.wait_listening(*self._listens, timeout_s)
 
     def begin(self, duration_s: float) -> None:
@@ -47,7 +47,8 @@ class ClientServer:
         self._client = ProgramEnd(f"{self._name} client", source.node, command, spawned)
 
     def running(self) -> bool:
-        """Until the client has ended. A server that ends before it has not measured anything."""
+        """Whether the client still runs. Raises TrialFailed where the server has ended before
+        it."""
         client = self._started()
         ended = client.gather(0.0)
         if not ended and not self._server_ends and self._server.spawned.poll() is not None:
@@ -55,7 +56,7 @@ class ClientServer:
         return not ended
 
     def finish(self, timeout_s: float) -> Reading:
-        """Read both, the server once it has ended, too."""
+        """Read the counts of both, once the server has ended, too."""
         deadline = time.monotonic() + timeout_s
         client = self._started()
         client.wait_end(timeout_s)
@@ -67,7 +68,7 @@ class ClientServer:
         return self._read(client, self._server)
 
     def process_ids(self) -> Sequence[int]:
-        """Client and server, while they run."""
+        """The processes of client and server, while they run."""
         ends = (self._server, self._client)
         return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
 

@@ -1,4 +1,4 @@
-"""Programs of foreign instruments: finding them, what they print, how they died."""
+"""Programs of foreign instruments: finding them, their output, their end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def find(
 
 @cache
 def version_of(program: str, asked: Sequence[str] = ("--version",), says: str = VERSION) -> str:
-    """What a program says of its version, on either output; `says` finds it."""
+    """The version that a program prints, on either output; the pattern `says` finds it."""
     try:
         done = subprocess.run(
             [program, *asked],
@@ -56,7 +56,7 @@ class ProgramEnd:
     """A program at one end, whose output is gathered until it ends."""
 
     def __init__(self, name: str, node: str, command: list[str], spawned: Spawned) -> None:
-        """`name` is what messages call it, e.g. `iperf3 server`."""
+        """`name` is its name in messages, e.g. `iperf3 server`."""
         self.name, self.node, self.command, self.spawned = name, node, command, spawned
         self._lines: list[str] = []
         self._characters = 0
@@ -66,13 +66,13 @@ class ProgramEnd:
         return f"{self.name} in {self.node} {what}"
 
     def failed(self, what: str) -> TrialFailed:
-        """An error about it, of one line, that ends with what it printed last."""
+        """An error about it, of one line, that ends with the last line it printed."""
         words = last_words(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
         told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
         return TrialFailed(self.say(f"{what}{told}"))
 
     def gather(self, timeout_s: float) -> bool:
-        """Take in what it prints for so long; True once it has closed its output."""
+        """Read its output for so long; True once it has closed its output."""
         deadline = time.monotonic() + timeout_s
         while True:
             try:
@@ -103,7 +103,7 @@ class ProgramEnd:
         return "\n".join(self._lines)
 
     def wait_end(self, timeout_s: float) -> None:
-        """Gather to the end, which must come in time and without an error."""
+        """Gather until its end, which must come in time and without an error."""
         deadline = time.monotonic() + timeout_s
         if not self.gather(timeout_s):
             raise self.failed(f"did not end within {timeout_s:.0f} s")
@@ -115,7 +115,8 @@ class ProgramEnd:
             raise self.failed(f"ended with exit code {code}")
 
     def wait_listening(self, protocol: str, port: int, timeout_s: float) -> None:
-        """Until it has a socket on this port (of its network namespace), without a frame."""
+        """Wait until it has a socket on this port (of its network namespace), without sending a
+        frame."""
         deadline = time.monotonic() + timeout_s
         while not is_bound(self.spawned.pid, protocol, port):
             if (code := self.spawned.poll()) is not None:
@@ -131,7 +132,7 @@ class ProgramEnd:
 
 
 def is_bound(pid: int, protocol: str, port: int) -> bool:
-    """Whether the network namespace of a process has a socket bound to a local port; of TCP one
+    """Whether a socket in the network namespace of a process is bound to a local port; for TCP one
     that listens."""
     for table in (protocol, f"{protocol}6"):
         with suppress(OSError):

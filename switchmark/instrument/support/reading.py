@@ -1,4 +1,4 @@
-"""What a foreign instrument counted in one run, as plain values; None is what it does not know."""
+"""The counts of a foreign instrument in one run, as plain values; None is what it does not know."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class CountedInterval:
 
 @dataclass(frozen=True, slots=True)
 class EndReading:
-    """One end: the command it was, and what it said."""
+    """One end: its command line, and its output."""
 
     command: tuple[str, ...]
     version: str
@@ -30,7 +30,7 @@ class EndReading:
 
 @dataclass(frozen=True, slots=True)
 class RoundTrips:
-    """Every answered request, timed by the source from the moment when it really left."""
+    """All answered requests, timed by the source from the moment when each really left."""
 
     histogram: Histogram
     min_ns: int
@@ -41,7 +41,7 @@ class RoundTrips:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Both ends of one run."""
+    """The readings of both ends of one run."""
 
     source: EndReading
     target: EndReading

@@ -10,7 +10,7 @@ ETHERNET, IPV4, UDP, FCS = 14, 20, 8, 4  # bytes around the payload in a frame
 
 
 def payload_bytes(trial: Trial) -> int:
-    """What a datagram carries in a frame of the trial's size, which counts the FCS."""
+    """The payload in bytes of a datagram in a frame of the trial's size, which counts the FCS."""
     return trial.packet_size_bytes - ETHERNET - IPV4 - UDP - FCS
 
 

@@ -1,1 +1,1 @@
-"""What scenarios share: the layout of nodes and paths, splitting, drawing."""
+"""Code that scenarios share: the layout of nodes and paths, splitting, drawing."""

@@ -1,7 +1,7 @@
-"""A topology drawn: as text, a line for each path; as SVG, a row for each path.
+"""Draws a topology: as text, a line for each path; as SVG, a row for each path.
 
-In the text the switch stands wherever it is crossed. In the SVG it is the one bar that it is,
-and each path runs from node to node through it.
+In the text the switch stands wherever it is crossed. In the SVG it is the one bar that it is, and
+each path runs from node to node through it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ ROW = 3 * HEIGHT
 
 @dataclass(frozen=True, slots=True)
 class Labels:
-    """What stands in the boxes beside the nodes' own names."""
+    """The words in the boxes beside the nodes' own names."""
 
     switch: str  # and its connect mode
     environment: str
@@ -60,7 +60,7 @@ def _where(node: TopologyNode, labels: Labels) -> str:
 
 
 def _kind(node: TopologyNode, labels: Labels) -> str:
-    """What joins it to the switch."""
+    """What joins it to the switch, in words."""
     if node.nic is not None:
         return f"port {node.nic.switch}"
     kind = PortKind(labels.port_kind)
@@ -74,7 +74,7 @@ def _what(node: TopologyNode, labels: Labels) -> str:
 
 
 def draw_svg(topology: Topology, labels: Labels) -> str:
-    """The whole as an SVG document."""
+    """The whole topology as an SVG document."""
     rows = [(path, via) for path in topology.paths for via in path.ways()]
     shown = rows[:ROWS_DRAWN]
     columns = max(len(via) for _, via in rows) + 2
@@ -101,7 +101,7 @@ def draw_svg(topology: Topology, labels: Labels) -> str:
 def _row(
     nodes: list[TopologyNode], both_ways: bool, labels: Labels, top: float, width: float
 ) -> list[str]:
-    """Nodes above, the switch below, and between them the way of the frames."""
+    """A row: nodes above, the switch below, and between them the way of the frames."""
     bar = top + 2 * HEIGHT
     parts = [
         _box(MARGIN, bar, width - 2 * MARGIN, HEIGHT * 0.6, "#e8eef3"),

@@ -36,7 +36,8 @@ ENDS = {
 
 
 def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -> Topology:
-    """`trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other end.
+    """Lay out `trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other
+    end.
 
     Raises UsageError when there are more than addresses or names are planned for."""
     check_pairs(trial, chain)
@@ -58,7 +59,7 @@ def _laid_out(
     rewriting: bool,
     remote: bool,
 ) -> tuple[tuple[TopologyNode, ...], tuple[TrafficPath, ...]]:
-    """Campaigns have many trials and few layouts: equal ones are the same objects."""
+    """The layout, made once for equal trials: campaigns have many trials and few layouts."""
     crossings = chain + 1  # of the switch, a path
     nodes: list[TopologyNode] = []
     paths: list[TrafficPath] = []
@@ -95,7 +96,7 @@ def _laid_out(
 
 
 def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> TopologyPort:
-    """Frames that leave by a port cross the switch to the other side of the crossing. Where the
+    """A port. Frames that leave by it cross the switch to the other side of the crossing. Where the
     VNFs do not rewrite addresses, the ends address each other. The ends of a path are one IP
     subnet; VNFs have no IP address."""
     if index not in (first, last):
@@ -107,13 +108,14 @@ def _port(index: int, pair: int, first: int, last: int, rewriting: bool) -> Topo
 
 
 def pair_ip(pair: int, end: int) -> str:
-    """Each pair has a /24 of its own from 10.64.0.0 on; its ends are .1 and .2."""
+    """The address of an end: each pair has a /24 of its own from 10.64.0.0 on; its ends are .1 and
+    .2."""
     return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
 
 
 def with_nics(topology: Topology, text: str) -> Topology:
-    """The topology with these real ports at its wire ends, in turn. Raises UsageError where they
-    are not as many as there are ends."""
+    """The topology with these real ports at its wire ends, in turn. Raises UsageError where their
+    numbers differ."""
     nics = parse_nics(text)
     if not nics:
         return topology
@@ -129,7 +131,7 @@ def with_nics(topology: Topology, text: str) -> Topology:
 
 
 def check_pairs(trial: Trial, chain: int = 0) -> None:
-    """Raises UsageError when there are more paths than addresses, or VNFs than names."""
+    """Raise UsageError when there are more paths than addresses, or VNFs than names."""
     if trial.pairs > MOST_PAIRS:
         raise UsageError(
             f"pairs: {trial.pairs} is more than the {MOST_PAIRS} that addresses are planned for"

@@ -49,7 +49,7 @@ def lay_out_split(trial: Trial, chain: int) -> Topology:
 
 
 def split_of(trial: Trial, vnfs: int) -> Split | None:
-    """What the switch is told of chains of so many VNFs; None where nothing is split."""
+    """How the switch deals frames out to chains of so many VNFs; None where nothing is split."""
     if trial.split == "none":
         return None
     base = int(port_mac(0).replace(":", ""), 16)
@@ -71,7 +71,7 @@ def _end(split: Split, index: int) -> TopologyPort:
 
 
 def _between(trial: Trial, split: Split, index: int) -> TopologyPort:
-    """A port of a VNF. One that leaves addresses alone is asked for none."""
+    """A port of a VNF. A VNF that keeps addresses needs none of its own."""
     beyond = index ^ 1
     if index in split.heads:
         beyond = 0
