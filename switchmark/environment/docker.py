@@ -39,6 +39,7 @@ from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 
 LEAST = docker_least(run_mib=1)
+HOLD = (BUSYBOX_INSIDE, "sleep", "1000000000")  # what holds a network does
 
 
 class DockerNode(NetnsNode):
@@ -150,15 +151,6 @@ class DockerEnvironment:
         )
 
 
-def _no_ipv6() -> list[str]:
-    """The options that switch IPv6 off: no frames of the kernel's own. A kernel without IPv6 needs
-    none."""
-    if not Path("/proc/sys/net/ipv6").exists():
-        return []
-    keys = ("all", "default")
-    return [w for key in keys for w in ("--sysctl", f"net.ipv6.conf.{key}.disable_ipv6=1")]
-
-
 def _ready(session: Session) -> tuple[Path, Daemon]:
     engine = find_engine()
     return engine, docker_daemon.daemon_for(session, build_root(engine))
@@ -170,13 +162,6 @@ def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, i
     name = f"sm{session.id}-{spec.name}"
     entries = [session.ledger.record(NetworkNamespace(name))]
     entries.append(session.ledger.record(DockerObject("container", f"{name}-net", daemon.host)))
-    docker_daemon.ask(
-        session, daemon,
-        *("run", "-d", "--name", f"{name}-net", *LEAST, "--network", "none"),
-        *_no_ipv6(),
-        *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image),
-        *(BUSYBOX_INSIDE, "sleep", "1000000000"),
-    )  # fmt: skip
-    pid = int(docker_daemon.ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", f"{name}-net"))
+    pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
     namespaces.name_namespace(name, pid)
     return Attached(spec, name, entries), pid

@@ -22,7 +22,13 @@ from switchmark.reproduction.beside import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
 from switchmark.reproduction.findings import JudgedFinding, judge
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.run import MeasuredCampaign, read_measured, rows_by_item, rows_of
+from switchmark.reproduction.run import (
+    MeasuredCampaign,
+    read_guests,
+    read_measured,
+    rows_by_item,
+    rows_of,
+)
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.times import times_of
 
@@ -40,6 +46,7 @@ class ItemOnPage:
     svg: str | None
     scale: str  # what was set, against the paper's own way
     notes: tuple[str, ...]
+    guests: tuple[PaperLine, ...] = ()  # of emulated guests, which only prove that it works
 
     @property
     def measured(self) -> bool:
@@ -51,6 +58,8 @@ class ItemOnPage:
         """The item's state in a word or two."""
         if self.measured:
             return "measured here, with stand-ins" if self.state.notes else "measured here"
+        if self.guests:
+            return "runs in an emulated guest"
         return "can run here" if self.state.runs else "cannot run here"
 
 
@@ -106,9 +115,9 @@ def make_page(
 ) -> PaperPage:
     """Read the paper's runs, judge its findings, draw its items."""
     chosen = list(items or paper.items)
-    measured = read_measured(paper, results)
+    measured, guests = read_measured(paper, results), read_guests(paper, results)
     folder = results / "reproduce" / paper.name / "figures"
-    shown = [_shown(one, there, measured, folder, states or {}) for one in chosen]
+    shown = [_shown(one, there, measured, guests, folder, states or {}) for one in chosen]
     rows = rows_by_item(paper.items, measured)
     can_run = {one.item.name for one in shown if one.state.runs}
     hosts = [one.run.info for one in measured.values()]
@@ -125,6 +134,7 @@ def _shown(
     item: Item,
     there: Installed,
     measured: Mapping[str, MeasuredCampaign],
+    guests: Sequence[MeasuredCampaign],
     folder: Path,
     states: Mapping[str, ItemState],
 ) -> ItemOnPage:
@@ -141,7 +151,9 @@ def _shown(
     notes = [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]
     notes += [f"failed: {one}" for one in failures]
-    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes))
+    inside = [row for run in guests for row in rows_of(item, {run.run.info.campaign: run})]
+    proven = [line for line in lines_of(item, inside, campaign) if line.marks] if inside else []
+    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes), tuple(proven))
 
 
 def as_html(pages: Sequence[PaperPage]) -> str:

@@ -12,11 +12,13 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.results.find import find_latest
+from switchmark.results.find import find_latest, list_runs
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
+
+GUESTS = "guests"  # the folder of runs of guests, in that of the paper
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,16 @@ def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
         rows = summarise(directory, read_table(directory))
         if any(row.finished for row in rows):
             found[campaign] = MeasuredCampaign(open_run(directory), tuple(rows))
+    return found
+
+
+def read_guests(paper: Paper, results: Path) -> list[MeasuredCampaign]:
+    """What emulated guests measured of the paper (tools/reproduce-guests), a run each: it proves
+    that something works, and is no figure to compare with the host's."""
+    found = []
+    for directory in list_runs(folder_of(paper, results) / GUESTS):
+        rows = summarise(directory, read_table(directory))
+        found.append(MeasuredCampaign(open_run(directory), tuple(rows)))
     return found
 
 

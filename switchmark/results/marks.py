@@ -222,8 +222,8 @@ _TABLE = (
     Mark(
         "software-emulated",
         "A virtual machine ran without hardware support",
-        "A virtual machine ran under software emulation (no KVM), which is many times slower "
-        "than hardware.",
+        "A virtual machine of the trial, or the one that the bench itself runs in, ran under "
+        "software emulation (no KVM), which is many times slower than hardware.",
         "Use the result as proof of function only; measure on a machine with KVM.",
         invalidates=True,
     ),

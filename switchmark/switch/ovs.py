@@ -32,6 +32,7 @@ class OvsKernel(OvsSwitch):
         reconfigures=True,
         in_kernel=True,
         takes_program=True,
+        runs_in=("host", "netns", "lxc", "docker"),
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )

@@ -23,6 +23,7 @@ class OvsNetdev(OvsSwitch):
     programs = PLAIN_PROGRAMS
     package = "openvswitch-switch"
     capabilities = Capabilities(
+        runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VETH, PortKind.TAP),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,

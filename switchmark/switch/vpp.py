@@ -62,6 +62,7 @@ class Vpp(WithOptions, ProgramSwitch):
     programs = ("vpp",)
     obtain = "install VPP (packagecloud.io/fdio, packages vpp and vpp-plugin-core) or build it"
     capabilities = Capabilities(
+        runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,

@@ -13,6 +13,7 @@ import platform
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,18 @@ def _hypervisor(flags: frozenset[str]) -> str | None:
         return None
     vendor = read("/sys/class/dmi/id/sys_vendor") or read("/sys/hypervisor/type")
     return vendor or "a hypervisor that does not say its name"
+
+
+@cache
+def is_emulated() -> bool:
+    """Whether software plays this machine's CPU (QEMU without KVM): many times slower than any, so
+    that no figure says how fast something is. Told by the CPU's name, else by the want of the clock
+    that every KVM guest of QEMU has."""
+    model, flags = _cpu_info()
+    if "TCG" in (model or ""):
+        return True
+    clocks = read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
+    return _hypervisor(flags) == "QEMU" and "kvm-clock" not in clocks.split()
 
 
 def _caches() -> tuple[Cache, ...]:

@@ -19,6 +19,7 @@ from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.cores.own_cores import kept_to
+from switchmark.testbed.facts import is_emulated
 from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost.cpu import ApplicationCpu
@@ -117,7 +118,7 @@ def measure_deployed(
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
-        emulated=any(machine.emulated for machine in deployment.machines),
+        emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
         counts_polls=deployment.guest is None,
     )
     bound = limit(trial, seen, evidence)

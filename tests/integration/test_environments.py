@@ -89,15 +89,17 @@ def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path
 def test_a_switch_in_a_container_has_its_limit_there(
     bench: Bench, tmp_path: Path, place: str
 ) -> None:
-    """Programs with one process and with two, and devices of their own (ovs-dpdk's witness)."""
-    need(["basicfwd", "ovs-dpdk"], ["netns", place])
+    """Programs with one process and with two, with devices of their own (ovs-dpdk's witness) and
+    with ports that are devices (ovs-netdev)."""
+    need(["basicfwd", "ovs-dpdk", "ovs-netdev"], ["netns", place])
     if find_hierarchy() is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted")
     records = measured(
         bench, tmp_path,
         f"switch_environment: {place}\nduration: 1s\nrate: 5k\nsweeps:\n"
         "  - {switch: basicfwd, connect_mode: cross-connect, cpu_limit: 50%}\n"
-        "  - {switch: ovs-dpdk, connect_mode: learning, cpu_limit: 50%}\n",
+        "  - {switch: ovs-dpdk, connect_mode: learning, cpu_limit: 50%}\n"
+        "  - {switch: ovs-netdev, connect_mode: learning, cpu_limit: 50%}\n",
         "mixed_connect_modes=true",
     )  # fmt: skip
     for record in records:
@@ -133,7 +135,7 @@ def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -
 def test_a_neighbour_that_cannot_run_is_told_before(bench: Bench, tmp_path: Path) -> None:
     file = campaign_file(tmp_path, "switch: linux-bridge\nneighbour: /nowhere/my-load\n")
     code, _, err = bench.run("run", file, "--no-baseline", "--quiet")
-    assert code == 3 and "neighbour /nowhere/my-load cannot run here: there is no such" in err
+    assert code == 2 and "job.yaml:2: neighbour: /nowhere/my-load does not exist; build" in err
 
 
 def run(*args: str, env: dict[str, str] | None = None) -> str:

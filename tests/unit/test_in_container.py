@@ -26,11 +26,12 @@ def test_it_sees_its_own_folder_and_what_leads_there(tmp_path: Path) -> None:
         folder.mkdir()
     (real / "vnf").write_text("#!/bin/sh\n")
     (link / "vnf").symlink_to(real / "vnf")
+    (tmp_path / "lib64").mkdir()
     sockets = ShownPath(tmp_path / "sockets", True, Path("/run/vhost"))
     inside = Inside("c", [str(link / "vnf"), "/run/vhost/a.sock", "eth0"], ("net_raw",), [sockets])
     shown = {str(one.place): one.writable for one in inside.everything()}
     assert shown["/usr"] is False and shown["/run/vhost"] is True
-    assert shown[str(link)] is shown[str(real)] is False
+    assert shown[str(link)] is shown[str(real)] is shown[str(tmp_path / "lib64")] is False
     assert not any(place in shown for place in ("/", "/etc", "/run", str(tmp_path)))
 
 

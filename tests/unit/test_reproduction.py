@@ -18,7 +18,7 @@ from switchmark.reproduction.budget import FULL, fit, usual_share
 from switchmark.reproduction.findings import FindingVerdict, estimate_of, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, PaperFinding, fulfils, paper_names, read_paper
-from switchmark.reproduction.run import folder_of
+from switchmark.reproduction.run import GUESTS, folder_of
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
@@ -171,6 +171,25 @@ def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> 
         assert paper.machine in " ".join(told.split())
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
     assert paper.findings[0].words in text and "undecided" in text
+
+
+def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) -> None:
+    paper = read_paper("bonafiglia2015")
+    item = paper.item("fig6")
+    trial = synthetic_trial(
+        switch="ovs-netdev", scenario="chains-2x1", split="src-mac", packet_size_bytes=64
+    )
+    record = synthetic_record(trial, marks=["software-emulated"])
+    write_run(folder_of(paper, tmp_path) / GUESTS, [record], campaign=item.campaign)
+    page = make_page(paper, THERE, tmp_path, [item])
+    (shown,) = page.items
+    assert not shown.measured and shown.word == "runs in an emulated guest"
+    assert [line.marks for line in shown.guests] == ["NOT VALID: software-emulated"]
+    assert {one.verdict for one in page.findings} <= {
+        FindingVerdict.NOT_YET, FindingVerdict.CANNOT
+    }, "no figure of this machine is there"  # fmt: skip
+    for told in (as_html([page]), as_markdown([page])):
+        assert "emulated guest" in told and "NOT VALID: software-emulated" in told
 
 
 def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:

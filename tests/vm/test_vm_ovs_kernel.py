@@ -14,6 +14,7 @@ modprobe openvswitch
 {trial("ovs --rate 2k")} || true
 cp -r /tmp/results /exchange/
 """
+GROUPS = "mount -t cgroup2 cgroup2 /sys/fs/cgroup\n"
 # The other switches of Open vSwitch bear its name, too.
 ONLY = "ovs and not netdev and not dpdk and not afxdp"
 
@@ -30,6 +31,20 @@ def test_ovs_kernel_datapath(
     assert record.reconciliation is not None
     assert record.reconciliation.agrees
     assert "Linux 6" in record.switch_details["version"]
+
+
+@pytest.mark.parametrize("place", ["lxc", "docker"])
+def test_its_daemons_in_a_container(
+    place: str, new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    """The datapath is the kernel's, in the network of the container."""
+    line = trial(f"ovs --rate 500 --set switch_environment={place}")
+    job = f"modprobe openvswitch\n{GROUPS}{line} || true\ncp -r /tmp/results /exchange/\n"
+    outcome = keep(new_machine().run(job))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "ovs", "learning")
+    assert f"in {place}]" in record.topology[0]
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
+from switchmark.environment.docker import HOLD
 from switchmark.environment.support.rootfs import build_root
 from switchmark.testbed.container import docker_daemon
+from switchmark.testbed.container.docker_daemon import Daemon
 from switchmark.testbed.container.in_container import (
     Inside,
     ShownPath,
@@ -24,6 +26,7 @@ from switchmark.testbed.container.in_container import (
 )
 from switchmark.testbed.host import Completed, Host, Session, Spawned
 from switchmark.testbed.kernel import mounts, namespaces
+from switchmark.testbed.kernel.device_counters import all_device_counters
 from switchmark.testbed.undo.entries import Container, Directory, DockerObject, NetworkNamespace
 
 HOST = "host"
@@ -106,14 +109,32 @@ class ContainedHost:
 
     def _docker(self, inside: Inside, log: Path | None, netns: str | None) -> Spawned:
         daemon = docker_daemon.daemon_for(self._session, build_root(find_engine()))
-        entry = DockerObject("container", inside.name, daemon.host)
+        network = self._network(daemon, f"{inside.name}-net", netns) if netns else "none"
+        self._note(inside.name, daemon)
+        return spawn_docker(self._session, daemon, inside, log, network)
+
+    def _note(self, container: str, daemon: Daemon) -> None:
+        entry = DockerObject("container", container, daemon.host)
         self._entries.append(self._session.ledger.record(entry))
-        started = spawn_docker(self._session, daemon, inside, log)
-        if netns:  # Docker joins none, so the name goes to the container's own
-            path = namespaces.NETNS_DIR / netns
-            mounts.unmount(path)
-            mounts.bind(f"/proc/{started.pid}/ns/net", path)
-        return started
+
+    def _network(self, daemon: Daemon, holder: str, netns: str) -> str:
+        """The network of a container that only holds it. Docker joins no namespace of others, so
+        the devices go into its own, which takes over the name."""
+        self._note(holder, daemon)
+        pid = docker_daemon.hold_network(self._session, daemon, holder, HOLD)
+        devices = [name for name in all_device_counters(netns) if name != "lo"]
+        self._batch(netns, [f"link set dev {device} netns {pid}" for device in devices])
+        path = namespaces.NETNS_DIR / netns
+        mounts.unmount(path)
+        mounts.bind(f"/proc/{pid}/ns/net", path)
+        self._batch(netns, [f"link set dev {device} up" for device in devices])
+        return f"container:{holder}"
+
+    def _batch(self, netns: str, lines: Sequence[str]) -> None:
+        """Run lines of `ip` in a namespace."""
+        if lines:
+            text = "\n".join(lines) + "\n"
+            self._host.run(["ip", "-n", netns, "-batch", "-"], input_text=text)
 
 
 def contained(session: Session, kind: str) -> Session:

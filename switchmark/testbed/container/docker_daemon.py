@@ -11,14 +11,17 @@ import json
 import os
 import subprocess
 import time
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.testbed.container.confined import docker_least
 from switchmark.testbed.container.docker_client import WORK_TIMEOUT_S, docker, server_version
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import filesystem_of
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.state import cache_dir
 from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
@@ -146,3 +149,24 @@ def ask(session: Session, daemon: Daemon, *args: str) -> str:
         return session.host.run(daemon.command(*args), timeout_s=WORK_TIMEOUT_S).stdout.strip()
     except SwitchmarkError as error:
         raise UnavailableError(str(error)) from None
+
+
+def hold_network(session: Session, daemon: Daemon, name: str, idle: Sequence[str]) -> int:
+    """Start a container that only holds a network without devices, and does no more than `idle`, a
+    command of the image; its process id. The caller has noted its name. Raises UnavailableError."""
+    ask(
+        session, daemon,
+        *("run", "-d", "--name", name, *docker_least(run_mib=1), "--network", "none"),
+        *_no_ipv6(),
+        *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image, *idle),
+    )  # fmt: skip
+    return int(ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", name))
+
+
+def _no_ipv6() -> list[str]:
+    """The options that switch IPv6 off: no frames of the kernel's own. A kernel without IPv6 needs
+    none."""
+    if not Path("/proc/sys/net/ipv6").exists():
+        return []
+    keys = ("all", "default")
+    return [w for key in keys for w in ("--sysctl", f"net.ipv6.conf.{key}.disable_ipv6=1")]

@@ -30,6 +30,7 @@ from switchmark.testbed.last_words import NOTHING, last_line
 
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START_TIMEOUT_S = 60.0
+SHARED_MIB = 256  # of /dev/shm, which some programs speak through (VPP with its tools)
 _POLL_S = 0.005
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
 
@@ -76,7 +77,7 @@ class Inside:
         """All paths of the host that the container sees."""
         programs = (Path(shutil.which(word) or word) for word in self.args if "/" in word)
         found = [path for path in programs if path.is_absolute() and path.is_file()]
-        own = {one.parent for path in found for one in (path, path.resolve())}
+        own = {folder for path in found for one in (path, path.resolve()) for folder in _of(one)}
         known = [Path("/usr"), *(one.path for one in self.shown)]
         folders = [
             path for path in sorted(own) if not any(path.is_relative_to(one) for one in known)
@@ -155,6 +156,10 @@ def spawn_lxc(
         linux_capabilities=inside.linux_capabilities,
         run_mib=inside.run_mib,
     )
+    config += (
+        "lxc.mount.entry = tmpfs dev/shm tmpfs "
+        f"rw,nosuid,nodev,noexec,mode=1777,size={SHARED_MIB}m,create=dir 0 0\n"
+    )
     config += "".join(
         f"lxc.mount.entry = {one.path} {str(one.place)[1:]} none "
         f"bind,{'rw' if one.writable else 'ro'},"
@@ -190,6 +195,7 @@ def spawn_docker(
         *DOCKER_SCRATCH,
         *docker_capabilities(inside.linux_capabilities),
     ]
+    words += ["--shm-size", f"{SHARED_MIB}m"]
     words += [word for path in inside.devices for word in ("--device", str(path))]
     for one in inside.everything():
         words += ["-v", f"{one.path}:{one.place}{'' if one.writable else ':ro'}"]
@@ -198,6 +204,14 @@ def spawn_docker(
     outer = session.host.spawn(daemon.command(*words, daemon.image, *inside.command()), log=log)
     ask = daemon.command("inspect", "-f", "{{.State.Pid}}", inside.name)
     return Contained(outer, _wait(outer, inside.name, lambda: _number(session.host, ask)))
+
+
+def _of(program: Path) -> list[Path]:
+    """The folder of a program, and beside a folder `bin` those of its libraries; nothing else of
+    what lies there, such as a user's home."""
+    folder = program.parent
+    libraries = folder.parent.glob("lib*") if folder.name == "bin" else ()
+    return [folder, *(one for one in libraries if one.is_dir())]
 
 
 def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
