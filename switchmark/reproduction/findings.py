@@ -154,6 +154,8 @@ def _tries(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
     ]
     if claim.order:
         yield from _order(claim, able)
+    elif claim.than is not None:
+        yield from _within(claim, claim.than, able)
     elif claim.left is not None and claim.right is not None:
         yield from _between(claim, able)
     elif (over := claim.over or claim.rises or claim.falls) is not None:
@@ -181,6 +183,17 @@ def _between(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
                 continue
             low, high = claim.at_least or 0.0, claim.at_most or math.inf
             yield _try(a, b, claim.figure, low, high, f"{_name(a, named)} / {_name(b, named)}")
+
+
+def _within(claim: Claim, than: Figure, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    """Ratios of two figures of one row. Both are of the same trials; that they vary together is not
+    used, so that the intervals are rather too wide."""
+    low, high = claim.at_least or 0.0, claim.at_most or math.inf
+    for row in rows:
+        if estimate_of(row, than) is not None:
+            upper, lower = (one.words.partition(" (")[0] for one in (claim.figure, than))
+            what = f"{row.contender}, {upper} / {lower}"
+            yield _try(row, row, claim.figure, low, high, what, than)
 
 
 def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tried]:
@@ -222,9 +235,17 @@ def _name(row: SummaryRow, named: set[str]) -> str:
     return " ".join([row.contender, *others])
 
 
-def _try(a: SummaryRow, b: SummaryRow, figure: Figure, low: float, high: float, what: str) -> Tried:
-    """The ratio of a's figure to b's, against its bounds."""
-    upper, lower = estimate_of(a, figure), estimate_of(b, figure)
+def _try(
+    a: SummaryRow,
+    b: SummaryRow,
+    figure: Figure,
+    low: float,
+    high: float,
+    what: str,
+    of_b: Figure | None = None,
+) -> Tried:
+    """The ratio of a's figure to b's (or to another one of b), against its bounds."""
+    upper, lower = estimate_of(a, figure), estimate_of(b, of_b or figure)
     assert upper is not None and lower is not None
     above, below = upper.values or (upper.mean,), lower.values or (lower.mean,)
     found = ratio_of(below, above)

@@ -104,7 +104,8 @@ class Claim(Frozen):
 
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
     `rises`, `falls`: from each value of `over` to the next. `order`: switches, or groups of them,
-    the best first. `ratio`: of two sets of rows, between two bounds."""
+    the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures
+    of one row, such as times at two loads, between two bounds."""
 
     item: str
     figure: Figure = Figure()
@@ -116,7 +117,8 @@ class Claim(Frozen):
     order: tuple[tuple[str, ...], ...] = ()
     left: dict[str, str] | None = None
     right: dict[str, str] | None = None
-    at_least: float | None = None  # of left over right
+    than: Figure | None = None
+    at_least: float | None = None  # of left over right, of the figure over `than`
     at_most: float | None = None
     within: float = 0.2  # by which a power may be missed, either way
 

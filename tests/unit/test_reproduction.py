@@ -101,6 +101,9 @@ NEAR = (1.0, 1.002, 0.998)
          {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, FindingVerdict.CONTRADICTED),
         ({"left": {"switch": A}, "right": {"switch": B}, "at_least": 0.9, "at_most": 1.1},
          {(A, 32): NEAR, (B, 32): NEAR}, FindingVerdict.HOLDS),
+        ({"than": {}, "at_least": 0.9, "at_most": 1.1}, {(A, 32): NEAR}, FindingVerdict.HOLDS),
+        ({"than": {}, "at_least": 1.5}, {(A, 32): NEAR}, FindingVerdict.CONTRADICTED),
+        ({"than": {"unit": "us", "at": 0.5}}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
         ({"order": [[B], [A]]}, {(A, 32): (1.0,), (B, 32): (2.0,)}, FindingVerdict.UNDECIDED),
         ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
     ],
@@ -225,7 +228,7 @@ def test_reproduce_refuses_what_is_no_paper_and_no_item(
 
 
 def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> None:
-    assert switchmark(["reproduce", "dagar2017", "table5", "table3", "--list"]) == 0
+    assert switchmark(["reproduce", "dagar2017", "table5", "fig14", "--list"]) == 0
     out = capsys.readouterr().out
     assert "table5" in out and "Throughput with increasingly limited CPU access" in out
-    assert "not as there in table3: the kernel's Open vSwitch in a container" in out
+    assert "not as there in fig14: the Apache benchmark of the Phoronix suite" in out
