@@ -10,10 +10,10 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, TypeVar
 
 from switchmark.campaign.connect_modes import choose_modes
 from switchmark.campaign.port_kinds import usable_ports
@@ -26,12 +26,13 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.overhead import usual_overhead_s
-from switchmark.model.parameters import PARAMETERS, SWEPT, point_of
+from switchmark.model.parameters import PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import resolve_names
 
 _NOWHERE = PARAMETERS["neighbour_cpus"].default
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,9 +178,18 @@ def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]
     draw = random.Random(campaign.seed).random
     points: dict[Any, list[Trial]] = defaultdict(list)
     for trial in trials:
-        points[point_of(trial)].append(trial)
-    ordered: list[Trial] = []
-    for repetition in range(campaign.repetitions):
-        for members in sorted(points.values(), key=lambda _: draw()):
-            ordered += sorted((one.repeated(repetition) for one in members), key=lambda _: draw())
-    return ordered
+        points[point_key(trial)].append(trial)
+    return [
+        trial.repeated(repetition)
+        for repetition in range(campaign.repetitions)
+        for members in _drawn(list(points.values()), draw)
+        for trial in _drawn(members, draw)
+    ]
+
+
+def _drawn(items: list[_T], draw: Callable[[], float]) -> list[_T]:
+    """The items in random order; a draw each."""
+    numbers = [draw() for _ in items]
+    if len(items) == 1:
+        return items
+    return [items[at] for at in sorted(range(len(items)), key=numbers.__getitem__)]

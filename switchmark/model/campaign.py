@@ -4,6 +4,7 @@ precision it demands."""
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, Field, create_model
@@ -67,15 +68,22 @@ class TrimPolicy(Frozen):
 
     def over(self, duration_s: float) -> TrimPolicy:
         """The policy in seconds for a trial of this length."""
-        shares = {"warm_up_s": WARM_UP_SHARE, "cool_down_s": COOL_DOWN_SHARE}
-        return TrimPolicy(
-            **{
-                name: value
-                if name in self.model_fields_set
-                else min(value, round(shares[name] * duration_s, 9))
-                for name, value in self.model_dump().items()
-            }
-        )
+        return _over(self.warm_up_s, self.cool_down_s, frozenset(self.model_fields_set), duration_s)
+
+
+@cache
+def _over(
+    warm_up_s: float, cool_down_s: float, given: frozenset[str], duration_s: float
+) -> TrimPolicy:
+    """The policy in seconds: campaigns have many trials and few durations, and share the object."""
+    return TrimPolicy(
+        warm_up_s=_of_share("warm_up_s", warm_up_s, WARM_UP_SHARE * duration_s, given),
+        cool_down_s=_of_share("cool_down_s", cool_down_s, COOL_DOWN_SHARE * duration_s, given),
+    )
+
+
+def _of_share(name: str, value_s: float, share_s: float, given: frozenset[str]) -> float:
+    return value_s if name in given else min(value_s, round(share_s, 9))
 
 
 class VerifyPolicy(Frozen):

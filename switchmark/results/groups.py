@@ -18,6 +18,28 @@ from switchmark.statistics.means import LEVEL
 _SLICE_ROWS = 1024
 
 
+class _Slice(Mapping[str, list[Any]]):
+    """Some rows of the table. A column becomes a list when it is first read: a summary reads half
+    of the hundred and fifty."""
+
+    def __init__(self, frame: pl.DataFrame) -> None:
+        self._frame = frame
+        self._made: dict[str, list[Any]] = {}
+
+    def __getitem__(self, name: str) -> list[Any]:
+        if name not in self._made:
+            if name not in self._frame:
+                raise KeyError(name)
+            self._made[name] = self._frame[name].to_list()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frame.columns)
+
+    def __len__(self) -> int:
+        return self._frame.width
+
+
 class Records:
     """Some rows of the table of results, by column."""
 
@@ -67,22 +89,27 @@ class Group:
     failed: Records
 
 
-def groups(frame: pl.DataFrame) -> Iterator[Group]:
+def groups(frame: pl.DataFrame) -> Iterator[list[Group]]:
     """Group records by what was asked *and* what was done; failures, of which less is known, join
-    the first group that asked the same."""
+    the first group that asked the same.
+
+    Yields the groups of one slice of the table at a time, so that only this slice is held."""
     asked = [
         f"asked_{one.field}" if f"asked_{one.field}" in frame.columns else one.field for one in KEYS
     ]
-    varying = [name for name in asked if frame[name].n_unique() > 1]
+    different = frame.select(pl.col(asked).n_unique()).row(0)
+    varying = [name for name, count in zip(asked, different, strict=True) if count > 1]
     order = frame.select(
         pl.arg_sort_by(*varying, "repetition", "started_at", maintain_order=True)
     ).to_series()
     for start, bounds in _slices(_bounds(frame, varying, order)):
-        columns = frame[order[start : bounds[-1]]].to_dict(as_series=False)
-        begin = 0
-        for end in bounds:
-            yield from _by_what_was_done(columns, range(begin, end - start))
-            begin = end - start
+        columns = _Slice(frame[order[start : bounds[-1]]])
+        begins = (start, *bounds[:-1])
+        yield [
+            group
+            for begin, end in zip(begins, bounds, strict=True)
+            for group in _by_what_was_done(columns, range(begin - start, end - start))
+        ]
 
 
 def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> list[int]:
@@ -111,13 +138,12 @@ def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
 def _by_what_was_done(columns: Mapping[str, Sequence[Any]], rows: range) -> Iterator[Group]:
     failed: list[int] = []
     by_done: dict[tuple[Any, ...], list[int]] = {}
+    status, done = columns["status"], [columns[name] for name in RESOLVED_BY_PLAN]
     for row in rows:
-        if columns["status"][row] == "failed":
+        if status[row] == "failed":
             failed.append(row)
         else:
-            by_done.setdefault(tuple(columns[name][row] for name in RESOLVED_BY_PLAN), []).append(
-                row
-            )
+            by_done.setdefault(tuple(values[row] for values in done), []).append(row)
     finished = list(by_done.values())
     if not failed and len(finished) == 1:
         yield Group(Records(columns, rows), Records(columns, ()))

