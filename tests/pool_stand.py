@@ -142,7 +142,7 @@ class PoolStand:
         return ""
 
     def state(self) -> CampaignStatus | None:
-        """Of the only campaign; None before it is handed in, or while the store is away."""
+        """Of the only campaign; None before it is submitted, or while the store is away."""
         database = self.database()
         try:
             with database.transaction() as db:

@@ -107,7 +107,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         "confidence",
         "confidence",
-        "that nothing claimed of a figure at a point is wrong, however often it was looked at",
+        "that no claim about a figure at a point is wrong, however often it is looked at",
         _confidence,
         "99%",
         f"{CONFIDENCE:.0%}",

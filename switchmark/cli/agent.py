@@ -29,7 +29,7 @@ Exit codes: 0 or 143 ended; 2 bad input; 3 the testbed, or this machine, has ano
 def command(
     contact: PoolContact,
     testbed: Annotated[
-        Path, typer.Option("--testbed", metavar="FILE", help="What this testbed is made of.")
+        Path, typer.Option("--testbed", metavar="FILE", help="The hosts of this testbed.")
     ],
 ) -> int:
     """Let a pool measure on this machine, one block of trials at a time, until interrupted."""
@@ -46,7 +46,7 @@ def command(
     from switchmark.testbed.testbed_file import read_pool_testbed
 
     if contact.pool is None:
-        raise UsageError("--pool HOST:PORT is missing (or SWITCHMARK_POOL): whose testbed is this?")
+        raise UsageError("--pool HOST:PORT is missing; name the pool, there or in SWITCHMARK_POOL")
     hosts, limits = read_pool_testbed(testbed)
     find_engine()  # raises where there is none, before a campaign waits for it
     where, security = contact.contact(contact.pool)

@@ -79,11 +79,11 @@ def command(
     json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Hold every figure against somebody else's word, and say what is proven.
+    """Compare every figure with another source of it, and say what is proven.
 
-    Counts against the kernel's counters, rates against its clock, one-way times and round trips
-    against its times of each call, loss, copies, disorder and delay against what it was told to
-    do. The certificate is kept with the machine, and every record made on it refers to it.
+    The other source is the kernel: its counters for counts, its clock for rates, its times of each
+    call for one-way times and round trips, and what it was told to do for loss, copies, disorder
+    and delay. The certificate is kept with the machine, and every record made on it refers to it.
     """
     ways = _ways(io or [], port_kind or [])
     for name in truth or []:

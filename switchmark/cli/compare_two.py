@@ -138,7 +138,7 @@ def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
         where = [name for name, one in (("A", a), ("B", b)) if mark in one.marks]
         cautions.append(f"{mark} ({' and '.join(where)})")
     if a.limited_by == b.limited_by == {"rate"}:
-        cautions.append("both met the load: nothing is said about more")
+        cautions.append("both met the load: what more they could carry is not known")
     for name, one in (("A", a), ("B", b)):
         if one.failed:
             cautions.append(f"{len(one.failed)} failed ({name})")

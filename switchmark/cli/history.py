@@ -45,7 +45,7 @@ def command(
         str | None, typer.Option("--machine", metavar="NAME", help="Only of this machine.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Smallest change of level that is told.")
+        float, typer.Option(help="Smallest change of level that is reported.")
     ] = THRESHOLD,
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.")
@@ -54,7 +54,7 @@ def command(
     store: StoreAt = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> int:
-    """Show what became of a switch's figures over versions and dates, and since when."""
+    """Show how a switch's figures changed over versions and dates, and since when."""
     if not 0 <= threshold < 1:
         raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
     wanted = figures_called(

@@ -98,7 +98,9 @@ def status(
 def drain(
     contact: PoolContact,
     testbed: Annotated[str, typer.Argument(help="Its name.")],
-    reason: Annotated[str, typer.Option("--reason", help="For those who wonder.")] = "by hand",
+    reason: Annotated[
+        str, typer.Option("--reason", help="The reason, as `status` shows it.")
+    ] = "by hand",
     undo: Annotated[bool, typer.Option("--undo", help="Let it measure again.")] = False,
 ) -> int:
     """Let a testbed finish its block and take no other."""
@@ -124,7 +126,7 @@ def accept(
 
     with contact.database().transaction() as db:
         testbeds.accept(db, testbed)
-    note(f"{testbed}: its next check says what it is held against")
+    note(f"{testbed}: its next check sets the profile that later ones compare with")
     return 0
 
 

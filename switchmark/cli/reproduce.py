@@ -134,7 +134,7 @@ def _print_states(
         for reason, names in _by_reason(left_out):
             print_line(f"left out of {names}: {reason}")
         for lacking, names in _by_reason({item.name: item.missing for item in items}):
-            print_line(f"not as there in {names}: {lacking}")
+            print_line(f"not as in the paper, in {names}: {lacking}")
         print_line()
 
 

@@ -59,11 +59,11 @@ def run_in_pool(
         again=again,
     )
     if not done.is_new:
-        note(f"{campaign.name} was handed in before; its run is {done.run} (--again runs it anew)")
+        note(f"{campaign.name} was submitted before; its run is {done.run} (--again runs it anew)")
     try:
         over = follow(database, done.run, note, is_new=done.is_new)
     except KeyboardInterrupt:
-        note(f"{done.run} goes on without us; the same command comes back to it")
+        note(f"{done.run} goes on in the pool; the same command follows it again")
         return 0
     if over.state == "cancelled":
         raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")

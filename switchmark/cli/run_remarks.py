@@ -23,7 +23,7 @@ def print_differences(rows: list[SummaryRow]) -> None:
         alike = words.of_dimension(alike, one.best.trial.dimension)
         what = "throughput" if one.best.throughput else "median round trip"
         where = words.point(dict(one.point), words.varying_fields(alike))
-        best = f"  {what}, {where}: {one.best.contender} before "
+        best = f"  {what}, {where}: {one.best.contender} ahead of "
         print_line(
             best
             + "; ".join(

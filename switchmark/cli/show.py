@@ -71,7 +71,7 @@ def show(
         str, typer.Option("--columns", "-c", help="Columns, with commas; `help` names them all.")
     ] = "",
     trials: Annotated[
-        bool, typer.Option("--trials", help="One row a repetition, not drawn together.")
+        bool, typer.Option("--trials", help="One row a repetition, without means.")
     ] = False,
     full: Annotated[
         bool, typer.Option("--full", help="After the answer, every table of the run.")

@@ -92,7 +92,7 @@ class Agent:
         if standing.state not in ("ready", "out"):
             return f"{name} is {standing.state}"
         if (problem := self._unfit(standing)) is not None:
-            return f"{name} is out: {problem}"
+            return f"{name} is taken out: {problem}"
         lease = self._patiently(self._claim)
         if lease is None:
             return f"{name}: no block to measure"

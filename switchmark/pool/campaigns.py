@@ -80,7 +80,7 @@ def submit(
     if testbeds:
         note_event(
             db,
-            f"campaign {campaign.name} is handed in{by}: blocks until all is decided on each of "
+            f"campaign {campaign.name} is submitted{by}: blocks until all is decided on each of "
             f"{', '.join(testbeds)}",
             run_name=run_name,
         )
@@ -97,7 +97,7 @@ def submit(
     trials_in_all = sum(len(block.trials) for block in blocks)
     note_event(
         db,
-        f"campaign {campaign.name} is handed in{by}: {len(blocks)} blocks, {trials_in_all} trials",
+        f"campaign {campaign.name} is submitted{by}: {len(blocks)} blocks, {trials_in_all} trials",
         run_name=run_name,
     )
 

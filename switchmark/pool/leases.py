@@ -65,7 +65,7 @@ def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
     if row.was_lost:
         note_event(
             db,
-            f"{row.before} did not speak of block {row.number} in time: its lease is over, "
+            f"{row.before} did not renew its lease of block {row.number} in time, "
             f"{member.testbed} takes the block",
             testbed=row.before, run_name=row.run_name, block=row.id,
         )  # fmt: skip
@@ -152,7 +152,7 @@ def why_lost(db: Connection[Any], lease: BlockLease) -> str:
         )
     if state != "leased":
         return f"{lease}: lease {lease.token} was given back"
-    return f"{lease}: lease {lease.token} of {lease.testbed} is over; it did not speak in time"
+    return f"{lease}: lease {lease.token} of {lease.testbed} is over; it was not renewed in time"
 
 
 def finish(db: Connection[Any], lease: BlockLease, following: NextBlock | None = None) -> bool:

@@ -133,7 +133,7 @@ def take_out(db: Connection[Any], member: Membership, reason: str) -> None:
         },
     )  # fmt: skip
     if row[0] != "out" or _kind(row[1]) != _kind(reason):
-        note_event(db, f"{member.testbed} is out: {reason}", testbed=member.testbed)
+        note_event(db, f"{member.testbed} is taken out: {reason}", testbed=member.testbed)
 
 
 def _kind(reason: str) -> str:
@@ -149,7 +149,7 @@ def take_in(db: Connection[Any], member: Membership) -> None:
         (member.testbed, member.token),
     )
     if back.rowcount == 1:
-        note_event(db, f"{member.testbed} is in again: its checks pass", testbed=member.testbed)
+        note_event(db, f"{member.testbed} is back: its checks pass", testbed=member.testbed)
 
 
 def drained(db: Connection[Any], member: Membership) -> None:

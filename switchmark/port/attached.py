@@ -38,7 +38,7 @@ class Attached:
             session.ledger.undo(self.entries[0])
 
     def with_ports(self, ports: list[NodePort]) -> Attached:
-        """The same node, its ports complete."""
+        """This node with its ports complete."""
         return replace(self, spec=replace(self.spec, ports=tuple(ports)))
 
     def end(self, session: Session, number: int) -> VethEnd:

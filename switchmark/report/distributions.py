@@ -80,7 +80,7 @@ def distribution_panels(
     return Panels(
         "How far apart the trials are",
         "Every dot is a trial (or, of a single trial, a sample); the upright line is the typical "
-        "figure, the thick one its interval. Logarithmic axis. Two heaps of dots are two states, "
+        "figure, the thick one its interval. Logarithmic axis. Two groups of dots are two states, "
         "of the machine or of the switch.",
         [figure for decides, figure in figures if decides],
         [figure for decides, figure in figures if not decides],
@@ -128,7 +128,7 @@ def _of_answer(
         near, far = answer.lines.near_ns, answer.lines.far_ns
         note = f"near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores. "
     left = [f"{count} {why}" for why, count in answer.left_out.items()]
-    note += f"Counting for nothing: {', '.join(left)}." if left else ""
+    note += f"Left out: {', '.join(left)}." if left else ""
     return strip_figure(title, answer.metric.unit, strips, look, note.strip())
 
 

@@ -27,7 +27,7 @@ def latency(measured: FormSource) -> list[str]:
             "",
             "Times are from when a frame was handed to the sender's port until the receiver had "
             "the whole of it, by one clock: those of store-and-forward devices (RFC 1242). A "
-            "figure is the mean of that figure over the trials; RFC 2544 wants 20 trials of 120 s "
+            "figure is the mean of that figure over the trials; RFC 2544 asks for 20 of 120 s "
             "(`repetitions: 20`, `duration: 120s`).",
         ]
     return lines

@@ -61,8 +61,8 @@ def cumulative_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     it."""
     return Panels(
         "Latency, cumulative",
-        "Which share of the round trips took at most so long. Linear axes, up to the 99th "
-        "percentile of the slowest at most; the tail is in the picture before.",
+        "The share of the round trips that took at most a given time. Linear axes, up to the 99th "
+        "percentile of the slowest at most; the picture before shows the tail.",
         [_cumulative(title, members, look) for title, members in facets(rows, None)],
     )
 

@@ -59,7 +59,7 @@ class Proving:
         )
 
     def on(self, testbed: str) -> Proving:
-        """The same demands of one of the pool's testbeds."""
+        """Its demands of one of the pool's testbeds."""
         return replace(self, testbed=testbed)
 
     def repetition(self, block: int) -> int:

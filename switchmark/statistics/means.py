@@ -25,7 +25,7 @@ def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
     held = [part for part in parts if part[0]]
     total = sum(count for count, _, _ in held)
     if not total:
-        raise ValueError("no samples to draw together")
+        raise ValueError("no samples to combine")
     mean = math.fsum(count * each for count, each, _ in held) / total
     squares = math.fsum(count * (spread**2 + (each - mean) ** 2) for count, each, spread in held)
     return mean, math.sqrt(squares / total)

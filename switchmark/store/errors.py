@@ -45,7 +45,7 @@ def telling(address: StoreAddress) -> Iterator[None]:
         ) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise SwitchmarkError(
-            f"{address}: {_line(error)}; ask the owner of the database for leave"
+            f"{address}: {_line(error)}; ask the owner of the database for permission"
         ) from error
     except psycopg.Error as error:
         raise SwitchmarkError(f"{address}: {_line(error)}") from error

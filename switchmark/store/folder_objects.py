@@ -81,7 +81,7 @@ class FolderObjects:
     def check(self) -> None:
         """See `Objects.check`."""
         if not os.access(self._folder, os.R_OK | os.W_OK | os.X_OK):
-            raise UsageError(f"{self._folder}: may not be written here; give leave to it")
+            raise UsageError(f"{self._folder}: cannot be written to from here; grant permission")
         self._check_mounted()
 
     def _check_mounted(self) -> None:

@@ -128,7 +128,8 @@ class S3Objects:
             yield
         except (PermissionDeniedError, UnauthenticatedError) as error:
             raise StoreAwayError(
-                f"{self._shown}/{name}: no leave; see AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+                f"{self._shown}/{name}: no permission; see AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY"
             ) from error
         except (BaseError, OSError, ValueError) as error:
             raise StoreAwayError(f"{self._shown}/{name}: {_reason(error)}") from error

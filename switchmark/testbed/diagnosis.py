@@ -57,7 +57,7 @@ def _cores(facts: Facts) -> Finding:
     seen = f"{facts.physical_cores} cores, {total} CPUs, {len(facts.nodes)} NUMA node(s)"
     if count < total:
         seen += f"; this process may use {count}"
-    needs = "a polling switch, a sender and a receiver want three"
+    needs = "a polling switch, a sender and a receiver need three"
     if count == 1:
         return Finding(
             "cores",

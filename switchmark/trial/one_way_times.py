@@ -49,8 +49,8 @@ def probe_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
 
 
 def lost_while_away(streams: Iterable[PairEnds], lost_frames: int) -> int:
-    """Of these lost frames, those lost while a receiver was away from its core: never the
-    switch's."""
+    """How many of these lost frames were lost while a receiver was away from its core: never the
+    switch's loss."""
     return min(lost_frames, sum(one.b.result.totals.rx_missed_away for one in streams))
 
 

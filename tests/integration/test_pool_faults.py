@@ -97,7 +97,7 @@ def test_scheduler_and_database_may_be_restarted_and_laptops_may_leave(stand: Po
     stand.laptop("third", 20)
     assert stand.wait_finished().trials == {"finished": 40}
     assert stand.exit_code("second") == stand.exit_code("third") == 0
-    assert sum("is handed in" in one for one in stand.events()) == 1
+    assert sum("is submitted" in one for one in stand.events()) == 1
     assert any("its clock is +300 s off the store's" in one for one in stand.events())
     check_campaign(stand)
 
@@ -125,7 +125,7 @@ def test_two_laptops_that_hand_in_the_same_at_the_same_moment_get_one(stand: Poo
     assert stand.wait_finished().trials == {"finished": 4}
     assert stand.exit_code("one") == stand.exit_code("another") == 0
     assert printed_run(stand, "one") == printed_run(stand, "another")
-    assert sum("is handed in" in one for one in stand.events()) == 1
+    assert sum("is submitted" in one for one in stand.events()) == 1
     with database.transaction() as db:
         for table in ("runs", "pool_campaigns"):
             assert db.execute(f"SELECT count(*) FROM {table}").fetchone() == (1,)
@@ -187,7 +187,7 @@ def test_a_testbed_that_is_unfit_for_ever_costs_the_campaign_nothing(stand: Pool
     (stand.state_of("lab2") / "unfit").write_text("the bare wire carries half of what it did")
     ready(stand, "lab1", "lab2", blocks=6)
     assert stand.wait_finished().trials == {"finished": 12}
-    assert sum("lab2 is out: the bare wire" in one for one in stand.events()) == 1
+    assert sum("lab2 is taken out: the bare wire" in one for one in stand.events()) == 1
     check_campaign(stand)
 
 

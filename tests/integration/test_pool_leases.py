@@ -169,7 +169,7 @@ def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connect
     counted = db.execute("SELECT testbed, count(*) FROM attempts WHERE NOT superseded GROUP BY 1")
     assert counted.fetchall() == [("lab2", 2)]
     assert db.execute("SELECT count(*) FROM attempts").fetchone() == (3,)
-    assert any("lab1 did not speak of block 0 in time" in one for one in words(db))
+    assert any("lab1 did not renew its lease of block 0 in time" in one for one in words(db))
 
 
 def test_a_lease_that_is_over_is_refused_even_if_nobody_took_the_block(db: Connection[Any]) -> None:
@@ -386,7 +386,7 @@ def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connectio
         leases.finish(db, lease)
         assert leave_out(db) == []  # it may come back
         (told,) = leave_out(db, after_s=0)
-    assert told.startswith("lab2 is out: the bare wire") and told in words(db)
+    assert told.startswith("lab2 is taken out: the bare wire") and told in words(db)
     assert campaigns.status_of(db, run).state == "finished"
 
 

@@ -59,8 +59,8 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: direct\nlocation: remote\nio: udp", "which is the host's and is left as it is"),
         ("switch: direct\nlocation: remote\nenvironment: bare", "lends the cable to a namespace"),
         ("switch: direct\nlocation: remote\nport_kind: memif", "has the cable for a port"),
-        ("switch: macvlan\nlocation: remote", "cannot be between hosts: its ports exist only as"),
-        ("switch: sriov\nlocation: remote", "cannot be between hosts: its ports are functions"),
+        ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
+        ("switch: sriov\nlocation: remote", "cannot run between hosts: its ports are functions"),
         ("switch: vale\nlocation: remote\nport_kind: vale", "made by the switch, before the nodes"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
@@ -170,8 +170,8 @@ def test_what_was_measured_before_keeps_its_id() -> None:
         ("switch: linux-bridge\nswitch_cpus: 1", "on the senders' cores; use switch_cpus: auto"),
         ("switch: ovs-dpdk\nswitch_cpus: 1+2", "set switch_cores to the number of these, 2"),
         ("switch: basicfwd\nmain_cpu: 0", "no main thread apart from what forwards"),
-        ("switch: linux-bridge\nsmt: siblings", "so smt: siblings says nothing; name the cores"),
-        ("switch: linux-bridge\nnuma: [same, other]", "so numa: other says nothing"),
+        ("switch: linux-bridge\nsmt: siblings", "so smt: siblings has no meaning; name the cores"),
+        ("switch: linux-bridge\nnuma: [same, other]", "so numa: other has no meaning"),
         ("switch: vpp\nnuma: generator-apart\nscenario: v2v", "no wire ends .*; use numa: same"),
         (
             "switch: vpp\nnuma: generator-apart\nscenario: p2p\napplication_cpus: 1",
@@ -215,5 +215,5 @@ def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
     text = "switch: sriov\nconnect_mode: veb\nenvironment: lxc\nlocation: remote\n"
     with pytest.raises(UsageError) as error:
         expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
-    assert "sriov cannot be between hosts" in str(error.value)
+    assert "sriov cannot run between hosts" in str(error.value)
     assert "learning" not in str(error.value)

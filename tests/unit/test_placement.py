@@ -347,8 +347,8 @@ FIVE = {"pairs": (tuple("abcde"),), "outside": tuple("abcde")}
     ("count", "nodes", "change", "reason"),
     [
         (8, 1, {}, "on another NUMA node than the switch, and this process may use CPUs of one"),
-        (6, 2, {}, "3 VNFs and applications beside the switch on NUMA node 0 want a core each, "),
-        (8, 2, FIVE, "5 ends of the generator on NUMA node 1 want a core each, and 4 are free"),
+        (6, 2, {}, "3 VNFs and applications beside the switch on NUMA node 0 need a core each, "),
+        (8, 2, FIVE, "5 ends of the generator on NUMA node 1 need a core each, and 4 are free"),
         (8, 2, {"switch_cpus": (1, 5)}, "cores are on NUMA node 0 and on 1; give it fewer"),
     ],
 )  # fmt: skip

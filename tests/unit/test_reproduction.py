@@ -231,4 +231,4 @@ def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> 
     assert switchmark(["reproduce", "dagar2017", "table5", "fig14", "--list"]) == 0
     out = capsys.readouterr().out
     assert "table5" in out and "Throughput with increasingly limited CPU access" in out
-    assert "not as there in fig14: the Apache benchmark of the Phoronix suite" in out
+    assert "not as in the paper, in fig14: the Apache benchmark of the Phoronix suite" in out

@@ -48,7 +48,7 @@ def test_the_table_tells_figures_trust_limits_and_failures(
         "Welch's two-sided t-test",
         "Failed trials:",
         "no hugepages left",
-        "basicfwd before ovs-dpdk by",
+        "basicfwd ahead of ovs-dpdk by",
     ):
         assert expected in out
 
@@ -61,7 +61,7 @@ def test_a_difference_names_its_point(tmp_path: Path, capsys: pytest.CaptureFixt
         for both in (False, True)
     ]
     assert show(str(write_run(tmp_path, records)), full=True) == 0
-    lines = [one for one in capsys.readouterr().out.splitlines() if " before " in one]
+    lines = [one for one in capsys.readouterr().out.splitlines() if " ahead of " in one]
     assert [line.split(": ")[0].strip() for line in lines] == [
         f"throughput, 64 B, {chain}, {way}"
         for chain in ("loopback-1", "loopback-2")

@@ -139,7 +139,7 @@ def with_cpus(count: int, threads: int = 1) -> Facts:
 def test_cores_are_explained() -> None:
     assert findings_of(with_cpus(1))["cores"].level is Level.POOR
     two = findings_of(with_cpus(2))["cores"]
-    assert "a polling switch, a sender and a receiver want three" in two.meaning
+    assert "a polling switch, a sender and a receiver need three" in two.meaning
     assert "marked oversubscribed" in two.meaning
     many = findings_of(with_cpus(8))["cores"]
     assert many.level is Level.GOOD and "3 pair(s)" in many.meaning

@@ -66,8 +66,8 @@ def between_problems(
             yield "direct between hosts lends the cable to a namespace; use environment: netns"
     elif not can.cable_ends:
         yield (
-            f"{switch} cannot be between hosts: {can.uncabled}; leave location: remote out, or use "
-            "another switch"
+            f"{switch} cannot run between hosts: {can.uncabled}; leave location: remote out, or "
+            "use another switch"
         )
     else:
         if kind is not None and not ports_between(switch, [kind]):
@@ -85,7 +85,7 @@ def between_problems(
 
 
 def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
-    """Those of the kinds of port that nodes can have between hosts. The agent makes a node
+    """The kinds of port, of those given, that nodes can have between hosts. The agent makes a node
     before there is a switch that could make the node's port; without a switch the port is the
     cable's end."""
     left = [kind for kind in kinds if kind not in MADE_BY_SWITCH]

@@ -66,7 +66,7 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
     if paced is not None and not can.paces:
         yield f"{name} sends as fast as it can and keeps no rate; use rate: max"
     if None in sweep.rate_pps and not can.saturates:
-        yield f"{name} wants a rate; use e.g. rate: 1k"
+        yield f"{name} needs a rate; use e.g. rate: 1k"
     if (most := max(sweep.burst)) > can.largest_burst:
         yield f"{name} sends bursts of {can.largest_burst} at most, not {most}; use a smaller burst"
     yield from _times(name, can, sweep)

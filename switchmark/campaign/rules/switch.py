@@ -99,7 +99,7 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         if can.in_kernel and nothing in words:
             yield (
                 f"{switch} works on the senders' cores and has none of its own, so {name}: "
-                f"{nothing} says nothing; name the cores with application_cpus"
+                f"{nothing} has no meaning; name the cores with application_cpus"
             )
     if "generator-apart" in sweep.numa:
         yield from _apart_refusals(sweep)

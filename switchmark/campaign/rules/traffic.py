@@ -35,7 +35,7 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
         elif rates.has_own_rate(schedule) and not set(sweep.rate_pps) <= {None, usual}:
             yield "a ramp has its own rates; leave rate out, or give each a sweep"
         elif not rates.is_steady(schedule) and sweep.method != (PLAIN,):
-            yield f"methods of many trials want a steady load, not {shape}; use poisson"
+            yield f"methods of many trials need a steady load, not {shape}; use poisson"
 
 
 def _probe_refusals(sweep: Sweep) -> Iterator[str]:

@@ -28,7 +28,7 @@ class Instruction:
     label: str | None = None
 
     def at(self, label: str | None) -> Instruction:
-        """The same instruction, with a label to jump to."""
+        """This instruction with a label to jump to."""
         return replace(self, label=label)
 
     def encoded(self, offset: int) -> bytes:

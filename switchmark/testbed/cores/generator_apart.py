@@ -53,6 +53,6 @@ _KEY = "numa: generator-apart"
 def _check(wanted: int, free: Sequence[Cpu], what: str) -> None:
     if wanted > len(free):
         raise UnavailableError(
-            f"{_KEY}: {wanted} {what} want a core each, and {len(free)} are free there; "
+            f"{_KEY}: {wanted} {what} need a core each, and {len(free)} are free there; "
             "use fewer pairs or a shorter chain, or numa: auto"
         )
