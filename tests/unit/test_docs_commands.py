@@ -23,27 +23,28 @@ PLACEHOLDERS = str.maketrans("", "", "[]()")
 END = {"|", "||", "&&", ";", ">", ">>", "2>", "<", "#", "&", "..."}
 
 
-def typed(text: str) -> Iterator[str]:
+def typed(text: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
     """The lines of blocks of code, fenced or indented, that begin with the program's name."""
     for block in re.findall(r"^ *```[a-z]*\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
-        yield from lines_of(block)
-    yield from lines_of("\n".join(re.findall(r"^ {4}.*$", without_fences(text), re.MULTILINE)))
+        yield from lines_of(block, before)
+    indented = "\n".join(re.findall(r"^ {4}.*$", without_fences(text), re.MULTILINE))
+    yield from lines_of(indented, before)
 
 
-def mentioned(text: str) -> Iterator[str]:
+def mentioned(text: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
     """Spans of code that begin with the program's name; the value of an option may be left out."""
     for span in re.findall(r"`([^`]+)`", without_fences(text)):
-        yield from lines_of(" ".join(span.split()))
+        yield from lines_of(" ".join(span.split()), before)
 
 
 def without_fences(text: str) -> str:
     return re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)
 
 
-def lines_of(block: str) -> Iterator[str]:
+def lines_of(block: str, before: re.Pattern[str] = BEFORE) -> Iterator[str]:
     for line in block.replace("\\\n", " ").splitlines():
-        if BEFORE.match(line.strip()):
-            yield BEFORE.sub("", line.strip())
+        if before.match(line.strip()):
+            yield before.sub("", line.strip())
 
 
 def words_of(line: str) -> list[str]:
