@@ -176,7 +176,7 @@ def test_a_lease_that_is_over_is_refused_even_if_nobody_took_the_block(db: Conne
     handed_in(db, 1)
     old = claimed(db, member(db, "lab1"))
     expire(db, old)
-    with pytest.raises(LeaseLost, match="did not speak in time"), db.transaction():
+    with pytest.raises(LeaseLost, match="it was not renewed in time"), db.transaction():
         store_trial(db, old, old.trials[0])
 
 
@@ -234,7 +234,7 @@ def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
     with db.transaction():
         assert leases.claim(db, one) is None
         assert testbeds.wanted_testbeds(db) == []  # not before its next check is due
-    assert sum("is out" in one for one in words(db)) == 1
+    assert sum("is taken out" in one for one in words(db)) == 1
     db.execute("UPDATE pool_testbeds SET check_at = clock_timestamp()")
     assert testbeds.wanted_testbeds(db) == ["lab1"]
     db.execute("UPDATE pool_testbeds SET check_at = check_at + interval '1 h'")
@@ -386,7 +386,7 @@ def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connectio
         leases.finish(db, lease)
         assert leave_out(db) == []  # it may come back
         (told,) = leave_out(db, after_s=0)
-    assert told.startswith("lab2 is taken out: the bare wire") and told in words(db)
+    assert told.startswith("lab2 is out: the bare wire") and told in words(db)
     assert campaigns.status_of(db, run).state == "finished"
 
 

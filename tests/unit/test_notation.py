@@ -55,6 +55,7 @@ TRIALS = st.builds(
     repetition=st.integers(0, 9999),
     bidirectional=st.booleans(),
     cpu_limit=st.none() | st.integers(1, 1000).map(lambda thousandth: thousandth / 1000),
+    vcpus=st.none() | st.integers(1, 64),
     switch_cpus=CORES | st.just("auto"),
     application_cpus=CORES | st.just("auto"),
     split=st.sampled_from(list(PARAMETERS["split"].choices)),
@@ -96,7 +97,7 @@ def test_the_strategy_knows_every_field() -> None:
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
         "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
-        "contender", "compared", "fractions", "generator",
+        "contender", "compared", "fractions", "generator", "vcpus",
     }  # fmt: skip
 
 
