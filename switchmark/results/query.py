@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 import duckdb
@@ -145,17 +146,19 @@ def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     constants = []
     for index, column in enumerate(columns):
         values = found.gather_every(len(columns), index)
-        if column.kind != "VARCHAR[]" and not values.ne_missing(values[0]).any():
-            constants.append(_constant(_as(values.head(1), column.kind)).alias(column.name))
+        if column.kind != "VARCHAR[]" and values.n_unique() == 1:
+            constants.append(_constant(values[0], column.kind).alias(column.name))
         else:
             typed[column.name] = _as(values, column.kind)
     frame = pl.DataFrame(typed).with_columns(constants)
     return frame.select("file", *(column.name for column in columns))
 
 
-def _constant(one: pl.Series) -> pl.Expr:
+@lru_cache(maxsize=1024)
+def _constant(text: str | None, kind: str) -> pl.Expr:
     """A column with this one value, held once: most columns of a run have one value or none, which
     would take 16 bytes a row as text and 8 as a number."""
+    one = _as(pl.Series([text], dtype=pl.String), kind)
     return pl.lit(one[0], dtype=one.dtype)
 
 
