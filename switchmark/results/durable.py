@@ -35,7 +35,7 @@ def write_durably(path: Path, content: bytes) -> None:
     except OSError as error:
         raise SwitchmarkError(
             f"{path}: cannot be written ({error.strerror}); earlier files are complete; make room "
-            "or permit writing, then go on with --resume"
+            "or permit writing, then --resume goes on"
         ) from error
     finally:
         with suppress(FileNotFoundError):
