@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from switchmark import __version__
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics, port_metrics
-from switchmark.otg.capture import RunningCapture, start_capture
+from switchmark.otg.capture import RunningCapture, start_capture, with_fcs
 from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused, chosen, from_validation
@@ -120,7 +120,7 @@ class Service:
         with self._lock:
             if asked.port_name not in self._captures:
                 raise Refused(f"port_name: nothing has been captured at {asked.port_name}")
-            return self._captures[asked.port_name].file.read_bytes()
+            return with_fcs(self._captures[asked.port_name].file.read_bytes())
 
     def _results(self) -> Answer:
         with self._traffic.lock:

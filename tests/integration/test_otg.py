@@ -74,7 +74,7 @@ def test_a_set_number_of_packets_by_value_values_and_steps(api, server):
     data = api.get_capture(request)
     seen = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
     assert len(seen) == 60
-    assert {len(one) for one in seen} == {124}  # and 4 of FCS
+    assert {len(one) for one in seen} == {128}, "with FCS"
     assert {one[:6] for one in seen} == {mac(B_MAC)}
     ports = [struct.unpack("!HH", one[34:38]) for one in seen]
     assert ports == [([5010, 5015, 5020][n % 3], 6010 - 5 * (n % 4)) for n in range(60)]
@@ -123,7 +123,7 @@ def test_a_tagged_capture_is_what_flow_and_port_counted(api, server, tmp_path):
     told = fields(file, *columns, options=["-Y", f"eth.src == {A_MAC}"])
     assert len(told) == found.frames_tx == found.frames_rx == port.frames_rx == 60
     assert {tuple(one[:5]) for one in told} == {(A_MAC, B_MAC, "100", "10.1.1.1", "10.1.1.2")}
-    assert Counter(one[5] for one in told) == {"96": 20, "146": 20, "196": 20}  # and 4 of FCS
+    assert Counter(one[5] for one in told) == {"100": 20, "150": 20, "200": 20}
     times = [Decimal(one[6]) for one in told]
     assert times == sorted(times)
 

@@ -60,7 +60,7 @@ def test_frames_are_sent_counted_and_captured(api, server, streams):
     request = api.capture_request()
     request.port_name = "p2"
     seen = [one for one in packets(api.get_capture(request)) if one[6:12] == mac(A_MAC)]
-    assert {len(one) for one in seen} == {124}
+    assert {len(one) for one in seen} == {128}
     assert len(seen) == 40
 
 

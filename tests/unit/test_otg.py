@@ -1,6 +1,7 @@
 """OTG configurations as command lines of the engine, and refusals by path."""
 
 import struct
+import zlib
 
 import pytest
 import snappi
@@ -8,6 +9,7 @@ import snappi
 from switchmark.errors import UsageError
 from switchmark.listening import is_loopback, read_token
 from switchmark.otg import types
+from switchmark.otg.capture import with_fcs
 from switchmark.otg.frames import MOST_FRAMES, Addresses, frame
 from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort, parse_port, parse_ports
@@ -152,6 +154,20 @@ def test_frames_have_their_checksums():
 
     assert total(ip) == 0xFFFF
     assert total(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+
+
+def test_captured_frames_get_their_fcs_unless_they_were_cut_short():
+    frame = bytes(range(60))
+    head = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
+    whole = head + struct.pack("=IIII", 1, 2, 60, 60) + frame
+    whole += struct.pack("=IIII", 3, 4, 20, 60) + frame[:20]
+    found = with_fcs(whole + b"cut")
+    first, second = found[24:104], found[104:]
+    assert struct.unpack_from("=IIII", first) == (1, 2, 64, 64)
+    assert zlib.crc32(first[16:]) == 0x2144DF1C, "what a frame with its FCS comes to, by IEEE 802.3"
+    assert struct.unpack_from("=IIII", second) == (3, 4, 20, 64) and second[16:] == frame[:20]
+    with pytest.raises(ValueError, match="no pcap file"):
+        with_fcs(b"")
 
 
 def test_a_choice_may_be_left_out(config):

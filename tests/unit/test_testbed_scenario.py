@@ -216,6 +216,11 @@ def test_chains_that_one_stream_is_split_over(split: str) -> None:
     # In each chain from the sender through both VNFs to the receiver, and back.
     for near, far in ((1, 0), (2, 3), (4, 9), (5, 0), (6, 7), (8, 9)):
         assert by_index[near].next_mac == by_index[far].mac
+    kept = {p.index: p for n in of("chains-2x2", split=split, vnf="bridge").nodes for p in n.ports}
+    ends = [kept[0].next_mac, kept[9].next_mac]
+    assert ends == [kept[9].mac, kept[0].mac], (
+        "a bridge keeps addresses: frames are for the other end"
+    )
     assert len(draw_lines(both, LABELS)) == 2
     values = {"switch": "ovs-dpdk", "packet_size_bytes": 64, "split": split, "pairs": 2}
     told = split_of(Trial(dimension=Dimension.THROUGHPUT, **values), 2)  # type: ignore[arg-type]

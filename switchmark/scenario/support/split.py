@@ -38,7 +38,7 @@ def lay_out_split(trial: Trial, chain: int) -> Topology:
         for number, head in enumerate(split.heads)
         for k in range(1, chain + 1)
     ]
-    first, last = _end(split, 0), _end(split, split.last)
+    first, last = _end(trial, split, 0), _end(trial, split, split.last)
     nodes = (
         TopologyNode(ends[0], near, 0, (first,), NodePlace.WIRE),
         *vnfs,
@@ -62,10 +62,13 @@ def split_of(trial: Trial, vnfs: int) -> Split | None:
     )
 
 
-def _end(split: Split, index: int) -> TopologyPort:
-    """The port of the sender or the receiver; what goes back goes through the first chain."""
+def _end(trial: Trial, split: Split, index: int) -> TopologyPort:
+    """The port of the sender or the receiver; what goes back goes through the first chain. Where
+    VNFs keep addresses, frames are for the other end."""
     end = int(index != 0)
     beyond = split.tails[0] if end else split.heads[0]
+    if not rewrites(trial.vnf):
+        beyond = 0 if end else split.last
     return TopologyPort(index, port_mac(index), pair_ip(0, end), port_mac(beyond),
                         pair_ip(0, 1 - end))  # fmt: skip
 
