@@ -83,10 +83,10 @@ def _text(path: Path) -> str:
 
 
 def with_fcs(pcap: bytes) -> bytes:
-    """The capture with the frame check sequence behind every frame, as other generators have it.
+    """The capture with the frame check sequence behind every frame, as of other generators.
 
-    The kernel takes it off, so it is computed anew. A frame that was cut short gets none, but counts
-    in the length that it had.
+    The kernel takes it off: it is computed anew. A frame that was cut short gets none, though
+    its length counts it.
 
     Raises ValueError for what is no pcap file of this machine's byte order."""
     if pcap[:4] not in _MAGICS:
