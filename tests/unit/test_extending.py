@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.switch import tc_redirect
 from tests.extending import bench_in, copy_with, example, run_in
+
+LINES_AT_MOST = 80
 
 RUNS_ON_THE_SIMULATED_SWITCH = """
 import switchmark
@@ -69,3 +72,9 @@ def test_a_new_switch_and_a_new_environment_are_listed(tmp_path: Path) -> None:
     assert (mine["ports"], mine["connect_modes"]) == (["veth", "tap"], ["cross-connect"])
     (where,) = [row for row in listed["environments"] if row["name"] == "low-priority"]
     assert where["description"].startswith("what others at work cost them")
+
+
+def test_the_switch_of_the_page_is_the_module_and_short() -> None:
+    text = example("class TcRedirect")
+    assert text == Path(tc_redirect.__file__).read_text()
+    assert len(text.splitlines()) < LINES_AT_MOST
