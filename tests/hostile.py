@@ -8,8 +8,10 @@ else is a finding. `tests/unit/test_hostile_input.py` runs some hundred inputs o
 from __future__ import annotations
 
 import argparse
+import atexit
 import json
 import os
+import shutil
 import sys
 import tempfile
 import time
@@ -51,6 +53,7 @@ from tests.unit.records import synthetic_record
 
 THERE = installed()
 SCRATCH = Path(tempfile.mkdtemp(prefix="sm-hostile-"))
+atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,7 @@ from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
 from switchmark.remote.refusal import CONNECT_TIMEOUT_S, refusal
+from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.testbed import SshTarget
 
@@ -57,7 +58,8 @@ class Connection:
     def open(self) -> Hello:
         """Connect and start the agent; returns its greeting.
 
-        Raises UnavailableError that says what to do."""
+        Raises UnavailableError that says what to do, and OSError where descriptors lack."""
+        require_free(EVENT_LOOP)
         loop = self._loop = asyncio.new_event_loop()
         threading.Thread(target=loop.run_forever, name="switchmark-ssh", daemon=True).start()
         greeting = self._exchange.begin()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -28,7 +30,7 @@ def test_every_netlink_socket_is_opened_by_a_nested_function() -> None:
 
 
 def _openings(tree: ast.AST) -> int:
-    return sum(isinstance(node, ast.Name) and node.id == "IPRoute" for node in ast.walk(tree))
+    return sum(isinstance(node, ast.Name) and node.id == "route_socket" for node in ast.walk(tree))
 
 
 def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
@@ -43,3 +45,42 @@ def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
     with pytest.raises(KeyboardInterrupt):
         namespaces.inside(None, act)
     assert done == [True]
+
+
+WITHOUT_DESCRIPTORS = """
+import gc, os, resource
+from switchmark.testbed.kernel import namespaces
+from switchmark.testbed.kernel.netlink import NETLINK_DESCRIPTORS, route_socket
+
+def ask() -> None:
+    with route_socket() as netlink:
+        netlink.get_links()
+
+namespaces.inside(None, ask)  # (what it imports late is there)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+held = []
+try:
+    while True:
+        held.append(os.open(os.devnull, os.O_RDONLY))
+except OSError:
+    pass
+for free in range(NETLINK_DESCRIPTORS + 1):
+    try:
+        namespaces.inside(None, ask)
+        print(free, "asked")
+    except OSError as error:
+        print(free, error.strerror)
+    gc.collect()
+    os.close(held.pop())
+"""
+
+
+def test_without_descriptors_netlink_fails_in_one_line() -> None:
+    """Python's event loop, thrown away half made, would print a traceback of its own."""
+    run = subprocess.run(
+        [sys.executable, "-c", WITHOUT_DESCRIPTORS],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    lacks = [f"{free} Too many open files" for free in range(netlink.NETLINK_DESCRIPTORS)]
+    assert run.stdout.splitlines() == [*lacks, f"{netlink.NETLINK_DESCRIPTORS} asked"]
+    assert run.stderr == ""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
-from pyroute2 import IPRoute, NetlinkError
+from pyroute2 import NetlinkError
 
 from switchmark.errors import UnavailableError
 from switchmark.switch.linux_bridge import LinuxBridge
@@ -21,6 +21,7 @@ from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.ports import device_of
 from switchmark.testbed.kernel import namespaces
+from switchmark.testbed.kernel.netlink import route_socket
 
 PASS, DROP = -1, 2  # what a program tells traffic control
 PRIORITY = 32  # of the frame, in the kernel's __sk_buff
@@ -119,7 +120,7 @@ def index_of(switch: LinuxBridge, port: int) -> int:
     """The number of the device of a port, in its namespace."""
 
     def look() -> int:
-        with IPRoute() as route:
+        with route_socket() as route:
             return int(route.link_lookup(ifname=device_of(switch.ports[port]))[0])
 
     return namespaces.inside(switch.namespace.name, look)
@@ -147,7 +148,7 @@ def _program(map_fd: int, fault: Fault) -> list[Instruction]:
 
 def _hook(devices: Sequence[str], program_fd: int) -> None:
     try:
-        with IPRoute() as route:
+        with route_socket() as route:
             for device in devices:
                 index = route.link_lookup(ifname=device)[0]
                 route.tc("add", "clsact", index)
@@ -161,6 +162,6 @@ def _hook(devices: Sequence[str], program_fd: int) -> None:
 
 
 def _unhook(devices: Sequence[str]) -> None:
-    with IPRoute() as route, suppress(NetlinkError):
+    with route_socket() as route, suppress(NetlinkError):
         for device in devices:
             route.tc("del", "clsact", route.link_lookup(ifname=device)[0])

@@ -21,6 +21,7 @@ from pathlib import Path
 from pyroute2 import IPRoute, NetlinkError
 
 from switchmark.model.ports import MacvlanParent
+from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.kernel.device_settings import (
     IFF_PROMISC,
     OFFLOADS_OFF,
@@ -32,6 +33,7 @@ from switchmark.testbed.kernel.device_settings import (
 from switchmark.testbed.kernel.namespaces import NETNS_DIR, inside, own_namespace
 
 NUD_PERMANENT = 0x80
+NETLINK_DESCRIPTORS = EVENT_LOOP + 2  # with the socket, and one that pyroute2 opens beside it
 TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 
@@ -45,6 +47,12 @@ class VethEnd:
     netns: str | None = None
 
 
+def route_socket() -> IPRoute:
+    """A netlink socket, to be used in a `with`. Raises OSError where descriptors lack."""
+    require_free(NETLINK_DESCRIPTORS)
+    return IPRoute()
+
+
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
     """Make a veth pair, each end where it belongs; both are down, offloads not yet set."""
     fd = os.open(NETNS_DIR / b.netns if b.netns else own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
@@ -56,7 +64,7 @@ def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
         own["address"] = a.mac
 
     def add() -> None:
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             netlink.link("add", kind="veth", peer=peer, **own)
 
     try:
@@ -77,7 +85,7 @@ def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
         own["address"] = end.mac
 
     def add() -> None:
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             found = netlink.link_lookup(ifname=parent.device)
             if not found:
                 raise OSError(f"network device {parent.device} is not in {parent.netns}")
@@ -127,7 +135,7 @@ def _move(device: str, netns: str, name: str | None = None) -> None:
     fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
 
     def move() -> None:
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             found = netlink.link_lookup(ifname=device)
             if not found:
                 raise OSError(f"network device {device} is not there")
@@ -145,7 +153,7 @@ def _move(device: str, netns: str, name: str | None = None) -> None:
 
 def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
     def set_it() -> None:
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             index = netlink.link_lookup(ifname=device)[0]
             netlink.link("set", index=index, mtu=mtu_bytes)
 
@@ -161,7 +169,7 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
     fd = os.open(own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
 
     def send_home() -> bool:
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             found = netlink.link_lookup(ifname=device)
             if found:
                 netlink.link("set", index=found[0], net_ns_fd=fd)
@@ -190,7 +198,7 @@ def bring_up(
     def configure() -> None:
         disable_ipv6(end.device)
         disable_offloads(end.device)
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             index = netlink.link_lookup(ifname=end.device)[0]
             if address is not None:
                 ip, _, prefix = address.partition("/")
@@ -211,7 +219,7 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
 
     def poll() -> bool:
         deadline = time.monotonic() + timeout_s
-        with IPRoute() as netlink:
+        with route_socket() as netlink:
             while True:
                 late = time.monotonic() > deadline  # known before the look: the last one counts
                 # One device, not a list of all: with many there are as many lists.
@@ -249,7 +257,7 @@ def delete_link(device: str) -> None:
         return
 
     def delete() -> None:
-        with IPRoute() as netlink, suppress(NetlinkError):
+        with route_socket() as netlink, suppress(NetlinkError):
             netlink.link("del", ifname=device)
 
     inside(None, delete)
