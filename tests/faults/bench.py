@@ -69,7 +69,7 @@ class Job:
             process = subprocess.Popen(
                 [
                     *(enter(hosts.left.pid) if hosts else []),
-                    *(sys.executable, "-m", "switchmark.cli.main", *args),
+                    *(sys.executable, "-m", "switchmark", *args),
                 ],
                 cwd=places.campaign.parent,
                 env={

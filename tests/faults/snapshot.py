@@ -139,8 +139,8 @@ def _processes() -> set[str]:
             state = (path / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
             # sshd writes how many wait at its door into its own title.
             title = words[0].partition(" [listener]")[0]
-            if title == "sshd: [accepted]":
-                continue
+            if title.startswith("sshd: ") and title.endswith(("[accepted]", "[net]", "[preauth]")):
+                continue  # a connection that is being accepted: it may go on to its next process
             if int(path.name) != os.getpid() and title and state != "Z":
                 found.add(f"{path.name} {' '.join([title, *words[1:]])[:150].strip()}")
     return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.cli import main as cli
 from switchmark.errors import SwitchmarkError, UsageError
@@ -319,3 +321,31 @@ def test_a_limit_of_processes_is_a_line(
     error = KeyError("a mistake of ours")
     with pytest.raises(KeyError):
         cli.run(["show"])
+
+
+def test_an_interrupt_while_it_loads_ends_it_without_a_word(tmp_path: Path) -> None:
+    """A Ctrl-C that meets the first library it loads: no traceback."""
+    (tmp_path / "typer.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    root = Path(cli.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "switchmark", "--help"],
+        env={**os.environ, "PYTHONPATH": f"{tmp_path}:{root}"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+def test_it_runs_as_a_module() -> None:
+    root = Path(cli.__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-m", "switchmark", "--version"],
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    assert done.stdout.strip().endswith(__version__)
