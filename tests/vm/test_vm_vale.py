@@ -102,17 +102,60 @@ def test_inside(
     check_contract(keep(guest.run(f"insmod {shlex.quote(str(module))}\n{what}")), count)
 
 
+@pytest.fixture
+def pkt_gen() -> str:
+    named = os.environ.get(PKT_GEN)
+    if not named:
+        pytest.skip(f"no pkt-gen is named; set {PKT_GEN} to netmap's program")
+    return named
+
+
+def test_pkt_gen_as_generator(
+    module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    """`generator: pkt-gen`: on ports of VALE, which counts nothing itself, as fast as it can and
+    at a rate; on veth ports its counts are those of the kernel's devices and of the bridge."""
+    points = (
+        "vale --rate 5k --set burst=1",
+        "vale --rate max",
+        "linux-bridge --rate 2k --set burst=1",
+    )
+    lines = [trial(f"{point} --set generator=pkt-gen") + " || true" for point in points]
+    begin = f"insmod {shlex.quote(str(module))}\nexport {PKT_GEN}={shlex.quote(pkt_gen)}"
+    job = "\n".join([begin, *lines, "cp -r /tmp/results /exchange/\n"])
+    outcome = keep(guest.run(job))
+    outcome.check()
+    paced, fast, bridged = records(outcome, 3)
+    for record in (paced, fast, bridged):
+        assert record.status == "finished", record.message
+        note, loads = record.instrument, record.throughput
+        assert note is not None and loads is not None
+        assert note.agrees and note.sent_frames >= note.received_frames > 0
+        assert loads.forwarded_pps > 0
+        assert note.version.startswith("sha256 ")
+        assert note.cannot_know
+        assert record.verification is not None and record.verification.passed
+        before = record.switch_counters_before["witness_rx_frames"]
+        assert record.switch_counters_after["witness_rx_frames"] == before, "nothing was flooded"
+    assert paced.instrument is not None and paced.throughput is not None
+    assert paced.instrument.sent_frames == paced.throughput.intended_pps * paced.trial.duration_s
+    assert bridged.instrument is not None and bridged.reconciliation is not None
+    path = bridged.reconciliation.paths[0]
+    note = bridged.instrument
+    assert note.sent_frames == note.device_sent_frames == path.switch_received
+    assert note.device_received_frames == path.switch_sent
+    assert note.device_received_frames == note.received_frames + note.socket_drops
+
+
 def test_beside_pkt_gen(
     module: Path,
+    pkt_gen: str,
     guest: Machine,
     keep: Callable[[Outcome], Outcome],
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     """bench/engine/netmap.py, its table printed. What an emulated CPU does is compared there."""
-    named = os.environ.get(PKT_GEN)
-    if not named:
-        pytest.skip(f"no pkt-gen is named; set {PKT_GEN} to netmap's program")
-    words = ["--pkt-gen", named, "--engine", str(guest_engine()), *COMPARE]
+    words = ["--pkt-gen", pkt_gen, "--engine", str(guest_engine()), *COMPARE]
     job = f"insmod {shlex.quote(str(module))}\npython bench/engine/netmap.py {shlex.join(words)}\n"
     outcome = keep(guest.run(job))
     with capsys.disabled():

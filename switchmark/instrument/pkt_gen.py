@@ -1,0 +1,261 @@
+"""`pkt-gen`: netmap's own generator, one that only sends and one that only receives.
+
+`-f tx` sends one frame over and over, `-f rx` counts everything that comes; both report frames and
+microseconds several times a second, and in all at their end. It tells no version.
+(apps/pkt-gen of https://github.com/luigirizzo/netmap)
+
+VALE sends a frame to the port by which its destination last spoke. Ports get numbers as they are
+opened, and the receiver never speaks: before it takes its port, a sender there says whose it is.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.named import build_of, named_program, no_program
+from switchmark.instrument.support.pkt_gen_words import (
+    REPORT,
+    read_words,
+    sent_for,
+    whole_run,
+)
+from switchmark.instrument.support.program import UNKNOWN, ProgramEnd
+from switchmark.instrument.support.reading import EndReading, Reading
+from switchmark.instrument.support.udp import FCS, UDP_PORT, address
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
+from switchmark.model.ports import PortKind
+from switchmark.testbed.kernel import netmap
+
+SETTING, PROGRAM = "SWITCHMARK_PKT_GEN", "pkt-gen"
+LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it holds the frame against a device's MTU of 1500
+MOST_RATE_PPS = 1_000_000_000
+QUIET_REPORTS = 3  # that say nothing came: nothing comes any more
+LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
+_LONGEST_WAIT_S = 0.1
+_MERGED = (
+    "sh",
+    "-c",
+    'exec "$@" 2>&1',
+    "sh",
+)  # its reports come on the one, its totals on the other
+
+
+class PktGen:
+    """Sender to receiver."""
+
+    name = "pkt-gen"
+    abilities = Abilities(
+        description="netmap's generator, tx to rx: on VALE ports, or in generic mode on veth",
+        dimensions=(Dimension.THROUGHPUT,),
+        ports={PortKind.VALE: Io.NETMAP, PortKind.VETH: Io.NETMAP},
+        environments=("netns",),
+        cannot_know=(
+            "which frames were lost: it counts, and numbers nothing",
+            "copies (one makes up for a lost frame)",
+            "reordering",
+            "damaged frames, and frames that are not its own: they count as received",
+            "any time",
+            "when each frame was due, and how late it left",
+            "how often it waited, and for how long",
+        ),
+        paces=True,
+        saturates=True,
+        largest_burst=512,
+        shortest_sample_s=0.1,
+        whole_seconds=False,
+    )
+
+    def availability(self) -> Availability:
+        """Available where the program is, and netmap's module is loaded."""
+        program = named_program(SETTING, PROGRAM)
+        if program is None:
+            return no_program(SETTING, PROGRAM, "build netmap (github.com/luigirizzo/netmap)")
+        if not netmap.DEVICE.exists():
+            return unavailable(
+                f"no {netmap.DEVICE}: netmap.ko is not loaded",
+                remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
+            )
+        return available(_version())
+
+    def refusals(self, sweep: Sweep) -> Iterator[str]:
+        """Refuse frames and rates beyond its limits."""
+        own_ports = set(sweep.port_kind) == {PortKind.VALE}
+        most = LARGEST_FRAME if own_ports else LARGEST_ON_DEVICE
+        if max(sweep.packet_size_bytes) > most:
+            more = "" if own_ports else f" ({LARGEST_FRAME} with port_kind: vale)"
+            yield f"pkt-gen sends frames of {most} bytes at most{more}; use a smaller size"
+        if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
+            yield f"pkt-gen sends {MOST_RATE_PPS} frames a second at most; use a lower rate"
+
+    def launch(self, job: Job) -> PktGenRun:
+        """Say whose port the receiver's is, where the switch is VALE; else start the receiver."""
+        return PktGenRun(job)
+
+
+class PktGenRun:
+    """The receiver, then both."""
+
+    def __init__(self, job: Job) -> None:
+        self._job = job
+        self._receiver: ProgramEnd | None = None
+        self._sender: ProgramEnd | None = None
+        self._teacher: ProgramEnd | None = None
+        if job.target.port.kind is PortKind.VALE:
+            self._teacher = self._end("teacher", job.target, ["-f", "tx", "-n", "1"])
+        self._duration_s = self._stop_s = 0.0
+        self._asked_to_stop = False
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until the receiver counts."""
+        deadline = time.monotonic() + timeout_s
+        if self._teacher is not None:
+            _ended(self._teacher, timeout_s)
+        self._receiver = self._end("receiver", self._job.target, ["-f", "rx"])
+        while True:
+            has_ended = self._receiver.gather(_LONGEST_WAIT_S)
+            if REPORT.search(self._receiver.output):
+                return
+            if has_ended:
+                _ended(self._receiver, 1.0)
+                raise self._receiver.failed("ended before it received")
+            if time.monotonic() > deadline:
+                raise self._receiver.failed(f"reports nothing after {timeout_s:.0f} s")
+
+    def begin(self, duration_s: float) -> None:
+        """Start the sender. With a rate it ends by its number of frames."""
+        rate_pps, self._duration_s = self._job.trial.rate_pps, duration_s
+        words = ["-f", "tx", "-b", str(self._job.trial.burst)]
+        if rate_pps is not None:
+            words += ["-R", str(rate_pps), "-n", str(max(1, round(rate_pps * duration_s)))]
+        self._sender = self._end("sender", self._job.source, words)
+
+    def running(self) -> bool:
+        """Whether the sender still runs; it is told to stop when its time is over."""
+        sender, receiver = self._both()
+        if receiver.gather(0.0):
+            _ended(receiver, 0.0)
+            raise receiver.failed("ended in mid-run")
+        if sender.gather(0.0):
+            return False
+        if not self._stop_s:
+            if read_words(sender).begun_ns is not None:
+                late_s = 0.0 if self._job.trial.rate_pps is None else LATE_S
+                self._stop_s = time.monotonic() + self._duration_s + late_s
+            return True
+        left_s = self._stop_s - time.monotonic()
+        if 0 < left_s < _LONGEST_WAIT_S:
+            time.sleep(left_s)  # it is looked at seldom, and is to stop in time
+        if time.monotonic() >= self._stop_s and not self._asked_to_stop:
+            self._asked_to_stop = True
+            _interrupt(sender)
+        return True
+
+    def finish(self, timeout_s: float) -> Reading:
+        """The counts, once no more frames come."""
+        deadline = time.monotonic() + timeout_s
+        sender, receiver = self._both()
+        _ended(sender, timeout_s)
+        self._wait_silence(receiver, deadline)
+        _interrupt(receiver)
+        _ended(receiver, max(1.0, deadline - time.monotonic()))
+        (sent, sent_frames), (received, received_frames) = whole_run(sender), whole_run(receiver)
+        if not sent_frames:
+            raise TrialFailed(sender.say("sent nothing"))
+        if received_frames > sent_frames:
+            raise TrialFailed(
+                f"counts of pkt-gen contradict each other: {received_frames} frames received, "
+                f"{sent_frames} sent"
+            )
+        begun_ns, lasted_ns = sent_for(sender, sent)
+        source, target = (
+            EndReading(
+                command=tuple(end.command),
+                version=_version(),
+                frames=frames,
+                counts=words.counts(begun_ns, lasted_ns),
+                told={"frames": frames, "reports": len(words.reports)},
+            )
+            for end, words, frames in (
+                (sender, sent, sent_frames),
+                (receiver, received, received_frames),
+            )
+        )
+        return Reading(source=source, target=target, duration_ns=lasted_ns)
+
+    def process_ids(self) -> Sequence[int]:
+        """The processes of both programs, while they run."""
+        ends = (self._receiver, self._sender)
+        return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
+
+    def close(self) -> None:
+        """End all of them."""
+        for end in (self._sender, self._receiver, self._teacher):
+            if end is not None:
+                end.close()
+
+    def _wait_silence(self, receiver: ProgramEnd, deadline: float) -> None:
+        seen = len(read_words(receiver).reports)
+        while True:
+            last = read_words(receiver).reports[seen:][-QUIET_REPORTS:]
+            if len(last) == QUIET_REPORTS and not any(one.frames for one in last):
+                return
+            if time.monotonic() > deadline:
+                raise receiver.failed("still counts frames, long after its sender has ended")
+            if receiver.gather(_LONGEST_WAIT_S):
+                raise receiver.failed("ended before it was told to")
+
+    def _end(self, what: str, station: Station, words: list[str]) -> ProgramEnd:
+        command = _command(self._job, station, words)
+        return ProgramEnd(f"pkt-gen {what}", station.node, command, station.spawn(command))
+
+    def _both(self) -> tuple[ProgramEnd, ProgramEnd]:
+        if self._sender is None or self._receiver is None:
+            raise TrialFailed("pkt-gen: its sender was not started")
+        return self._sender, self._receiver
+
+
+def _version() -> str:
+    program = named_program(SETTING, PROGRAM)
+    return UNKNOWN if program is None else build_of(program)
+
+
+def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
+    """The command line at one end. A VALE port lies in the network namespace of its switch."""
+    port, other = station.port, job.source if station is job.target else job.target
+    inside: list[str] = []
+    name = f"netmap:{port.device_inside}"
+    if port.made is not None and port.made.netmap is not None:
+        name, _, netns = port.made.netmap.partition(",netns=")
+        inside = ["nsenter", f"--net={netns}"] if netns else []
+    return [
+        *inside, *_MERGED, str(named_program(SETTING, PROGRAM) or PROGRAM),
+        "-i", name, *words, "-l", str(job.trial.packet_size_bytes - FCS),
+        "-S", port.mac, "-D", port.peer_mac,
+        "-s", f"{address(station)}:{UDP_PORT}", "-d", f"{address(other)}:{UDP_PORT}",
+        "-N", "-T", f"{job.sample_s * 1000:.0f}", "-w", "0",
+    ]  # fmt: skip
+
+
+def _interrupt(end: ProgramEnd) -> None:
+    """As Ctrl-C does: it then says what it counted."""
+    with suppress(ProcessLookupError):
+        os.kill(end.spawned.pid, signal.SIGINT)
+
+
+def _ended(end: ProgramEnd, timeout_s: float) -> None:
+    """Wait for its end. Where it gave up, it printed its usage; the reason is said before."""
+    try:
+        end.wait_end(timeout_s)
+    except TrialFailed:
+        if reason := read_words(end).gave_up:
+            raise TrialFailed(end.say(f"failed: {reason}")) from None
+        raise
