@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -35,6 +36,23 @@ def test_the_package_carries_what_is_tested_and_no_tools() -> None:
     assert carried.items() <= tested.items()
     assert "pydantic" in carried
     assert "pytest" not in carried
+
+
+def test_modules_are_no_programs_in_the_package(tmp_path: Path) -> None:
+    """As in the wheel of protobuf, where every file may be executed: lintian refuses that."""
+    if shutil.which("make") is None:
+        pytest.skip("no make")
+    packages = tmp_path / "lib/python3.11/site-packages"
+    kept = {"some/__init__.py": "x = 1", "some-1.dist-info/WHEEL": "Tag: py3-none-any"}
+    programs = {"some/tool.py": "#!/usr/bin/python3", "some/tool": "\x7fELF"}
+    for name, text in (kept | programs).items():
+        (packages / name).parent.mkdir(parents=True, exist_ok=True)
+        (packages / name).write_text(text)
+        (packages / name).chmod(0o755)
+    words = ["make", "-s", "-f", "debian/rules", "modes", f"STAGE={tmp_path}"]
+    subprocess.run(words, cwd=ROOT, check=True)
+    modes = {name: (packages / name).stat().st_mode & 0o777 for name in kept | programs}
+    assert modes == {**dict.fromkeys(kept, 0o644), **dict.fromkeys(programs, 0o755)}
 
 
 def manual(capsys: pytest.CaptureFixture[str]) -> str:
