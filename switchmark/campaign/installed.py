@@ -15,7 +15,7 @@ from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.parameter import Known
 from switchmark.model.ports import PortKind
-from switchmark.switch.support.tools import program_problem
+from switchmark.testbed.programs import program_problem
 
 
 @dataclass(frozen=True, slots=True)

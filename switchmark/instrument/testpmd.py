@@ -11,15 +11,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.dpdk_ports import no_hugepages, port_device
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.campaign import Sweep
-from switchmark.model.capabilities import Availability, unavailable
+from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
@@ -66,10 +66,7 @@ class TestpmdInstrument:
     def availability(self) -> Availability:
         """Available where the program is installed, and has memory."""
         found = find(PROGRAM, "dpdk-dev", ASK_VERSION, SAYS_VERSION)
-        free = Path("/sys/kernel/mm/hugepages").glob("hugepages-*/free_hugepages")
-        if found.available and not any(int(path.read_text()) for path in free):
-            return unavailable("no free hugepages", remedy="echo 512 > /proc/sys/vm/nr_hugepages")
-        return found
+        return (no_hugepages(2 * MEMORY_MB) if found.available else None) or found
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
         """Refuse frames of several buffers."""
@@ -262,16 +259,6 @@ def _command(job: Job, station: Station, options: list[str]) -> list[str]:
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,
         "--in-memory", "--single-file-segments", "-m", str(MEMORY_MB), "--no-pci",
         "--no-telemetry", f"--file-prefix=tp-{station.node}", "--lcores", f"0@{core},1@{core}",
-        f"--vdev={_device(job, station)}", "--",
+        f"--vdev={port_device(job, station)}", "--",
         "-i", *options, "--nb-cores=1", f"--total-num-mbufs={BUFFERS}", "--disable-link-check",
     ]  # fmt: skip
-
-
-def _device(job: Job, station: Station) -> str:
-    port = station.port
-    if port.kind is PortKind.VETH:
-        return f"net_af_packet0,iface={port.device_inside}"
-    if port.back_end:
-        return f"net_vhost0,iface={port.socket_inside},client=1"
-    ring = f"queue_size={job.trial.ring}"
-    return f"net_virtio_user0,path={port.socket_inside},server=1,mac={port.mac},{ring}"

@@ -26,9 +26,10 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
-from switchmark.switch.support.tools import own_text, which
+from switchmark.switch.support.tools import own_text
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import last_line
+from switchmark.testbed.programs import which
 
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two

@@ -26,7 +26,8 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.tools import kernel_has, kernel_release, no_rights, which
+from switchmark.switch.support.tools import kernel_has, kernel_release, no_rights
+from switchmark.testbed.programs import which
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")

@@ -15,7 +15,8 @@ from switchmark.model.ports import ConnectMode, MacvlanParent, MadePort, PortKin
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.made import PortMakingSwitch
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.testbed.programs import which
 
 
 class Macvlan(PortMakingSwitch):

@@ -25,7 +25,8 @@ from switchmark.model.taxonomy import MATCH_ACTION, SELF, Taxonomy
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"

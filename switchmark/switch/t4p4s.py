@@ -26,7 +26,8 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
-from switchmark.switch.support.tools import own_text, which
+from switchmark.switch.support.tools import own_text
+from switchmark.testbed.programs import which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {

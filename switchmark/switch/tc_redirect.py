@@ -12,7 +12,8 @@ from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root, which
+from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.testbed.programs import which
 
 
 class TcRedirect(FilterSwitch):

@@ -19,9 +19,10 @@ from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, device_of, require
 from switchmark.switch.support.private import Resources
-from switchmark.switch.support.tools import kernel_release, not_root, which
+from switchmark.switch.support.tools import kernel_release, not_root
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_settings, namespaces, netmap
+from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import ValeAttachment
 
 SWITCH = "vale0"  # of our namespace

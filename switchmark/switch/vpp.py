@@ -21,7 +21,7 @@ from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
-from switchmark.switch.support.tools import memory_nodes, online_cores, which
+from switchmark.switch.support.tools import memory_nodes, online_cores
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_changes import Bridge
 from switchmark.switch.support.vpp_commands import (
@@ -35,6 +35,7 @@ from switchmark.switch.support.vpp_commands import (
     late_commands,
     startup_config,
 )
+from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import FilesNamed
 
 BUFFERS_MB = 40

@@ -17,7 +17,7 @@ from switchmark.results.find import find_latest
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS
-from switchmark.switch.support.tools import which
+from switchmark.testbed.programs import which
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
 from tests.truths import truth

@@ -12,7 +12,8 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.ports import check_request, device_of, peer_index, require, socket_of
 from switchmark.switch.support.private import SOCKET_PATH_MAX, check_socket_path
-from switchmark.switch.support.tools import find_program, parse_cpu_list, version_text
+from switchmark.switch.support.tools import parse_cpu_list, version_text
+from switchmark.testbed.programs import find_program
 
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, max_ports=4)
 

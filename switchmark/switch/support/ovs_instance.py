@@ -23,8 +23,9 @@ from switchmark.model.ports import PortCounters
 from switchmark.switch.support import json_rpc
 from switchmark.switch.support.ports import how_it_ended
 from switchmark.switch.support.private import Resources, check_socket_path
-from switchmark.switch.support.tools import find_program, version_text, which
+from switchmark.switch.support.tools import version_text
 from switchmark.testbed.host import Session
+from switchmark.testbed.programs import find_program, which
 
 POLL_S = 0.005
 DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s

@@ -19,10 +19,11 @@ from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
-from switchmark.switch.support.tools import asked_once, find_program, not_root, setting_problem
+from switchmark.switch.support.tools import asked_once, not_root
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
+from switchmark.testbed.programs import find_program, setting_problem
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 MAC_AGING_S = 300  # the same for every learning switch

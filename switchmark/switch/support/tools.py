@@ -1,13 +1,11 @@
-"""Small questions a switch asks the machine before it starts: programs, kernel features, memory.
+"""Small questions a switch asks the machine before it starts: kernel features, memory, versions.
 
 Nothing here changes the machine; `availability` is built on it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import shutil
 from collections.abc import Callable, Iterable
 from functools import cache
 from importlib import resources
@@ -16,6 +14,7 @@ from pathlib import Path
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.output import stdout_of
+from switchmark.testbed.programs import digest, which
 
 NODES = Path("/sys/devices/system/node")
 
@@ -33,56 +32,12 @@ def no_rights() -> Availability | None:
     return None if capabilities.enough() else not_root()
 
 
-def which(program: str) -> Path | None:
-    """A program by name or path, looked up in PATH and in the system's own folders."""
-    found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    return Path(found) if found else None
-
-
-def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
-    """The program that the environment variable `setting` names, else the first candidate
-    that exists. A setting that names nothing runnable finds nothing."""
-    chosen = os.environ.get(setting)
-    found = map(which, [chosen] if chosen else candidates)
-    return next((program for program in found if program), None)
-
-
-def setting_problem(setting: str) -> Availability | None:
-    """Unavailable, where `setting` names no program that can be run; None where it is not set, or
-    names one."""
-    chosen = os.environ.get(setting)
-    if not chosen or which(chosen):
-        return None
-    problem = program_problem(chosen) or "is no program; name another"
-    reason, _, remedy = problem.partition("; ")
-    return unavailable(f"{setting}={chosen} {reason}", remedy=remedy)
-
-
-def program_problem(path: str) -> str | None:
-    """Why this file cannot be run, with the remedy; None when it can be tried."""
-    program = Path(path)
-    if not program.exists():
-        return "does not exist; build or install it there, or name another"
-    if not program.is_file():
-        return "is no file; name the program itself"
-    if not os.access(program, os.X_OK):
-        return f"is not executable; chmod +x {path}"
-    return None
-
-
 def program_details(path: str) -> dict[str, str]:
     """The record's details of the program that was chosen: builds of one version differ."""
     if not path:
         return {}
     program = Path(path)
-    return {"program": path, "program_sha256": _digest(program, program.stat().st_mtime_ns)}
-
-
-@cache
-def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001
-    """The digest of a program, computed once for each state of its file."""
-    with program.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    return {"program": path, "program_sha256": digest(program)}
 
 
 def own_text(name: str) -> str:

@@ -1,0 +1,267 @@
+"""`pktgen-dpdk`: Pktgen-DPDK, one that sends and one that receives (https://pktgen-dpdk.github.io).
+
+Each runs a Lua script of ours (`pktgen_dpdk.lua`), which waits for orders on standard input and
+prints the port's counter whenever it has changed, with the kernel's monotonic clock. Pktgen renews
+its counters once a second: so long are the samples.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Sequence
+from importlib import resources
+from pathlib import Path
+
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.dpdk_ports import no_hugepages, port_device
+from switchmark.instrument.support.named import named_program, no_program
+from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, version_of
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.udp import UDP_PORT, address
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
+from switchmark.model.ports import PortKind
+
+SETTING, PROGRAM = "SWITCHMARK_PKTGEN", "pktgen"
+OBTAIN = "build Pktgen-DPDK (github.com/pktgen/Pktgen-DPDK) with -Denable_lua=true"
+ASK = ("-v", "-h")  # (its own version it tells only while it runs)
+SAYS_DPDK = r"(DPDK \d+\.[\w.~+-]+)"
+SAYS_LUA = r"(Lua script)"
+SCRIPT = "pktgen_dpdk.lua"
+SMALLEST_RUN_S = 3.0  # holds a whole sample, wherever Pktgen's second begins
+LARGEST_FRAME = 1518
+LARGEST_BURST = 128
+BOTH_NEED_MB = 2600  # five pools of 24,576 buffers of 10 KiB for each, whatever the port has
+_LOOK_S = 0.05
+_LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
+_S = 1_000_000_000
+
+
+class PktgenDpdk:
+    """Sender to receiver."""
+
+    name = "pktgen-dpdk"
+    abilities = Abilities(
+        description="Pktgen-DPDK: one that sends, at a rate or as fast as it can, to one that "
+        "receives",
+        dimensions=(Dimension.THROUGHPUT,),
+        ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
+        environments=("netns", "bare"),
+        cannot_know=(
+            "which frames were lost: it counts, and numbers nothing",
+            "copies (one makes up for a lost frame)",
+            "reordering",
+            "damaged frames, and frames that are not its own: they count as received",
+            "any time",
+            "anything within a second: so often it renews its counters",
+            "how often it waited, and for how long",
+        ),
+        paces=True,
+        saturates=True,
+        largest_burst=LARGEST_BURST,
+        shortest_sample_s=1.0,
+        whole_seconds=False,
+    )
+
+    def availability(self) -> Availability:
+        """Available where the program is, was built with Lua, and has memory."""
+        program = named_program(SETTING, PROGRAM)
+        if program is None:
+            return no_program(SETTING, PROGRAM, OBTAIN)
+        if version_of(str(program), ASK, SAYS_LUA) == UNKNOWN:
+            return unavailable(f"{program} was built without Lua", remedy=OBTAIN)
+        return no_hugepages(BOTH_NEED_MB) or available(f"with {_dpdk(program)}")
+
+    def refusals(self, sweep: Sweep) -> Iterator[str]:
+        """Refuse frames of several buffers, and runs without a whole sample."""
+        if max(sweep.packet_size_bytes) > LARGEST_FRAME:
+            yield f"pktgen-dpdk sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
+        if min(sweep.duration_s) < SMALLEST_RUN_S:
+            yield (
+                f"pktgen-dpdk counts once a second, and {min(sweep.duration_s):g} s are too few; "
+                f"use duration: {SMALLEST_RUN_S:g}s or more"
+            )
+
+    def launch(self, job: Job) -> PktgenRun:
+        """Start both programs; each waits for orders."""
+        return PktgenRun(job)
+
+
+class PktgenRun:
+    """Both programs, started."""
+
+    def __init__(self, job: Job) -> None:
+        program = named_program(SETTING, PROGRAM)
+        if program is None:
+            raise TrialFailed("pktgen-dpdk: its program has gone")
+        self._job, self._dpdk = job, _dpdk(program)
+        self._over = job.folder / f"pktgen-{job.target.node}.over"
+        sends: dict[str, str | int] = {
+            "rate_pps": job.trial.rate_pps or 0,
+            "mac": job.source.port.peer_mac or "",
+            "source": job.source.port.ip,
+            "target": address(job.target),
+            "port": UDP_PORT,
+        }
+        self._target = _Counter("receiver", job, job.target, program, {})
+        self._source = _Counter("sender", job, job.source, program, sends)
+        self._begun_ns = 0
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until both wait for orders; the receiver then counts."""
+        deadline = time.monotonic() + timeout_s
+        self._target.wait("ready", deadline)
+        self._source.wait("ready", deadline)
+        self._target.order(f"watch {self._over}")
+        self._target.wait("begun", deadline)
+
+    def begin(self, duration_s: float) -> None:
+        """Let the sender begin."""
+        self._begun_ns = time.monotonic_ns()
+        self._source.order(f"run {duration_s:g}")
+
+    def running(self) -> bool:
+        """Whether the sender still sends."""
+        for end in (self._source, self._target):
+            end.take(0.0)
+        return "stopped" not in self._source.told
+
+    def finish(self, timeout_s: float) -> Reading:
+        """The counts of both, once they stay as they are."""
+        deadline = time.monotonic() + timeout_s
+        source, target = self._source, self._target
+        source.wait("total", deadline)
+        self._over.touch()
+        try:
+            target.wait("total", deadline)
+        finally:
+            self._over.unlink()
+        sent, received = source.number("total"), target.number("total")
+        if received > sent:
+            raise TrialFailed(
+                f"counts of Pktgen contradict each other: {received} frames received, {sent} sent"
+            )
+        begun_ns, stopped_ns = source.number("begun"), source.number("stopped")
+        if stopped_ns <= begun_ns:
+            raise source.end.failed("stopped before it had begun")
+        return Reading(
+            source=source.reading(self._dpdk, begun_ns, self._begun_ns),
+            target=target.reading(self._dpdk, begun_ns, self._begun_ns),
+            duration_ns=stopped_ns - begun_ns,
+        )
+
+    def process_ids(self) -> Sequence[int]:
+        """The processes of both programs."""
+        return [self._target.end.spawned.pid, self._source.end.spawned.pid]
+
+    def close(self) -> None:
+        """End both."""
+        for one in (self._source, self._target):
+            one.end.close()
+
+
+class _Counter:
+    """One Pktgen that runs our script: its words, and its port's counter."""
+
+    def __init__(
+        self, what: str, job: Job, station: Station, program: Path, settings: dict[str, str | int]
+    ) -> None:
+        trial = job.trial
+        wanted = {"size": trial.packet_size_bytes, "burst": trial.burst, **settings}
+        script = job.folder / f"pktgen-{station.node}.lua"
+        lines = [f"local {key} = {_lua(value)}" for key, value in wanted.items()]
+        own = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text()
+        script.write_text("\n".join([*lines, own]))
+        command = _command(job, station, program, script)
+        self.end = ProgramEnd(f"pktgen {what}", station.node, command, station.spawn(command))
+        self.told: dict[str, str] = {}  # word: what was said last
+        self._counts: list[tuple[int, int]] = []  # CLOCK_MONOTONIC in ns, frames
+
+    def order(self, line: str) -> None:
+        """Give it an order."""
+        try:
+            self.end.spawned.write_line(line)
+        except SwitchmarkError:
+            self.end.gather(0.5)
+            raise self.end.failed("takes no more orders") from None
+
+    def take(self, timeout_s: float) -> None:
+        """Read its output, waiting so long for the first line. Raises TrialFailed."""
+        while (line := self.end.next_line(timeout_s)) is not None:
+            timeout_s = 0.0
+            if (found := _LINE.match(line.strip())) is None:
+                continue
+            word, said = found.groups()
+            if word == "refused":
+                raise TrialFailed(self.end.say(f"cannot keep the rate: {said[:80]}"))
+            if word == "count":
+                self._counts.append(self._count(said))
+            self.told[word] = said
+
+    def wait(self, word: str, deadline: float) -> None:
+        """Wait until it has said this word. Raises TrialFailed."""
+        while word not in self.told:
+            if time.monotonic() > deadline:
+                raise self.end.failed(f"did not say `{word}` in time")
+            self.take(_LOOK_S)
+
+    def number(self, word: str) -> int:
+        """The number it said with a word."""
+        return self._numbers(self.told.get(word, ""), 1)[0]
+
+    def reading(self, dpdk: str, begun_ns: int, run_ns: int) -> EndReading:
+        """Its counts since `begun_ns`, with the times of a run that began at `run_ns`."""
+        counts, last_ns, last = [], begun_ns, 0
+        for at_ns, frames in self._counts:
+            if at_ns <= last_ns or frames < last:
+                raise self.end.failed("counts backwards")
+            counts.append(CountedInterval(at_ns - run_ns, at_ns - last_ns, frames - last))
+            last_ns, last = at_ns, frames
+        link = f"{self.told['ready']} Mbit/s" if self.told.get("ready", "0") != "0" else ""
+        return EndReading(
+            command=tuple(self.end.command),
+            version=f"{self.told.get('version', '')[:40]} with {dpdk}",
+            frames=self.number("total"),
+            counts=tuple(counts),
+            told={"link": link} if link else {},
+        )
+
+    def _count(self, said: str) -> tuple[int, int]:
+        at_ns, frames = self._numbers(said, 2)
+        return at_ns, frames
+
+    def _numbers(self, said: str, count: int) -> list[int]:
+        words = said.split()
+        if len(words) != count or not all(re.fullmatch(r"\d{1,18}", word) for word in words):
+            raise self.end.failed("printed what is no count")
+        return [int(word) for word in words]
+
+
+def _lua(value: str | int) -> str:
+    return str(value) if isinstance(value, int) else f'"{value}"'
+
+
+def _dpdk(program: Path) -> str:
+    return version_of(str(program), ASK, SAYS_DPDK)
+
+
+def _command(job: Job, station: Station, program: Path, script: Path) -> list[str]:
+    """The command line. The thread that keeps its clock polls without rest on the core that has
+    the number of its main thread: the node's last, which is not the sender's where there are two.
+    """
+    cores = station.cores or tuple(sorted(os.sched_getaffinity(0)))
+    main, worker = cores[-1], cores[-1] + 1
+    return [
+        "env", f"RUNTIME_DIRECTORY={job.folder}", str(program),
+        "--in-memory", "--single-file-segments", "--no-pci",
+        "--no-telemetry", f"--file-prefix=pg-{station.node}",
+        "--lcores", f"{main}@{main},{worker}@{cores[0]}", f"--main-lcore={main}",
+        f"--vdev={port_device(job, station)}", "--",
+        "-P", "-m", f"{worker}.0", f"--txd={job.trial.ring}", f"--rxd={job.trial.ring}",
+        "-f", str(script),
+    ]  # fmt: skip
