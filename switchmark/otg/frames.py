@@ -3,7 +3,7 @@ for the engine to replay.
 
 The engine makes all frames that its options can describe; a file serves for patterns, sequences and
 counts that it has no option for. The engine puts its stamp into the payload of each, so that loss,
-order and delay are measured either way.
+order and delay are measured either way; a payload of the client's own leaves as it is.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class Cycle:
     src_port: Sequence[int]
     dst_port: Sequence[int]
     vlans: Sequence[int]  # outermost first, the same in all
+    payload: bytes = b""  # of the client, behind UDP, the same in all
 
     @property
     def _fields(self) -> tuple[Sequence[str] | Sequence[int], ...]:
@@ -69,8 +70,10 @@ class Cycle:
         )
 
 
-def frame(addresses: Addresses, vlans: Sequence[int], size_bytes: int) -> bytes:
-    """One UDP frame of this size, FCS counted and left out, its payload zeros."""
+def frame(
+    addresses: Addresses, vlans: Sequence[int], size_bytes: int, payload: bytes = b""
+) -> bytes:
+    """One UDP frame of this size, FCS counted and left out; behind the payload it holds zeros."""
     src, dst = ipaddress.ip_address(addresses.src_ip), ipaddress.ip_address(addresses.dst_ip)
     ether_type = 0x0800 if src.version == 4 else 0x86DD
     head = _mac(addresses.dst_mac) + _mac(addresses.src_mac)
@@ -81,9 +84,8 @@ def frame(addresses: Addresses, vlans: Sequence[int], size_bytes: int) -> bytes:
     ip_bytes = 20 if src.version == 4 else 40
     udp_bytes = size_bytes - FCS_BYTES - len(head) - ip_bytes
     udp = struct.pack("!HHHH", addresses.src_port, addresses.dst_port, udp_bytes, 0)
-    payload = bytes(udp_bytes - len(udp))
     pseudo = src.packed + dst.packed + struct.pack("!HH", udp_bytes, _UDP)
-    checksum = _ones_complement(pseudo + udp) or 0xFFFF  # (of zeros behind it the sum is the same)
+    checksum = _ones_complement(pseudo + udp + payload) or 0xFFFF  # (zeros behind it add nothing)
     udp = udp[:6] + struct.pack("!H", checksum)
     if src.version == 4:
         total = ip_bytes + udp_bytes
@@ -92,12 +94,14 @@ def frame(addresses: Addresses, vlans: Sequence[int], size_bytes: int) -> bytes:
         network = network[:10] + struct.pack("!H", _ones_complement(network)) + network[12:]
     else:
         network = struct.pack("!IHBB", 6 << 28, udp_bytes, _UDP, 64) + src.packed + dst.packed
-    return head + network + udp + payload
+    return (head + network + udp + payload).ljust(size_bytes - FCS_BYTES, b"\0")
 
 
-def smallest_frame_bytes(ip_version: int, vlans: int) -> int:
-    """The smallest frame that holds the headers and the engine's stamp, in bytes with FCS."""
-    return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + 18 + FCS_BYTES)
+def smallest_frame_bytes(ip_version: int, vlans: int, payload: bytes = b"") -> int:
+    """The smallest frame that holds the headers and the client's payload, or without one the
+    engine's stamp, in bytes with FCS."""
+    held = len(payload) or 18
+    return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + held + FCS_BYTES)
 
 
 def write_pcap(path: Path, frames: Iterable[bytes], times_ns: Iterable[int]) -> None:

@@ -1,4 +1,5 @@
-"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern."""
+"""The headers of a flow: Ethernet, VLAN tags, IPv4 or IPv6, UDP, each field by its pattern, and the
+client's own payload."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from switchmark.otg.refusal import Refused, chosen
 MOST_FLOWS = 1_000_000  # of the engine
 _ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")
 _MIRRORED = {"src": "dst", "dst": "src"}
-_ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp"
+_ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp, custom"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class Headers:
 
     def flows(self) -> str | None:
         """The engine's `--flows`, empty for one flow; None where it cannot describe them."""
-        if self.others:
+        if self.others or self.cycle.payload:
             return None
         if not self.counted:
             return ""
@@ -92,7 +93,8 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
     if (
         kinds[: len(wanted)] != wanted
         or vlans > 2
-        or tail not in (["ipv4", "udp"], ["ipv6", "udp"])
+        or tail[:2] not in (["ipv4", "udp"], ["ipv6", "udp"])
+        or tail[2:] not in ([], ["custom"])
     ):
         told = ", ".join(kinds) or "nothing"
         raise Refused(f"{path}: supported are {_ORDER}, in this order; not {told}")
@@ -111,6 +113,7 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
     cycle = Cycle(
         **{name.replace("-", "_"): one.values for name, one in fields.items()},
         vlans=tuple(_vlan_id(one.vlan, where) for kind, one, where in parts if kind == "vlan"),
+        payload=_payload(held["custom"], at["custom"]) if "custom" in held else b"",
     )
     several = {name: one for name, one in fields.items() if len(one.values) > 1}
     return Headers(
@@ -124,8 +127,19 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
 def _empty(kind: str) -> Any:
     return {
         "ethernet": types.FlowEthernet, "ipv4": types.FlowIpv4, "ipv6": types.FlowIpv6,
-        "udp": types.FlowUdp,
+        "udp": types.FlowUdp, "custom": lambda: types.FlowCustom(bytes=""),
     }[kind]()  # fmt: skip
+
+
+def _payload(custom: types.FlowCustom, path: str) -> bytes:
+    digits = custom.bytes.replace(" ", "").replace(":", "").lower().removeprefix("0x")
+    try:
+        found = bytes.fromhex(digits)
+    except ValueError:
+        found = b""
+    if not found:
+        raise Refused(f"{path}.bytes: holds no hexadecimal bytes, such as 0a0b; {custom.bytes!r}")
+    return found
 
 
 def _vlan_id(vlan: types.FlowVlan | None, path: str) -> int:

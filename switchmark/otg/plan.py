@@ -29,10 +29,20 @@ class ReplayPlan:
     frames: int  # in the file
     step_ns: Sequence[int] | None = None  # their times, where the schedule is the file's own
 
+    @property
+    def is_stamped(self) -> bool:
+        """Whether the engine puts its stamp in the place of the payload."""
+        return not self.cycle.payload
+
     def write(self, path: Path) -> None:
         """Write the file."""
         found = (
-            frame(self.cycle.at(n), self.cycle.vlans, self.sizes[n % len(self.sizes)])
+            frame(
+                self.cycle.at(n),
+                self.cycle.vlans,
+                self.sizes[n % len(self.sizes)],
+                self.cycle.payload,
+            )
             for n in range(self.frames)
         )
         write_pcap(path, found, self.step_ns or range(0, 1000 * self.frames, 1000))
@@ -133,6 +143,11 @@ def _plan(
 ) -> FlowPlan:
     tx_name, rx_name = _ends(flow, path, named)
     headers = read_headers(flow.packet, f"{path}.packet")
+    if headers.cycle.payload and rx_name is not None:
+        raise Refused(
+            f"{path}.packet[{len(flow.packet or ()) - 1}].custom: flows with a receiving port are "
+            "counted by a stamp in their payload's place; leave out tx_rx.port.rx_names, or this"
+        )
     sizes = FlowSizes.of(flow.size, f"{path}.size", headers)
     rate = rate_arguments(flow.rate, f"{path}.rate", speeds.get(tx_name))
     duration = SendingTime.of(flow.duration, f"{path}.duration", flow.rate)

@@ -17,6 +17,9 @@ from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused, chosen, from_validation
 from switchmark.otg.traffic import Traffic
 
+# What clients that check it take as a condition on their own version. Within a major version fields
+# are only added, and what is not known here is refused by its path.
+ACCEPTED_VERSIONS = ">=1.0.0,<2.0.0"
 T = TypeVar("T", bound=types.Part)
 Answer = dict[str, Any] | bytes
 
@@ -38,7 +41,9 @@ class Service:
             ("POST", "/monitor/capture"): self._capture,
             ("GET", "/capabilities/version"): lambda _: _plain(
                 types.Version(
-                    api_spec_version=types.VERSION, sdk_version="", app_version=__version__
+                    api_spec_version=ACCEPTED_VERSIONS,
+                    sdk_version=types.VERSION,
+                    app_version=__version__,
                 )
             ),
             ("GET", "/switchmark/results"): lambda _: self._results(),

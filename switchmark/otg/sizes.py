@@ -29,7 +29,9 @@ class FlowSizes:
     def of(cls, size: types.FlowSize | None, path: str, headers: Headers) -> FlowSizes:
         """Read them from a configuration. Raises `Refused`."""
         size = size or types.FlowSize()
-        least = smallest_frame_bytes(headers.ip_version, len(headers.cycle.vlans))
+        least = smallest_frame_bytes(
+            headers.ip_version, len(headers.cycle.vlans), headers.cycle.payload
+        )
         match chosen(size):
             case "fixed":
                 _check_size(size.fixed, f"{path}.fixed", least)

@@ -185,7 +185,7 @@ class Traffic:
         if plan.replay is not None:
             path = self.session.run_dir / f"flow-{self.plans.index(plan)}.pcap"
             plan.replay.write(path)
-            more = ["--replay", str(path), "--stamp"]
+            more = ["--replay", str(path), *(["--stamp"] if plan.replay.is_stamped else [])]
             has_end = "--duration" not in plan.sender
             more += ["--loops", str(_loops(plan))] if has_end else ["--loops", "0"]
         receiver = None

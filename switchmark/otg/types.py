@@ -95,6 +95,12 @@ class FlowContinuous(Part):
     gap: Annotated[int, Field(ge=0)] = 12
 
 
+class FlowCustom(Part):
+    """OTG `Flow.Custom`: Custom packet header."""
+
+    bytes: str
+
+
 class FlowDuration(Part):
     """OTG `Flow.Duration`: A container for different transmit durations."""
 
@@ -138,12 +144,13 @@ class FlowFixedSeconds(Part):
 class FlowHeader(Part):
     """OTG `Flow.Header`: Configuration for all traffic packet headers."""
 
-    choice: Literal["ethernet", "vlan", "ipv4", "ipv6", "udp"] = "ethernet"
+    choice: Literal["custom", "ethernet", "vlan", "ipv4", "ipv6", "udp"] = "ethernet"
     ethernet: FlowEthernet | None = None
     vlan: FlowVlan | None = None
     ipv4: FlowIpv4 | None = None
     ipv6: FlowIpv6 | None = None
     udp: FlowUdp | None = None
+    custom: FlowCustom | None = None
 
 
 class FlowIpv4(Part):

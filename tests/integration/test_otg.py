@@ -128,6 +128,29 @@ def test_a_tagged_capture_is_what_flow_and_port_counted(api, server, tmp_path):
     assert times == sorted(times)
 
 
+def test_a_payload_of_the_client_s_own(api, server):
+    """As in the API's own first example: counted by the sender, and nobody's stamp in it."""
+    if shutil.which("tcpdump") is None:
+        pytest.skip("no program `tcpdump` (apt install tcpdump)")
+    config = config_of(api, server, capture=True)
+    flow = add_flow(config)
+    flow.tx_rx.port.rx_names = []
+    flow.packet.custom()[-1].bytes = b"..QUICKSTART..".hex()
+    flow.duration.fixed_packets.packets, flow.rate.pps = 20, 400
+    api.set_config(config)
+    capture(api, "start")
+    transmit(api)
+    found = until_stopped(api)["f1"]
+    capture(api, "stop")
+    assert (found.frames_tx, found.frames_rx) == (20, 0)
+    request = api.capture_request()
+    request.port_name = "p2"
+    data = api.get_capture(request)
+    seen = [one for one in packets(data) if one[6:12] == mac(A_MAC)]
+    assert {one[42:-4] for one in seen} == {b"..QUICKSTART..".ljust(82, b"\0")}
+    read_by_others(data, "10.1.1.1", 20)
+
+
 def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api, server):
     config = config_of(api, server)
     tagged = add_flow(config, "tagged", vlan=100)
@@ -249,7 +272,7 @@ def test_beyond_loopback_with_tls_and_a_token(tmp_path):
 
         def version(user, port=port):
             client = snappi.api(location=f"https://{user}127.0.0.1:{port}", verify=False)
-            return client.get_version().api_spec_version
+            return client.get_version().sdk_version
 
         with inside(server):
             assert version(f"otg:{TOKEN}@").startswith("1.")

@@ -1,8 +1,10 @@
 """The flow tests of the public OTG conformance suite, unchanged, against our server.
 
-`SWITCHMARK_OTG_CONFORMANCE` names a checkout of github.com/open-traffic-generator/conformance, and
-`SWITCHMARK_OTG_CONFORMANCE_PYTHON` a Python with its requirements.txt. The protocols that the suite
-also tests, our server refuses (docs/otg.md)."""
+`SWITCHMARK_OTG_CONFORMANCE` names a checkout of github.com/open-traffic-generator/conformance,
+`SWITCHMARK_OTG_CONFORMANCE_PYTHON` a Python with its requirements.txt, and
+`SWITCHMARK_OTG_CONFORMANCE_GO` the program of their twins in Go, which `go test -c -tags dp
+./feature/b2b/packet/udp/` makes there. The protocols that the suite also tests, our server refuses
+(docs/otg.md)."""
 
 import os
 import subprocess
@@ -13,6 +15,7 @@ import pytest
 from tests.integration.otg_server import serve
 
 FOLDER, PYTHON = "SWITCHMARK_OTG_CONFORMANCE", "SWITCHMARK_OTG_CONFORMANCE_PYTHON"
+GO = "SWITCHMARK_OTG_CONFORMANCE_GO"
 TESTS = "feature/b2b/packet/udp"
 
 pytestmark = pytest.mark.integration
@@ -26,6 +29,14 @@ def suite():
     if not Path(folder, TESTS).is_dir():
         pytest.skip(f"{FOLDER}={folder}: no {TESTS} in it")
     return Path(folder).resolve(), python
+
+
+def offered(*ends):
+    """The server's options for ports by other names: those of each end of the pair."""
+    listen = ["--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
+    named = zip(ends, ("otga", "otgb"), strict=True)
+    ports = [f"{name}=raw:dev={device},mmsg" for names, device in named for name in names]
+    return [*listen, *(word for port in ports for word in ("--port", port))]
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
@@ -48,3 +59,25 @@ def test_its_udp_tests_pass_unchanged(suite, transport, tmp_path):
         told = done.stdout[-4000:] + done.stderr[-2000:]
         assert done.returncode == 0, told
         assert " 4 passed" in done.stdout, told
+
+
+@pytest.mark.parametrize("transport", ["http", "grpc"])
+def test_their_twins_in_go_pass_unchanged(transport, tmp_path):
+    """They ask for the ports that the suite names when nobody says others."""
+    program = os.environ.get(GO)
+    if not program:
+        pytest.skip(f"no program of the conformance suite is named; set {GO}")
+    run = tmp_path / "run"
+    run.mkdir()
+    for server in serve(tmp_path, *offered(["localhost:5555"], ["localhost:5556"])):
+        named = {"OTG_HOST": server.location, "OTG_ITERATIONS": "2"}
+        if transport == "grpc":
+            named |= {"OTG_HOST": server.grpc, "OTG_GRPC_TRANSPORT": "true"}
+        done = subprocess.run(
+            ["ip", "netns", "exec", server.netns, str(Path(program).resolve()), "-test.v"],
+            cwd=run, env={**os.environ, **named},
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        told = done.stdout[-4000:] + done.stderr[-2000:]
+        assert done.returncode == 0, told
+        assert done.stdout.count("--- PASS: ") == 5, told

@@ -1,5 +1,7 @@
 """OTG configurations as command lines of the engine, and refusals by path."""
 
+import json
+import re
 import struct
 import zlib
 
@@ -138,6 +140,14 @@ def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
     assert option(plan.receiver, "--vlan") == "100"
 
 
+def ones(words):
+    """The sum in ones' complement, as of RFC 1071."""
+    value = sum(struct.unpack(f"!{len(words) // 2}H", words))
+    while value >> 16:
+        value = (value & 0xFFFF) + (value >> 16)
+    return value
+
+
 def test_frames_have_their_checksums():
     """Sums over header and pseudo-header with the checksum in them are all ones (RFC 1071)."""
     where = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
@@ -145,15 +155,32 @@ def test_frames_have_their_checksums():
     assert len(data) == 76
     assert data[12:16] == bytes.fromhex("81000064")
     ip, udp = data[18:38], data[38:]
+    assert ones(ip) == 0xFFFF
+    assert ones(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
 
-    def total(words):
-        value = sum(struct.unpack(f"!{len(words) // 2}H", words))
-        while value >> 16:
-            value = (value & 0xFFFF) + (value >> 16)
-        return value
 
-    assert total(ip) == 0xFFFF
-    assert total(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+def test_a_payload_of_the_client_leaves_as_it_is(config, tmp_path):
+    """Where nobody counts the flow: a receiver goes by the engine's stamp in its place."""
+    flow = config.flows[0]
+    flow.packet.custom()[-1].bytes = "0x0A:0b 0c"
+    words = "flows[0].packet[3].custom: flows with a receiving port are counted by a stamp"
+    with pytest.raises(Refused, match=re.escape(words)):
+        planned(config)
+    config.flows[0].tx_rx.port.rx_names = []
+    plan = planned(config)
+    assert not plan.replay.is_stamped
+    assert plan.receiver is not None and plan.rx is None
+    plan.replay.write(tmp_path / "f.pcap")
+    data = (tmp_path / "f.pcap").read_bytes()[24 + 16 : 24 + 16 + 60]
+    assert data[42:] == b"\x0a\x0b\x0c" + bytes(15)
+    assert ones(data[26:34] + struct.pack("!HH", 17, 26) + data[34:]) == 0xFFFF
+    flow.packet[3].bytes = "00" * 30
+    with pytest.raises(Refused, match="64 cannot be; frames with these headers have 76 to"):
+        planned(config)
+    document = json.loads(config.serialize())
+    document["flows"][0]["packet"][3]["custom"]["bytes"] = "0g"
+    with pytest.raises(Refused, match=r"custom\.bytes: holds no hexadecimal bytes"):
+        plan_flows(types.Config.model_validate(document), PORTS)
 
 
 def test_captured_frames_get_their_fcs_unless_they_were_cut_short():

@@ -1,0 +1,59 @@
+"""Scripts that others wrote for another generator run against ours: the address alone changes.
+
+`SWITCHMARK_OTG_EXAMPLES` names a checkout of github.com/open-traffic-generator/otg-examples,
+`SWITCHMARK_OTG_CONFORMANCE` one of .../conformance, and `SWITCHMARK_OTG_CONFORMANCE_PYTHON` a
+Python with what they import (snappi, pytest). Ports are offered by the locations that the scripts
+name."""
+
+import os
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.integration.otg_server import packets, serve
+from tests.integration.test_otg_conformance import FOLDER as CONFORMANCE
+from tests.integration.test_otg_conformance import PYTHON, offered
+
+EXAMPLES = "SWITCHMARK_OTG_EXAMPLES"
+LOCATIONS = ("eth1", "localhost:5555", "veth-a"), ("eth2", "localhost:5556")
+ADDRESS = re.compile(r"https://(?:localhost|clab-ixcb2b-ixia-c):8443")
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    yield from serve(tmp_path_factory.mktemp("script"), *offered(*LOCATIONS))
+
+
+@pytest.mark.parametrize(
+    ("place", "name", "more"),
+    [
+        (EXAMPLES, "snappi/otg-flows.py", ["-m", "port"]),
+        (EXAMPLES, "snappi/otg-flows.py", ["-m", "flow"]),
+        (EXAMPLES, "clab/ixia-c-b2b/otg.py", []),
+        (CONFORMANCE, "examples/test_quickstart.py", ["-m", "pytest"]),
+    ],
+)
+def test_a_script_for_another_generator(place, name, more, server, tmp_path):
+    folder, python = (os.environ.get(one) for one in (place, PYTHON))
+    if not folder or not python:
+        pytest.skip(f"no scripts of others are named; set {place} and {PYTHON}")
+    text, changes = ADDRESS.subn(server.location, Path(folder, name).read_text())
+    assert changes == 1
+    script = tmp_path / Path(name).name
+    script.write_text(text)
+    words = (
+        [python, *more, str(script)] if more == ["-m", "pytest"] else [python, str(script), *more]
+    )
+    done = subprocess.run(
+        ["ip", "netns", "exec", server.netns, *words],
+        cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    for capture in tmp_path.glob("*.pcap"):
+        with capture.open("rb") as data:
+            assert sum(1 for _ in packets(data)) == 1000, capture.name
+    assert name != "clab/ixia-c-b2b/otg.py" or len(list(tmp_path.glob("*.pcap"))) == 2
