@@ -34,7 +34,7 @@ class Headers:
     cycle: Cycle
     ip_version: int
     counted: tuple[tuple[str, int], ...]  # fields with more than one value that count up by 1
-    others: bool  # whether there are fields with more than one value that do not
+    others: bool  # whether there are fields that do not, or a port 0, which the engine refuses
 
     def flows(self) -> str | None:
         """The engine's `--flows`, empty for one flow; None where it cannot describe them."""
@@ -70,7 +70,7 @@ class Headers:
         }  # fmt: skip
         found: list[str] = []
         for name, values in held.items():
-            if constant_only and len(values) > 1:
+            if (constant_only and len(values) > 1) or values[0] == 0:  # (a port)
                 continue
             own = _MIRRORED[name[:3]] + name[3:] if turned else name
             found += [f"--{own}", str(values[0])]
@@ -120,15 +120,17 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
         cycle=cycle,
         ip_version=4 if network == "ipv4" else 6,
         counted=tuple((name, len(one.values)) for name, one in several.items() if one.counts_up),
-        others=any(not one.counts_up for one in several.values()),
+        others=any(not one.counts_up for one in several.values())
+        or any(0 in fields[name].values for name in ("src-port", "dst-port")),
     )
 
 
 def _empty(kind: str) -> Any:
-    return {
+    makes: dict[str, Callable[[], Any]] = {
         "ethernet": types.FlowEthernet, "ipv4": types.FlowIpv4, "ipv6": types.FlowIpv6,
         "udp": types.FlowUdp, "custom": lambda: types.FlowCustom(bytes=""),
-    }[kind]()  # fmt: skip
+    }  # fmt: skip
+    return makes[kind]()
 
 
 def _payload(custom: types.FlowCustom, path: str) -> bytes:

@@ -173,6 +173,11 @@ def _plan(
     receiver = [*common, *headers.receiver_arguments(flows if replay is None else None)]
     rx = named[rx_name] if rx_name is not None else None
     if rx is not None:
+        if rx.loses_outer_tag and len(headers.cycle.vlans) > 1:
+            raise Refused(
+                f"{path}.packet[2].vlan: DPDK's af-packet port {rx_name} gives the outer of two "
+                "tags as 802.1Q; receive at a raw or packet_mmap port"
+            )
         receiver += ["--port", rx.spec]
     receiver += ["--latency", "1"] if timed else []
     return FlowPlan(

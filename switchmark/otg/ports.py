@@ -25,6 +25,11 @@ class TrafficPort:
     shared: bool  # whether several flows may leave by it, and arrive
 
     @property
+    def loses_outer_tag(self) -> bool:
+        """Whether the outer of two VLAN tags arrives as 802.1Q, which the engine refuses there."""
+        return self.spec.startswith("dpdk:af-packet=")
+
+    @property
     def is_up(self) -> bool:
         """Whether its link is up; a port that is no device is up while it can be opened."""
         if self.device is None:

@@ -63,7 +63,9 @@ def test_its_udp_tests_pass_unchanged(suite, transport, tmp_path):
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
 def test_their_twins_in_go_pass_unchanged(transport, tmp_path):
-    """They ask for the ports that the suite names when nobody says others."""
+    """They ask for the ports that the suite names when nobody says others. One looks for frames by
+    the signature that ixia-c writes into them, of which the API knows nothing: the suite's own
+    setting leaves that out."""
     program = os.environ.get(GO)
     if not program:
         pytest.skip(f"no program of the conformance suite is named; set {GO}")
@@ -73,11 +75,13 @@ def test_their_twins_in_go_pass_unchanged(transport, tmp_path):
         named = {"OTG_HOST": server.location, "OTG_ITERATIONS": "2"}
         if transport == "grpc":
             named |= {"OTG_HOST": server.grpc, "OTG_GRPC_TRANSPORT": "true"}
-        done = subprocess.run(
-            ["ip", "netns", "exec", server.netns, str(Path(program).resolve()), "-test.v"],
-            cwd=run, env={**os.environ, **named},
-            capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
-        told = done.stdout[-4000:] + done.stderr[-2000:]
-        assert done.returncode == 0, told
-        assert done.stdout.count("--- PASS: ") == 5, told
+        for chosen, looks, count in (("skip", "true", 4), ("run", "false", 1)):
+            words = [str(Path(program).resolve()), "-test.v", f"-test.{chosen}", "Eth0"]
+            done = subprocess.run(
+                ["ip", "netns", "exec", server.netns, *words],
+                cwd=run, env={**os.environ, **named, "OTG_CAPTURE_CHECK": looks},
+                capture_output=True, text=True, timeout=600, check=False,
+            )  # fmt: skip
+            told = done.stdout[-4000:] + done.stderr[-2000:]
+            assert done.returncode == 0, told
+            assert done.stdout.count("--- PASS: ") == count, told

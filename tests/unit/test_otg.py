@@ -129,6 +129,7 @@ def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
     flow.packet.clear()
     flow.packet.ethernet().vlan().ipv4().udp()
     flow.packet[1].id.value = 100
+    flow.packet[3].src_port.value, flow.packet[3].dst_port.value = 1, 2
     flow.size.fixed = 128
     plan = planned(config)
     assert plan.replay is None
@@ -157,6 +158,32 @@ def test_frames_have_their_checksums():
     ip, udp = data[18:38], data[38:]
     assert ones(ip) == 0xFFFF
     assert ones(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
+
+
+def test_ports_of_0_are_sent_from_a_file(config):
+    """The API's default, which the engine has no option for."""
+    config.flows[0].packet[2].src_port.value = 0
+    plan = planned(config)
+    assert plan.replay.cycle.at(0).src_port == 0
+    assert "--src-port" not in plan.sender and "--dst-port" not in plan.receiver
+    assert option(plan.sender, "--dst-port") == option(plan.receiver, "--src-port") == "2"
+    config.flows[0].packet[2].src_port.increment.count = 10
+    assert planned(config).replay is not None
+
+
+def test_two_tags_are_refused_where_the_outer_one_is_lost(config):
+    config.ports[1].location = "d2"
+    flow = config.flows[0]
+    flow.packet.clear()
+    tags = flow.packet.ethernet().vlan().vlan().ipv4().udp()[1:3]
+    tags[0].id.value, tags[1].id.value = 200, 100
+    flow.size.fixed = 128
+    ports = {**PORTS, "d2": parse_port("d2=dpdk:af-packet=x")}
+    document = types.Config.model_validate_json(config.serialize())
+    with pytest.raises(
+        Refused, match=r"packet\[2\]\.vlan: DPDK's af-packet port p2 gives the outer"
+    ):
+        plan_flows(document, ports)
 
 
 def test_a_payload_of_the_client_leaves_as_it_is(config, tmp_path):
