@@ -124,6 +124,31 @@ def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, swit
     assert record.placement.idle == "testpmd's own"
 
 
+def test_trex_counts_what_the_kernel_counts(bench: Bench, tmp_path: Path) -> None:
+    """With the folder of SWITCHMARK_TREX: a set load, and all that it can send."""
+    need(("linux-bridge",), ("netns",))
+    have("trex")
+    text = "switch: linux-bridge\npacket_size: 256\nburst: 1\ngenerator: trex\nduration: 2s\n"
+    job = campaign_file(tmp_path, text + "rate: [5k, max]\n")
+    code, _, err = bench.run("run", job, "--no-baseline", "--set", "repetitions=1")
+    assert code == 0, err
+    records = {one.trial.rate_pps: one for one in bench.records()}
+    assert set(records) == {5_000, None}
+    for record in records.values():
+        note, loads = record.instrument, record.throughput
+        assert note is not None and loads is not None and record.reconciliation is not None
+        assert note.agrees
+        assert note.version.startswith("v")
+        path = record.reconciliation.paths[0]
+        assert note.device_sent_frames == path.switch_received == note.sent_frames > 0
+        assert note.device_received_frames == path.switch_sent
+        assert note.device_received_frames == note.received_frames + note.socket_drops
+        assert loads.forwarded_pps > 0
+    paced = records[5_000].throughput
+    assert paced is not None
+    assert paced.offered_pps <= 1.2 * 5_000
+
+
 @pytest.mark.parametrize("switch", ["linux-bridge", "basicfwd"])
 def test_pktgen_counts_what_the_others_count(bench: Bench, tmp_path: Path, switch: str) -> None:
     """On veth ports the kernel, on vhost-user ports the switch."""

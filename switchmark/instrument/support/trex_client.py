@@ -1,0 +1,105 @@
+"""Drives one TRex server in its network namespace, by the Python client of the user's TRex folder.
+
+A program of its own, for that client brings libraries of its own: lines of JSON on standard input
+and output. The first argument is the client's folder, the second what to do, as JSON. It tells its
+counters whenever it gets a line, with the time (CLOCK_MONOTONIC) of the middle of the question.
+
+    {"do": "start", "duration_s": 2.0}   lets the stream flow; -1: until it is stopped
+    {"do": "stop"}                       ends it
+    {"do": "read"}                       the port's counters
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+CONNECT_TIMEOUT_S = 60.0
+PORT = 0
+
+
+def main() -> None:
+    """Connect, prepare the port, and answer line by line until there are no more."""
+    folder, asked = sys.argv[1], json.loads(sys.argv[2])
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)  # (its libraries print, too)
+    try:
+        client = connected(folder, asked)
+        say(answers, {"ready": True, **prepared(client, asked)})
+        for line in sys.stdin:
+            command = json.loads(line)
+            if command["do"] == "start":
+                duration_s = command["duration_s"]
+                client.start(ports=[PORT], mult=asked["mult"], duration=duration_s, force=True)
+            elif command["do"] == "stop":
+                client.stop(ports=[PORT])
+            say(answers, read(client))
+        client.disconnect()
+    except Exception as error:
+        say(answers, {"error": " ".join(str(error).split()) or type(error).__name__})
+        raise SystemExit(1) from None
+
+
+def connected(folder: str, asked: Mapping[str, Any]) -> Any:
+    """A client that has the port for itself, once its server answers."""
+    sys.path.insert(0, folder)
+    from trex.stl.api import STLClient, TRexError  # type: ignore[import-not-found]
+
+    deadline = time.monotonic() + CONNECT_TIMEOUT_S
+    while True:
+        client = STLClient(
+            server="127.0.0.1", sync_port=asked["sync_port"], async_port=asked["async_port"]
+        )
+        try:
+            client.connect()
+        except TRexError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+        else:
+            client.reset(ports=[PORT])
+            return client
+
+
+def prepared(client: Any, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the port its stream, if it is to send; tell who the server is."""
+    from trex.stl.api import STLPktBuilder, STLStream, STLTXCont
+
+    client.set_port_attr(ports=[PORT], promiscuous=True)
+    if frame := asked.get("frame"):
+        builder = STLPktBuilder(pkt_buffer=bytes.fromhex(frame))
+        client.add_streams(STLStream(packet=builder, mode=STLTXCont(pps=asked["pps"])), [PORT])
+    client.clear_stats(ports=[PORT])
+    info = client.get_port_info(ports=[PORT])[0]
+    version = client.get_server_version()
+    return {"version": str(version.get("version", "")), "driver": str(info.get("driver", ""))}
+
+
+def read(client: Any) -> dict[str, Any]:
+    """The port's counters since they were cleared, and whether it sends."""
+    before_ns = time.monotonic_ns()
+    found = client.get_stats(ports=[PORT])
+    after_ns = time.monotonic_ns()
+    port, whole = found[PORT], found.get("global", {})
+    return {
+        "t_ns": (before_ns + after_ns) // 2,
+        "sent": int(port["opackets"]),
+        "received": int(port["ipackets"]),
+        "output_errors": int(port.get("oerrors", 0)),
+        "input_errors": int(port.get("ierrors", 0)),
+        "queue_full": int(whole.get("queue_full", 0)),
+        "sends": bool(client.is_traffic_active(ports=[PORT])),
+    }
+
+
+def say(answers: Any, what: Mapping[str, Any]) -> None:
+    """One line."""
+    answers.write(json.dumps(what) + "\n")
+
+
+if __name__ == "__main__":
+    main()

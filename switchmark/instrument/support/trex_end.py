@@ -1,0 +1,159 @@
+"""One end of a run of TRex: its server in a node, and the client beside it that asks."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.instrument.support.base import Station
+from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
+from switchmark.instrument.support.reading import CountedInterval
+
+MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
+_POLL_S = 0.2
+
+
+class TrexCounters(BaseModel):
+    """One answer of `trex_client.py`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    t_ns: int = Field(ge=0, le=1 << 62)
+    sent: int = Field(ge=0, le=MOST_FRAMES)
+    received: int = Field(ge=0, le=MOST_FRAMES)
+    output_errors: int = Field(ge=0, le=MOST_FRAMES)
+    input_errors: int = Field(ge=0, le=MOST_FRAMES)
+    queue_full: int = Field(ge=0, le=MOST_FRAMES)
+    sends: bool
+
+
+class TrexEnd:
+    """A server and its client. `close` may be called at any time."""
+
+    def __init__(
+        self, what: str, station: Station, server: list[str], client: list[str], *, counter: str
+    ) -> None:
+        self.server = ProgramEnd(f"trex {what}", station.node, server, station.spawn(server))
+        self._client = ProgramEnd(
+            f"trex client of the {what}", station.node, client, station.spawn(client)
+        )
+        self._counter = counter
+        self._answers: list[TrexCounters] = []
+        self._before = 0  # frames that its port had counted before the run
+        self.waits = False
+        self.version = ""
+        self.driver = ""
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until the client has the port. Raises TrialFailed."""
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if (said := self._line(_POLL_S)) is not None:
+                self.version = str(said.get("version", ""))[:SHOWN_CHARACTERS]
+                self.driver = str(said.get("driver", ""))[:SHOWN_CHARACTERS]
+                return
+        raise self.server.failed(f"does not answer its client after {timeout_s:.0f} s")
+
+    def ask(self, command: Mapping[str, Any]) -> None:
+        """Give the client a command; it answers with counters."""
+        self.waits = True
+        try:
+            self._client.spawned.write_line(json.dumps(command))
+        except SwitchmarkError:
+            raise self._client.failed("takes no more commands") from None
+
+    def take(self, timeout_s: float = 0.0) -> None:
+        """Read an answer, if there is one in this time."""
+        if (said := self._line(timeout_s)) is None:
+            return
+        try:
+            answer = TrexCounters.model_validate(said)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "its answer"
+            raise TrialFailed(self._client.say(f"told {where[:40]}: {first['msg']}")) from None
+        if self._answers and answer.t_ns < self._answers[-1].t_ns:
+            raise TrialFailed(self._client.say("told counters of a time that was before"))
+        self._answers.append(answer)
+        self.waits = False
+
+    def wait_answer(self, timeout_s: float) -> None:
+        """Wait until it has told its counters. Raises TrialFailed."""
+        deadline = time.monotonic() + timeout_s
+        while self.waits:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise self.server.failed(f"did not answer within {timeout_s:.0f} s")
+            self.take(min(left_s, _POLL_S))
+
+    def forget(self) -> None:
+        """Count from the last answer on."""
+        self._answers = self._answers[-1:]
+        self._before = self._count(self._answers[0])
+
+    @property
+    def sends(self) -> bool:
+        """Whether its stream flows, by its last answer."""
+        return bool(self._answers) and self._answers[-1].sends
+
+    @property
+    def last_ns(self) -> int:
+        """The time of its last answer (CLOCK_MONOTONIC)."""
+        return self._answers[-1].t_ns
+
+    @property
+    def frames(self) -> int:
+        """Frames of the run, by its last answer."""
+        return self._count(self._answers[-1]) - self._before
+
+    def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
+        """What came between answers in the time of the run; times are since its beginning."""
+        pairs = zip(self._answers, self._answers[1:], strict=False)
+        return tuple(
+            CountedInterval(
+                last.t_ns - begun_ns, last.t_ns - first.t_ns, self._count(last) - self._count(first)
+            )
+            for first, last in pairs
+            if begun_ns <= first.t_ns < last.t_ns <= begun_ns + lasted_ns
+        )
+
+    def told(self) -> dict[str, Any]:
+        """For the record."""
+        return {"driver": self.driver, **self._answers[-1].model_dump()}
+
+    def process_ids(self) -> Sequence[int]:
+        """Both, while they run."""
+        both = (self.server.spawned, self._client.spawned)
+        return [one.pid for one in both if one.poll() is None]
+
+    def close(self) -> None:
+        """End both. Idempotent."""
+        self._client.close()
+        self.server.close()
+
+    def _count(self, answer: TrexCounters) -> int:
+        return answer.sent if self._counter == "sent" else answer.received
+
+    def _line(self, timeout_s: float) -> dict[str, Any] | None:
+        if self.server.gather(0.0):
+            raise self.server.failed("ended in mid-run")
+        if (line := self._client.next_line(timeout_s)) is None:
+            return None
+        try:
+            said = json.loads(line)
+        except (ValueError, RecursionError):
+            said = None
+        if not isinstance(said, dict):
+            raise TrialFailed(self._client.say(f"printed no JSON: {line[:SHOWN_CHARACTERS]}"))
+        if "error" in said:
+            raise TrialFailed(
+                self._client.say(
+                    f"failed: {' '.join(str(said['error']).split())[:SHOWN_CHARACTERS]}"
+                )
+            )
+        return said
