@@ -223,6 +223,8 @@ def _interval(worst: CertifiedFigure, figures: Sequence[CertifiedFigure]) -> str
     shown = same if worst.outcome == PROVEN else [worst]
     low = min(one.low if one.low is not None else math.inf for one in shown)
     high = max(one.high if one.high is not None else -math.inf for one in shown)
-    asked = max(one.within for one in shown)
+    above = max(one.within for one in shown)
+    below = max(one.within if one.within_below is None else one.within_below for one in shown)
     scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(worst.unit, (1, f" {worst.unit}"))
-    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {asked * scale:g})"
+    asked = f"{above * scale:g}" + (f", below {below * scale:g}" if below != above else "")
+    return f"off by {low * scale:+.2f} to {high * scale:+.2f}{unit} (asked {asked})"

@@ -45,6 +45,16 @@ def test_differences_are_decided_by_their_median() -> None:
     assert (right.outcome, wrong.outcome) == (PROVEN, REFUTED)
 
 
+def test_times_that_enclose_the_kernels_may_hardly_be_shorter() -> None:
+    for name in ("one-way", "round-trip"):
+        ours = {"shortest": 300, "median": 300, "100 us each way": 0}
+        low = fed(name, *[Turn(ours | {"shortest": -2_200 + k}) for k in range(10)])
+        right = fed(name, *[Turn(ours | {"shortest": 2_200 + k}) for k in range(10)])
+        assert low.outcome == REFUTED and right.judged["shortest"].outcome == PROVEN
+        (figure,) = (one for one in low.figures(None) if one.quantity == "shortest")
+        assert (figure.within, figure.within_below) == (2_500, 1_000)
+
+
 def test_what_is_left_undecided_says_what_it_would_take() -> None:
     one = fed("pacing", *[Turn({"schedule": 0.004 * (-1) ** k}) for k in range(4)])
     one.end()

@@ -42,21 +42,27 @@ def rule_for(quantities: int, most_turns: int = MOST_TURNS) -> StoppingRule:
 
 
 def judge(
-    errors: Sequence[float], within: float, rule: StoppingRule, *, is_last: bool = False
+    errors: Sequence[float],
+    within: float,
+    rule: StoppingRule,
+    *,
+    below: float | None = None,
+    is_last: bool = False,
 ) -> JudgedErrors:
-    """Judge errors against a tolerance: at a planned look, or at the last when time has run out;
-    in between nothing is decided."""
+    """Judge errors against a tolerance (`below` zero maybe another): at a planned look, or at the
+    last when time has run out; in between nothing is decided."""
+    lowest = -(within if below is None else below)
     turns = len(errors)
     if not turns or not (rule.is_look(turns) or is_last):
         return JudgedErrors(UNDECIDED, -math.inf, math.inf, turns, _next(rule, turns))
     low, high = median_interval(errors, rule.level_at(turns, is_last=is_last))
-    if low > within or high < -within:
+    if low > within or high < lowest:
         return JudgedErrors(REFUTED, low, high, turns)
-    if -within <= low and high <= within:
+    if lowest <= low and high <= within:
         return JudgedErrors(PROVEN, low, high, turns)
     further = _next(rule, turns)
     if math.isfinite(high - low):
-        further = max(further, math.ceil(turns * (((high - low) / (2 * within)) ** 2 - 1)))
+        further = max(further, math.ceil(turns * (((high - low) / (within - lowest)) ** 2 - 1)))
     return JudgedErrors(UNDECIDED, low, high, turns, further)
 
 

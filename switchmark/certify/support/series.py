@@ -86,6 +86,7 @@ class Series:
                 low=found.low if math.isfinite(found.low) else None,
                 high=found.high if math.isfinite(found.high) else None,
                 within=self.truth.tolerance(quantity),
+                within_below=self.truth.below.get(quantity),
                 frames=sum(turn.frames for turn in self.turns),
                 turns=found.turns,
                 by_state=self._by_state(quantity, states),
@@ -127,7 +128,13 @@ class Series:
             self.judged[quantity] = (
                 judge_counts(errors, [turn.frames for turn in self.turns], self.truth.frames_due)
                 if self.truth.is_exact
-                else judge(errors, self.truth.tolerance(quantity), rule, is_last=is_last)
+                else judge(
+                    errors,
+                    self.truth.tolerance(quantity),
+                    rule,
+                    below=self.truth.tolerance_below(quantity),
+                    is_last=is_last,
+                )
             )
 
     def _by_state(self, quantity: str, states: LineTimes | None) -> dict[str, float]:

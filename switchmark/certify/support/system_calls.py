@@ -39,6 +39,7 @@ CALLS = {
 }
 MOST = 4096  # times that are kept; a power of two
 LEAST_TIMES = 50
+BELOW_NS = 1_000  # the shortest time may be too low: by rounding, or as that of a frame left out
 ALONE_SHARE = 0.85  # of the frames, for a median
 # In the one value of the map: when the frame on its way was sent, which thread of each process is
 # in which such call, how many frames are on their way, how many times have been kept, and these.

@@ -44,6 +44,7 @@ class Truth:
     within: float  # 0: exact
     turn: Callable[[Rig], Turn]
     wider: Mapping[str, float] = field(default_factory=dict)  # quantities with another tolerance
+    below: Mapping[str, float] = field(default_factory=dict)  # the same, of errors below zero
     needs_kernel: bool = True  # it is the kernel that counts, times, or does something to frames
     frames_due: int = FRAMES_DUE  # to be counted, where counts are exact
     why_not: Callable[[Io], str | None] = lambda _: None  # of this I/O, which has no such figure
@@ -51,6 +52,10 @@ class Truth:
     def tolerance(self, quantity: str) -> float:
         """How far a quantity may be off."""
         return self.wider.get(quantity, self.within)
+
+    def tolerance_below(self, quantity: str) -> float:
+        """How far it may be off below zero."""
+        return self.below.get(quantity, self.tolerance(quantity))
 
     @property
     def is_exact(self) -> bool:

@@ -31,6 +31,7 @@ class CertifiedFigure(Value):
     low: float | None = None  # interval of the error, measured less true; None: none yet
     high: float | None = None
     within: Amount = 0.0  # what was asked; 0: every frame
+    within_below: Amount | None = None  # of an error below zero, where that is another
     frames: Count = 0  # that were counted, where counts are exact
     turns: Count = 0
     by_state: dict[str, float] = Field(default_factory=dict)  # median error, near and far
