@@ -12,18 +12,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from switchmark.errors import TrialFailed
 from switchmark.instrument.support import trex_client
+from switchmark.instrument.support.asked_end import AskedEnd
+from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Abilities, Job, Station
 from switchmark.instrument.support.frame import udp_frame
-from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN
-from switchmark.instrument.support.reading import EndReading, Reading
-from switchmark.instrument.support.trex_end import TrexEnd
+from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import Dimension
@@ -35,12 +33,6 @@ SERVER, CLIENT = "_t-rex-64", "automation/trex_control_plane/interactive"
 SYNC_PORT, ASYNC_PORT = 4501, 4500  # its usual ones, in the node's namespace
 LARGEST_FRAME = 1518
 MOST_RATE_PPS = 10_000_000
-DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
-ANSWER_TIMEOUT_S = 15.0
-LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
-_LOOK_S = 0.1
-_LONGEST_WAIT_NS = 100_000_000
-_S = 1_000_000_000
 
 
 class Trex:
@@ -95,119 +87,16 @@ class Trex:
         if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
             yield f"trex sends {MOST_RATE_PPS} frames a second at most here; use a lower rate"
 
-    def launch(self, job: Job) -> TrexRun:
+    def launch(self, job: Job) -> AskedRun:
         """Start both servers, and a client beside each."""
-        return TrexRun(job)
-
-
-class TrexRun:
-    """Both servers, started."""
-
-    def __init__(self, job: Job) -> None:
-        self._job = job
         rate_pps = job.trial.rate_pps
         stream = {
             "frame": udp_frame(job).hex(),
             "pps": 1 if rate_pps is None else rate_pps,
             "mult": "100%" if rate_pps is None else "1",
         }
-        self._target = _end("receiver", job, job.target, {})
-        self._source = _end("sender", job, job.source, stream)
-        self._duration_s = 0.0
-        self._begun_ns = self._stop_ns = self._asked_ns = 0
-
-    def wait_ready(self, timeout_s: float) -> None:
-        """Wait until both servers have answered their clients; the receiver counts."""
-        deadline = time.monotonic() + timeout_s
-        for end in (self._target, self._source):
-            end.wait_ready(max(0.1, deadline - time.monotonic()))
-
-    def begin(self, duration_s: float) -> None:
-        """Let the stream flow. Frames that came before do not count."""
-        self._duration_s = duration_s
-        for end in (self._target, self._source):
-            end.ask({"do": "read"})
-            end.wait_answer(ANSWER_TIMEOUT_S)
-            end.forget()
-        endless = (
-            self._job.trial.rate_pps is None
-        )  # what it cannot send in time it would send later
-        self._source.ask({"do": "start", "duration_s": -1 if endless else duration_s})
-        self._source.wait_answer(ANSWER_TIMEOUT_S)
-        self._begun_ns = self._source.last_ns
-        self._asked_ns = time.monotonic_ns()
-        late_s = 0.0 if endless else LATE_S
-        self._stop_ns = self._asked_ns + round((duration_s + late_s) * _S)
-
-    def running(self) -> bool:
-        """Read both once in a sample's length; stop the sender when its time is over."""
-        for end in (self._source, self._target):
-            end.take()
-        if not self._source.sends:
-            return False
-        if 0 < (left_ns := self._stop_ns - time.monotonic_ns()) < _LONGEST_WAIT_NS:
-            time.sleep(left_ns / _S)  # it is looked at seldom, and is to stop in time
-        now_ns = time.monotonic_ns()
-        if now_ns >= self._stop_ns:
-            if self._source.waits:
-                self._source.wait_answer(ANSWER_TIMEOUT_S)
-            self._source.ask({"do": "stop"})
-            self._source.wait_answer(ANSWER_TIMEOUT_S)
-            return False
-        if now_ns - self._asked_ns >= self._job.sample_s * _S:
-            self._asked_ns = now_ns
-            for end in (self._source, self._target):
-                if not end.waits:
-                    end.ask({"do": "read"})
-        return True
-
-    def finish(self, timeout_s: float) -> Reading:
-        """The counts, once no more frames come."""
-        deadline = time.monotonic() + timeout_s
-        for end in (self._source, self._target):
-            if end.waits:
-                end.wait_answer(ANSWER_TIMEOUT_S)
-        duration_ns = self._source.last_ns - self._begun_ns  # up to the look that found it at rest
-        if self._job.trial.rate_pps is not None:
-            duration_ns = min(duration_ns, round(self._duration_s * _S))
-        sent = self._settled(self._source, deadline)
-        received = self._settled(self._target, deadline)
-        if received > sent:
-            raise TrialFailed(
-                f"counts of trex contradict each other: {received} frames received, {sent} sent"
-            )
-        source, target = (
-            EndReading(
-                command=tuple(end.server.command),
-                version=end.version,
-                frames=frames,
-                counts=end.counts(self._begun_ns, duration_ns),
-                told=end.told(),
-            )
-            for end, frames in ((self._source, sent), (self._target, received))
-        )
-        return Reading(source=source, target=target, duration_ns=duration_ns)
-
-    def process_ids(self) -> Sequence[int]:
-        """The processes of both servers and both clients."""
-        return [pid for end in (self._target, self._source) for pid in end.process_ids()]
-
-    def close(self) -> None:
-        """End all four."""
-        for end in (self._source, self._target):
-            end.close()
-
-    def _settled(self, end: TrexEnd, deadline: float) -> int:
-        """Wait for a count that stays the same, reading after reading; returns it."""
-        seen: list[int] = []
-        while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
-            if time.monotonic() > deadline:
-                raise end.server.failed("still counts frames, long after its stream has ended")
-            end.ask({"do": "read"})
-            end.wait_answer(ANSWER_TIMEOUT_S)
-            seen.append(end.frames)
-            time.sleep(_LOOK_S)
-        return seen[-1]
+        target = _end("receiver", job, job.target, {})
+        return AskedRun(self.name, job, _end("sender", job, job.source, stream), target)
 
 
 def version_of_folder(folder: Path) -> str:
@@ -221,7 +110,7 @@ def version_of_folder(folder: Path) -> str:
         return UNKNOWN
 
 
-def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> TrexEnd:
+def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> AskedEnd:
     folder = Path(os.environ.get(SETTING, ".")).resolve()
     core = station.cores[0] if station.cores else 0
     config = job.folder / f"trex-{station.node}.yaml"
@@ -243,6 +132,11 @@ def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> Tr
         f"RUNTIME_DIRECTORY={job.folder}", f"./{SERVER}", "-i", "--cfg", str(config),
         "--no-scapy-server", "--no-watchdog", "--no-key", "--no-termio",
     ]  # fmt: skip
+    runs = ProgramEnd(f"trex {what}", station.node, server, station.spawn(server))
     asked = {"sync_port": SYNC_PORT, "async_port": ASYNC_PORT, **stream}
     client = [sys.executable, trex_client.__file__, str(folder / CLIENT), json.dumps(asked)]
-    return TrexEnd(what, station, server, client, counter="sent" if stream else "received")
+    return AskedEnd(
+        ProgramEnd(f"trex client of the {what}", station.node, client, station.spawn(client)),
+        "sent" if stream else "received",
+        server=runs,
+    )

@@ -124,12 +124,16 @@ def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, swit
     assert record.placement.idle == "testpmd's own"
 
 
-def test_trex_counts_what_the_kernel_counts(bench: Bench, tmp_path: Path) -> None:
-    """With the folder of SWITCHMARK_TREX: a set load, and all that it can send."""
+@pytest.mark.parametrize("generator", ["trex", "moongen"])
+def test_what_lies_in_a_folder_counts_what_the_kernel_counts(
+    bench: Bench, tmp_path: Path, generator: str
+) -> None:
+    """With the folder of SWITCHMARK_TREX, SWITCHMARK_MOONGEN: a set load, and all that it can
+    send."""
     need(("linux-bridge",), ("netns",))
-    have("trex")
-    text = "switch: linux-bridge\npacket_size: 256\nburst: 1\ngenerator: trex\nduration: 2s\n"
-    job = campaign_file(tmp_path, text + "rate: [5k, max]\n")
+    have(generator)
+    text = f"switch: linux-bridge\npacket_size: 256\nburst: 1\ngenerator: {generator}\n"
+    job = campaign_file(tmp_path, text + "duration: 2s\nrate: [5k, max]\n")
     code, _, err = bench.run("run", job, "--no-baseline", "--set", "repetitions=1")
     assert code == 0, err
     records = {one.trial.rate_pps: one for one in bench.records()}
@@ -138,7 +142,7 @@ def test_trex_counts_what_the_kernel_counts(bench: Bench, tmp_path: Path) -> Non
         note, loads = record.instrument, record.throughput
         assert note is not None and loads is not None and record.reconciliation is not None
         assert note.agrees
-        assert note.version.startswith("v")
+        assert note.version.startswith("v" if generator == "trex" else "sha256 ")
         path = record.reconciliation.paths[0]
         assert note.device_sent_frames == path.switch_received == note.sent_frames > 0
         assert note.device_received_frames == path.switch_sent

@@ -15,6 +15,7 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.instrument import trex
 from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.model.node import NodePort
@@ -76,7 +77,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def launched(release: Path, desk: Desk, **fields: Any) -> trex.TrexRun:
+def launched(release: Path, desk: Desk, **fields: Any) -> AskedRun:
     fields = {"rate_pps": 1000, "packet_size_bytes": 128, "burst": 1, **fields}
     return trex.Trex().launch(desk.job(release, **fields))
 

@@ -19,7 +19,7 @@ from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.experiment.steps import Step, _Asked, leave_out_unavailable, plan_steps
-from switchmark.instrument import iperf3, pkt_gen, sockperf, testpmd, trex
+from switchmark.instrument import iperf3, moongen, pkt_gen, sockperf, testpmd, trex
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
@@ -427,9 +427,10 @@ def test_the_comparison_has_each_instrument_where_it_can() -> None:
     where = {(one.dimension.value, one.rate_pps): set[str]() for one in trials}
     for one in trials:
         where[one.dimension.value, one.rate_pps].add(one.generator)
+    named = {"pkt-gen", "trex", "moongen"}  # (by environment variables)
     assert where == {
-        ("throughput", 20_000): {OWN_ENGINE, "iperf3", "pkt-gen", "trex"},
-        ("throughput", None): {OWN_ENGINE, "iperf3", "testpmd", "pkt-gen", "trex"},
+        ("throughput", 20_000): {OWN_ENGINE, "iperf3", *named},
+        ("throughput", None): {OWN_ENGINE, "iperf3", "testpmd", *named},
         ("latency", 1_000): {OWN_ENGINE, "sockperf"},
     }
     assert len({point_of(one) for one in trials}) == 3, "compared at three points"
@@ -439,7 +440,7 @@ def test_the_comparison_has_each_instrument_where_it_can() -> None:
 
 def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     gone = unavailable("program `iperf3` not found", remedy="apt install iperf3")
-    for absent in (pkt_gen.PktGen, trex.Trex):
+    for absent in (pkt_gen.PktGen, trex.Trex, moongen.MoonGen):
         monkeypatch.setattr(absent, "availability", lambda self: gone)
     monkeypatch.setattr(iperf3.Iperf3, "availability", lambda self: gone)
     monkeypatch.setattr(testpmd.TestpmdInstrument, "availability", lambda self: available("22.11"))
@@ -448,7 +449,8 @@ def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPat
     steps = plan_steps(_built_in(), THERE)
     kept, reasons = leave_out_unavailable(steps)
     why = "program `iperf3` not found; apt install iperf3"
-    assert sorted(reasons) == [f"generator {name}: {why}" for name in ("iperf3", "pkt-gen", "trex")]
+    absent_names = ("iperf3", "moongen", "pkt-gen", "trex")
+    assert sorted(reasons) == [f"generator {name}: {why}" for name in absent_names]
     assert {step.plan.trial.generator for step in kept} == {OWN_ENGINE, "sockperf", "testpmd"}
 
 

@@ -1,4 +1,4 @@
-"""One end of a run of TRex: its server in a node, and the client beside it that asks."""
+"""One end of an instrument that a program of ours asks for its counters, in lines of JSON."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.instrument.support.base import Station
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
 from switchmark.instrument.support.reading import CountedInterval
 
@@ -18,32 +17,31 @@ MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
 _POLL_S = 0.2
 
 
-class TrexCounters(BaseModel):
-    """One answer of `trex_client.py`."""
+class AskedCounters(BaseModel):
+    """One answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     t_ns: int = Field(ge=0, le=1 << 62)
     sent: int = Field(ge=0, le=MOST_FRAMES)
     received: int = Field(ge=0, le=MOST_FRAMES)
-    output_errors: int = Field(ge=0, le=MOST_FRAMES)
-    input_errors: int = Field(ge=0, le=MOST_FRAMES)
-    queue_full: int = Field(ge=0, le=MOST_FRAMES)
+    output_errors: int | None = Field(default=None, ge=0, le=MOST_FRAMES)
+    input_errors: int | None = Field(default=None, ge=0, le=MOST_FRAMES)
+    queue_full: int | None = Field(default=None, ge=0, le=MOST_FRAMES)
     sends: bool
 
 
-class TrexEnd:
-    """A server and its client. `close` may be called at any time."""
+class AskedEnd:
+    """A program that answers, and the server that it asks, if that is another. `close` may be
+    called at any time."""
 
-    def __init__(
-        self, what: str, station: Station, server: list[str], client: list[str], *, counter: str
-    ) -> None:
-        self.server = ProgramEnd(f"trex {what}", station.node, server, station.spawn(server))
-        self._client = ProgramEnd(
-            f"trex client of the {what}", station.node, client, station.spawn(client)
-        )
+    def __init__(self, answers: ProgramEnd, counter: str, server: ProgramEnd | None = None) -> None:
+        """`counter` is `sent` or `received`. Only without a server may others than answers print:
+        their lines do not begin with a brace."""
+        self._client, self._has_server = answers, server is not None
+        self.server = server or answers
         self._counter = counter
-        self._answers: list[TrexCounters] = []
+        self._answers: list[AskedCounters] = []
         self._before = 0  # frames that its port had counted before the run
         self.waits = False
         self.version = ""
@@ -57,7 +55,7 @@ class TrexEnd:
                 self.version = str(said.get("version", ""))[:SHOWN_CHARACTERS]
                 self.driver = str(said.get("driver", ""))[:SHOWN_CHARACTERS]
                 return
-        raise self.server.failed(f"does not answer its client after {timeout_s:.0f} s")
+        raise self.server.failed(f"does not answer after {timeout_s:.0f} s")
 
     def ask(self, command: Mapping[str, Any]) -> None:
         """Give the client a command; it answers with counters."""
@@ -72,7 +70,7 @@ class TrexEnd:
         if (said := self._line(timeout_s)) is None:
             return
         try:
-            answer = TrexCounters.model_validate(said)
+            answer = AskedCounters.model_validate(said)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"])) or "its answer"
@@ -124,25 +122,27 @@ class TrexEnd:
 
     def told(self) -> dict[str, Any]:
         """For the record."""
-        return {"driver": self.driver, **self._answers[-1].model_dump()}
+        return {"driver": self.driver, **self._answers[-1].model_dump(exclude_none=True)}
 
     def process_ids(self) -> Sequence[int]:
         """Both, while they run."""
-        both = (self.server.spawned, self._client.spawned)
-        return [one.pid for one in both if one.poll() is None]
+        both = {one.spawned.pid: one.spawned for one in (self.server, self._client)}
+        return [pid for pid, one in both.items() if one.poll() is None]
 
     def close(self) -> None:
         """End both. Idempotent."""
         self._client.close()
         self.server.close()
 
-    def _count(self, answer: TrexCounters) -> int:
+    def _count(self, answer: AskedCounters) -> int:
         return answer.sent if self._counter == "sent" else answer.received
 
     def _line(self, timeout_s: float) -> dict[str, Any] | None:
-        if self.server.gather(0.0):
+        if self._has_server and self.server.gather(0.0):
             raise self.server.failed("ended in mid-run")
         if (line := self._client.next_line(timeout_s)) is None:
+            return None
+        if not self._has_server and not line.startswith("{"):
             return None
         try:
             said = json.loads(line)

@@ -1,0 +1,127 @@
+"""`moongen`: MoonGen, the scriptable generator on DPDK, one that sends and one that receives, on
+kernel devices (https://github.com/emmericp/MoonGen).
+
+Its scripts are its interface, and ours is `support/moongen_end.lua`: one task that sends a frame
+over and over, or one that counts, beside a master that answers. MoonGen's own build links no
+driver for kernel devices; one line of libmoon's CMakeLists.txt adds it. It tells no version.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from switchmark.instrument.support.asked_end import AskedEnd
+from switchmark.instrument.support.asked_run import AskedRun
+from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.named import build_of
+from switchmark.instrument.support.program import ProgramEnd
+from switchmark.model.campaign import Sweep
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.choices import Dimension
+from switchmark.model.io import Io
+from switchmark.model.ports import PortKind
+
+SETTING = "SWITCHMARK_MOONGEN"
+PROGRAM = "build/MoonGen"
+DRIVER = b"net_af_packet"
+SCRIPT = Path(__file__).parent / "support" / "moongen_end.lua"
+LARGEST_FRAME = 1518
+MOST_RATE_PPS = 100_000_000
+MEMORY_MB = 128
+_S = 1_000_000_000
+
+
+class MoonGen:
+    """Sender to receiver."""
+
+    name = "moongen"
+    abilities = Abilities(
+        description="MoonGen, by a script, on packet sockets: one frame over and over",
+        dimensions=(Dimension.THROUGHPUT,),
+        ports={PortKind.VETH: Io.DPDK},
+        environments=("netns",),
+        cannot_know=(
+            "which frames were lost: it counts, and numbers nothing",
+            "copies (one makes up for a lost frame)",
+            "reordering",
+            "damaged frames, and frames that are not its own: they count as received",
+            "any time",
+            "when each frame was due, and how late it left",
+            "how often it waited, and for how long",
+        ),
+        paces=True,
+        saturates=True,
+        largest_burst=512,
+        shortest_sample_s=0.1,
+        whole_seconds=False,
+    )
+
+    def availability(self) -> Availability:
+        """Available where the folder is, with a program in it that can use kernel devices."""
+        named = os.environ.get(SETTING)
+        if not named:
+            return unavailable(
+                "no folder of MoonGen is named",
+                remedy=f"build github.com/emmericp/MoonGen with rte_pmd_af_packet among the "
+                f"DPDK_LIBS of libmoon/CMakeLists.txt, and set {SETTING} to its folder",
+            )
+        program = Path(named, PROGRAM)
+        if not os.access(program, os.X_OK) or not program.is_file():
+            return unavailable(
+                f"{SETTING}={named}: no program {PROGRAM} in it",
+                remedy="name the folder that MoonGen was built in",
+            )
+        if not _has_driver(program, program.stat().st_mtime_ns):
+            return unavailable(
+                f"{program} is built without DPDK's driver for kernel devices",
+                remedy="add rte_pmd_af_packet to DPDK_LIBS in libmoon/CMakeLists.txt, and build "
+                "again",
+            )
+        return available(build_of(program))
+
+    def refusals(self, sweep: Sweep) -> Iterator[str]:
+        """Refuse frames and rates beyond its limits."""
+        if max(sweep.packet_size_bytes) > LARGEST_FRAME:
+            yield f"moongen sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
+        if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
+            yield f"moongen sends {MOST_RATE_PPS} frames a second at most; use a lower rate"
+
+    def launch(self, job: Job) -> AskedRun:
+        """Start both programs."""
+        rate_pps, burst = job.trial.rate_pps, str(job.trial.burst)
+        gap_ns = 0 if rate_pps is None else _S / rate_pps
+        target = _end("receiver", job, job.target, ["-", "0", "1"])
+        sends = [f"x{udp_frame(job).hex()}", f"{gap_ns:.6f}", burst]
+        source = _end("sender", job, job.source, sends)
+        folder = Path(os.environ.get(SETTING, "."))
+        return AskedRun(self.name, job, source, target, build_of(folder / PROGRAM))
+
+
+@cache
+def _has_driver(program: Path, modified_ns: int) -> bool:  # noqa: ARG001
+    """Whether a driver for kernel devices is in the program, looked up once for each state of its
+    file."""
+    return DRIVER in program.read_bytes()
+
+
+def _end(what: str, job: Job, station: Station, words: list[str]) -> AskedEnd:
+    folder = Path(os.environ.get(SETTING, ".")).resolve()
+    core = station.cores[0] if station.cores else 0
+    config = job.folder / f"moongen-{station.node}.lua"
+    options = [
+        "--no-pci", "--no-huge", "--no-shconf", "-m", str(MEMORY_MB),
+        f"--file-prefix=mg-{station.node}",
+        f"--vdev=net_af_packet0,iface={station.port.device_inside}",
+    ]  # fmt: skip
+    told = ", ".join(f'"{one}"' for one in options)
+    config.write_text(f"DPDKConfig {{ cores = {{{core}}}, sharedCores = 4, cli = {{{told}}} }}\n")
+    command = [
+        "env", "-C", str(folder), "stdbuf", "-oL", f"./{PROGRAM}", str(SCRIPT),
+        f"--dpdk-config={config}", *words,
+    ]  # fmt: skip
+    program = ProgramEnd(f"moongen {what}", station.node, command, station.spawn(command))
+    return AskedEnd(program, "received" if words[0] == "-" else "sent")

@@ -1,0 +1,125 @@
+"""A run of two ends that are asked for their counters, in lines of JSON: what TRex and MoonGen have
+in common."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.asked_end import AskedEnd
+from switchmark.instrument.support.base import Job
+from switchmark.instrument.support.reading import EndReading, Reading
+
+DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
+ANSWER_TIMEOUT_S = 15.0
+LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
+_LOOK_S = 0.1
+_LONGEST_WAIT_NS = 100_000_000
+_S = 1_000_000_000
+
+
+class AskedRun:
+    """A `Launched` of a receiver and a sender, started."""
+
+    def __init__(
+        self, name: str, job: Job, source: AskedEnd, target: AskedEnd, version: str = ""
+    ) -> None:
+        """`name` is the instrument's, in messages; `version` that of a program that tells none."""
+        self._name, self._job, self._version = name, job, version
+        self._source, self._target = source, target
+        self._duration_s = 0.0
+        self._begun_ns = self._stop_ns = self._asked_ns = 0
+
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until both have their ports; the receiver counts."""
+        deadline = time.monotonic() + timeout_s
+        for end in (self._target, self._source):
+            end.wait_ready(max(0.1, deadline - time.monotonic()))
+
+    def begin(self, duration_s: float) -> None:
+        """Let the stream flow. Frames that came before do not count."""
+        self._duration_s = duration_s
+        for end in (self._target, self._source):
+            end.ask({"do": "read"})
+            end.wait_answer(ANSWER_TIMEOUT_S)
+            end.forget()
+        # At its own rate: what it could not send in time it would send later.
+        endless = self._job.trial.rate_pps is None
+        self._source.ask({"do": "start", "duration_s": -1 if endless else duration_s})
+        self._source.wait_answer(ANSWER_TIMEOUT_S)
+        self._begun_ns = self._source.last_ns
+        self._asked_ns = time.monotonic_ns()
+        late_s = 0.0 if endless else LATE_S
+        self._stop_ns = self._asked_ns + round((duration_s + late_s) * _S)
+
+    def running(self) -> bool:
+        """Read both once in a sample's length; stop the sender when its time is over."""
+        for end in (self._source, self._target):
+            end.take()
+        if not self._source.sends:
+            return False
+        if 0 < (left_ns := self._stop_ns - time.monotonic_ns()) < _LONGEST_WAIT_NS:
+            time.sleep(left_ns / _S)  # it is looked at seldom, and is to stop in time
+        now_ns = time.monotonic_ns()
+        if now_ns >= self._stop_ns:
+            if self._source.waits:
+                self._source.wait_answer(ANSWER_TIMEOUT_S)
+            self._source.ask({"do": "stop"})
+            self._source.wait_answer(ANSWER_TIMEOUT_S)
+            return False
+        if now_ns - self._asked_ns >= self._job.sample_s * _S:
+            self._asked_ns = now_ns
+            for end in (self._source, self._target):
+                if not end.waits:
+                    end.ask({"do": "read"})
+        return True
+
+    def finish(self, timeout_s: float) -> Reading:
+        """The counts, once no more frames come."""
+        deadline = time.monotonic() + timeout_s
+        for end in (self._source, self._target):
+            if end.waits:
+                end.wait_answer(ANSWER_TIMEOUT_S)
+        duration_ns = self._source.last_ns - self._begun_ns  # up to the look that found it at rest
+        if self._job.trial.rate_pps is not None:
+            duration_ns = min(duration_ns, round(self._duration_s * _S))
+        sent = self._settled(self._source, deadline)
+        received = self._settled(self._target, deadline)
+        if received > sent:
+            raise TrialFailed(
+                f"counts of {self._name} contradict each other: {received} frames received, "
+                f"{sent} sent"
+            )
+        source, target = (
+            EndReading(
+                command=tuple(end.server.command),
+                version=end.version or self._version,
+                frames=frames,
+                counts=end.counts(self._begun_ns, duration_ns),
+                told=end.told(),
+            )
+            for end, frames in ((self._source, sent), (self._target, received))
+        )
+        return Reading(source=source, target=target, duration_ns=duration_ns)
+
+    def process_ids(self) -> Sequence[int]:
+        """The processes of both servers and both clients."""
+        return [pid for end in (self._target, self._source) for pid in end.process_ids()]
+
+    def close(self) -> None:
+        """End all four."""
+        for end in (self._source, self._target):
+            end.close()
+
+    def _settled(self, end: AskedEnd, deadline: float) -> int:
+        """Wait for a count that stays the same, reading after reading; returns it."""
+        seen: list[int] = []
+        while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
+            if time.monotonic() > deadline:
+                raise end.server.failed("still counts frames, long after its stream has ended")
+            end.ask({"do": "read"})
+            end.wait_answer(ANSWER_TIMEOUT_S)
+            seen.append(end.frames)
+            time.sleep(_LOOK_S)
+        return seen[-1]
