@@ -16,7 +16,8 @@ umount -l "$aside"; rmdir "$aside"
 for folder in /run /tmp /var/tmp /dev/shm; do
   # The checkout and its programs stay where they are, the rest of the folder is hidden.
   kept=()
-  for path in "$PWD" "${PYTHON%/*/*}" "$(realpath "${PYTHON%/*/*}")" "${SWITCHMARK_TRAFFIC%/*}"; do
+  for path in "$PWD" "${PYTHON%/*/*}" "$(realpath "${PYTHON%/*/*}")" "${SWITCHMARK_TRAFFIC%/*}" \
+    "${SWITCHMARK_QEMU%/*/*}" "${SWITCHMARK_VM_TRAFFIC%/*}" "$SWITCHMARK_VM_KERNEL"; do
     case "$path" in "$folder"/*) kept+=("$path"); exec {fd}<"$path"; kept+=("$fd") ;; esac
   done
   mount -t tmpfs -o mode=1777 own "$folder"

@@ -17,7 +17,8 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
-from tests.faults import snapshot
+from tests.faults import machines, snapshot
+from tests.faults.bench import MACHINES
 from tests.faults.case import Case, draw
 from tests.faults.decoys import decoys
 from tests.faults.inflict import FAULTS
@@ -25,24 +26,25 @@ from tests.faults.judge import judge
 from tests.faults.table import Row, table, tell
 
 NOT_DRAWN = ("direct", "reference")  # the bare wire, and known truth
-MACHINES = ("qemu",)  # minutes a case where they are emulated
+LONG_MINUTES = 60.0  # some cases of such a run have virtual machines
 
 
 def main() -> int:
     """0: nothing found; 1: something, with its seeds; 3: nothing can be tried here."""
     asked = _arguments()
-    pairs = _pairs(asked)
-    if not pairs:
+    pairs, with_machines = _pairs(asked), _pairs_with_machines(asked)
+    if not pairs and not with_machines:
         print("faults: no switch or no environment can run here; see switchmark doctor")
         return 3
-    print("with", ", ".join(sorted({word for pair in pairs for word in pair})), flush=True)
+    words = {word for pair in [*pairs, *with_machines] for word in pair}
+    print("with", ", ".join(sorted(words)), flush=True)
     top = Path(f"/var/tmp/faults{os.getpid()}")  # (a far host has a /tmp of its own)
     top.mkdir(mode=0o755)
     snapshot.leave_out_mounts()
     ends, rows = time.monotonic() + 60 * asked.minutes, list[Row]()
     try:
         with decoys():
-            for number, case in enumerate(_cases(asked, pairs)):
+            for number, case in enumerate(_cases(asked, pairs, with_machines)):
                 rows.append(Row.of(judge(case, top / str(number))))
                 tell(rows[-1])
                 if asked.tell_to is not None:
@@ -73,10 +75,31 @@ def _arguments() -> argparse.Namespace:
 
 def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     """What this machine can run together, as far as it is asked for."""
-    there = installed()
     switches = asked.switches.split(",") if asked.switches else _there(SWITCHES, NOT_DRAWN)
     environments = asked.environments.split(",") if asked.environments else None
     environments = environments or _there(ENVIRONMENTS, MACHINES)
+    return _usable(switches, [one for one in environments if one not in MACHINES])
+
+
+def _pairs_with_machines(asked: argparse.Namespace) -> list[tuple[str, str]]:
+    """Those of virtual machines: where they are asked for, or the run is long and has all."""
+    environments = [one for one in MACHINES if one in asked.environments.split(",")]
+    if not environments:
+        if asked.environments or asked.case is not None or asked.minutes < LONG_MINUTES:
+            return []
+        environments = _there(ENVIRONMENTS, ())
+    if (problem := machines.problem()) is not None:
+        print("without virtual machines:", problem)
+        return []
+    switches = asked.switches.split(",") if asked.switches else _there(SWITCHES, NOT_DRAWN)
+    return _usable(
+        [one for one in switches if one in machines.SWITCHES],
+        [one for one in environments if one in MACHINES],
+    )
+
+
+def _usable(switches: list[str], environments: list[str]) -> list[tuple[str, str]]:
+    there = installed()
     return [
         (switch, environment)
         for switch in switches
@@ -85,16 +108,27 @@ def _pairs(asked: argparse.Namespace) -> list[tuple[str, str]]:
     ]
 
 
-def _cases(asked: argparse.Namespace, pairs: list[tuple[str, str]]) -> Iterator[Case]:
+def _cases(
+    asked: argparse.Namespace,
+    pairs: list[tuple[str, str]],
+    with_machines: list[tuple[str, str]],
+) -> Iterator[Case]:
     """By seed, without end, unless it is one."""
+
+    def of(seed: int) -> Case:
+        if with_machines and (not pairs or seed % machines.EVERY == 0):
+            return draw(seed, with_machines, machines.MACHINE_FAULTS)
+        return draw(seed, pairs)
+
     if asked.case is not None:
-        yield draw(asked.case, pairs)
+        yield of(asked.case)
         return
-    names = asked.faults.split(",") if asked.faults else [fault.name for fault in FAULTS]
-    if unknown := set(names) - {fault.name for fault in FAULTS}:
+    known = [fault.name for fault in (*FAULTS, *machines.OWN)]
+    names = asked.faults.split(",") if asked.faults else known
+    if unknown := set(names) - set(known):
         sys.exit(f"faults: --faults: no fault is called {', '.join(sorted(unknown))}")
     for seed in count(asked.seed, asked.every):
-        if (case := draw(seed, pairs)).fault.name in names:
+        if (case := of(seed)).fault.name in names:
             yield case
 
 

@@ -18,12 +18,16 @@ from switchmark.testbed.kernel import procfs
 from tests.integration.two_hosts import TwoHosts, enter
 
 ROOT = Path(__file__).parents[2]
-TRIALS = 3
+SIZES = (64, 256, 1500)  # a trial each
+MACHINES = ("qemu",)  # environments whose trials take many times as long, where they are emulated
+MACHINES_SIZES = SIZES[:2]
+MACHINES_PATIENCE = 3.0
 CAMPAIGN = """
 name: faults
 switch: {switch}
 environment: {environment}
-packet_size: 64, 256, 1500
+scenario: {scenario}
+packet_size: {sizes}
 throughput: {{rate: 5k, duration: 0.6s}}
 trim: {{warm_up: 0.1s, cool_down: 0.1s}}
 interval: 0.1s
@@ -54,6 +58,7 @@ class Job:
     stored_before: int = 0
     groups: list[Path] = field(default_factory=list)  # cgroups that a fault made for it
     hosts: TwoHosts | None = None  # it runs on the left one
+    has_machines: bool = False
 
     @classmethod
     def start(
@@ -62,6 +67,7 @@ class Job:
         *args: str,
         more: Mapping[str, str] | None = None,
         hosts: TwoHosts | None = None,
+        has_machines: bool = False,
     ) -> Job:
         """Start `switchmark` with these arguments, and this added to its environment."""
         errors = places.campaign.with_suffix(".stderr")
@@ -85,7 +91,12 @@ class Job:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        return cls(places, process, errors, hosts=hosts)
+        return cls(places, process, errors, hosts=hosts, has_machines=has_machines)
+
+    @property
+    def patience(self) -> float:
+        """How many times as long as usual it may take."""
+        return MACHINES_PATIENCE if self.has_machines else 1.0
 
     @property
     def running(self) -> bool:
@@ -116,6 +127,23 @@ class Job:
             if Path(words[0]).name == "switchmark-traffic" and (not role or role in words)
         ]
 
+    def machines(self) -> list[int]:
+        """Its virtual machines."""
+        return [
+            pid for pid, words in self.processes() if Path(words[0]).name.startswith("qemu-system")
+        ]
+
+    def frames(self) -> int:
+        """That have left a network in which an engine is (not a guest's)."""
+        most = 0
+        for pid in self.engines():
+            with suppress(OSError):
+                for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
+                    name, _, counts = line.partition(":")
+                    if name.strip() != "lo":
+                        most = max(most, int(counts.split()[9]))
+        return most
+
     def sending_s(self) -> float:
         """CPU time of the engine that has used most."""
         return max((process_cpu_s(pid) for pid in self.engines()), default=0.0)
@@ -144,6 +172,20 @@ class Job:
         """What it started that is no engine: switches, monitors of containers."""
         engines = set(self.engines())
         return [pid for pid, _ in self.processes() if pid not in engines]
+
+
+def campaign(switch: str, environment: str, location: str) -> tuple[str, int]:
+    """What a case's campaign says, and how many trials it has. Of machines one a trial."""
+    with_machines = environment in MACHINES
+    sizes = MACHINES_SIZES if with_machines else SIZES
+    text = CAMPAIGN.format(
+        switch=switch,
+        environment=environment,
+        scenario="p2v" if with_machines else "v2v",
+        sizes=", ".join(map(str, sizes)),
+        location=location,
+    )
+    return text, len(sizes)
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:

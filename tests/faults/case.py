@@ -29,10 +29,12 @@ class Case:
         )
 
 
-def draw(seed: int, pairs: Sequence[tuple[str, str]]) -> Case:
+def draw(
+    seed: int, pairs: Sequence[tuple[str, str]], faults: Sequence[Fault] = tuple(FAULTS)
+) -> Case:
     """The case of this seed, on a machine that has these switches in these environments."""
     rng = random.Random(seed)
-    fault = rng.choice(FAULTS)
+    fault = rng.choice(faults)
     phase = rng.choice(fault.phases or list(PHASES))
     switch, environment = rng.choice(fault.pairs_of(pairs))
     return Case(

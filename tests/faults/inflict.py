@@ -66,9 +66,10 @@ def _signal(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | Non
     return partial(_send, job.process.pid, signal.SIGCONT) if number is signal.SIGSTOP else None
 
 
-def _signal_one(
+def signal_one(
     find: Callable[[Job], list[int]], number: signal.Signals, job: Job, rng: random.Random
 ) -> Undo | None:
+    """Send it to one of those that are found; SIGSTOP has an end."""
     pids = find(job)
     if not pids:
         return None
@@ -229,19 +230,19 @@ def _bench(number: signal.Signals, lasts_s: float | None = None) -> Fault:
 
 
 def _engine(number: signal.Signals, lasts_s: float | None = None) -> Fault:
-    inflict = partial(_signal_one, Job.engines, number)
+    inflict = partial(signal_one, Job.engines, number)
     return Fault(f"{number.name} of an engine", inflict, TRAFFIC, lasts_s=lasts_s)
 
 
 def _switch(number: signal.Signals, lasts_s: float | None = None) -> Fault:
-    inflict = partial(_signal_one, Job.others, number)
+    inflict = partial(signal_one, Job.others, number)
     return Fault(
         f"{number.name} of a switch's process", inflict, RUNNING, PROGRAMS, lasts_s=lasts_s
     )
 
 
 def _monitor(number: signal.Signals) -> Fault:
-    inflict = partial(_signal_one, Job.others, number)
+    inflict = partial(signal_one, Job.others, number)
     return Fault(
         f"{number.name} of a container's monitor", inflict, RUNNING, ("linux-bridge",),
         ("lxc", "docker"),

@@ -12,8 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import snapshot
-from tests.faults.bench import CAMPAIGN, TRIALS, Job, Places, begun, stored
+from tests.faults import machines, snapshot
+from tests.faults.bench import MACHINES, Job, Places, begun, campaign, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
 from tests.integration.two_hosts import TwoHosts, missing
@@ -66,6 +66,8 @@ class _Rig:
         self.sessions: list[str] = []
         self.more: Mapping[str, str] = {}
         self.hosts: TwoHosts | None = None  # where the case has a far one
+        self.has_machines = case.environment in MACHINES
+        self.trials = 0
         self.places = Places(
             folder / "state", folder / "results", folder.parent / "cache", folder / "faults.yaml"
         )
@@ -77,9 +79,11 @@ class _Rig:
             _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
         case = self.case
         location = case.fault.location if missing() is None else "local"
-        text = CAMPAIGN.format(switch=case.switch, environment=case.environment, location=location)
+        text, self.trials = campaign(case.switch, case.environment, location)
         self.places.campaign.write_text(text)
         self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}
+        if self.has_machines:
+            self.more = {**self.more, **machines.prepare(self.folder.parent)}
         if location == "remote":
             self.hosts = TwoHosts.make(self.folder / "hosts")
         return self
@@ -103,11 +107,11 @@ class _Rig:
             if verdict.met:
                 undo = case.fault.inflict(job, random.Random(case.seed))
                 if undo and case.fault.lasts_s is not None:
-                    _wait(job, case.fault.lasts_s)
+                    _wait(job, case.fault.lasts_s / job.patience)
                     undo()
                     undo = None
             if not _wait(job, ENDS_WITHIN_S):
-                say(f"hangs: still running after {ENDS_WITHIN_S:g} s: {_last(job)}")
+                say(f"hangs: still running after {ENDS_WITHIN_S * job.patience:g} s: {_last(job)}")
         finally:
             _end(job)
             if undo is not None:
@@ -122,8 +126,8 @@ class _Rig:
                 if was[2] == "finished" and after.get(name) != was:
                     say(f"lost or measured again: {name}: {was} became {after.get(name)}")
             verdict.trials_kept = sum(one[2] == "finished" for one in kept.values())
-        if len(after) != TRIALS:
-            say(f"{len(after)} records of {TRIALS} trials")
+        if len(after) != self.trials:
+            say(f"{len(after)} records of {self.trials} trials")
         self._clean(say)
         return verdict
 
@@ -132,6 +136,7 @@ class _Rig:
         return Job.start(
             places, "run", str(places.campaign), "--no-baseline", "--quiet", "--results",
             str(places.results), *more, more=self.more, hosts=self.hosts,
+            has_machines=self.has_machines,
         )  # fmt: skip
 
     def _resume(self, say: Callable[[str], object]) -> None:
@@ -185,7 +190,7 @@ class _Rig:
 
 def _wait(job: Job, seconds: float) -> bool:
     """Whether it has ended by then; its ledger is looked at meanwhile, for its session's name."""
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + seconds * job.patience
     while time.monotonic() < deadline:
         if not job.session:
             job.ledger()

@@ -11,6 +11,8 @@ from tests.faults.bench import Job, stored
 
 DEADLINE_S = 150.0  # a machine that is busy with others is slow; the phase comes all the same
 POLL_S = 0.002
+FIRST_LESSON_FRAMES = 2  # more are sent when all engines have answered: a guest that has booted
+TAUGHT_FRAMES = 300  # fewer are sent to teach and to verify
 BUSY_S = 0.08  # CPU time of an engine beyond what it needs to start: traffic
 
 
@@ -37,6 +39,14 @@ def _writes(job: Job, _delay: float) -> bool:
     return hidden or len(stored(job.places)) > job.stored_before
 
 
+def _verifies_in_guest(job: Job, _delay: float) -> bool:
+    return bool(job.ledger() and job.frames() > FIRST_LESSON_FRAMES)
+
+
+def _measures_in_guest(job: Job, delay: float) -> bool:
+    return bool(job.ledger() and job.frames() > TAUGHT_FRAMES + delay * 1000)
+
+
 PHASES: dict[str, Callable[[Job, float], bool]] = {
     "plan": lambda job, delay: time.monotonic() > job.started + delay * 0.8,
     "deploy": _deploys,
@@ -45,6 +55,7 @@ PHASES: dict[str, Callable[[Job, float], bool]] = {
     "tear down": _tears_down,
     "write": _writes,
 }
+WITH_MACHINES = PHASES | {"verify": _verifies_in_guest, "measure": _measures_in_guest}
 
 
 def meet(job: Job, phase: str, finished_before: int, delay: float) -> bool:
@@ -54,11 +65,12 @@ def meet(job: Job, phase: str, finished_before: int, delay: float) -> bool:
         return False
     job.stored_before = finished_before
     job.lines_before = len(job.ledger()) if finished_before else 3
-    return _until(job, lambda: PHASES[phase](job, delay))
+    phases = WITH_MACHINES if job.has_machines else PHASES
+    return _until(job, lambda: phases[phase](job, delay))
 
 
 def _until(job: Job, condition: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + DEADLINE_S
+    deadline = time.monotonic() + DEADLINE_S * job.patience
     while time.monotonic() < deadline:
         if condition():
             return True

@@ -6,8 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tests.faults.bench import MACHINES
 from tests.faults.inflict import FAULTS
 from tests.faults.judge import Verdict
+from tests.faults.machines import OWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,8 @@ def tell(row: Row) -> None:
     lines = [f"{state}: {row.case} ({row.seconds:.0f} s{met})"]
     lines += [f"    {line}" for line in row.findings]
     if row.findings:
-        lines.append(f"    again: tools/faults --case {row.seed}")
+        machines = f" --environments {row.environment}" if row.environment in MACHINES else ""
+        lines.append(f"    again: tools/faults --case {row.seed}{machines}")
     print("\n".join(lines), flush=True)
 
 
@@ -54,7 +57,7 @@ def table(rows: Sequence[Row]) -> None:
         met[one.fault] += one.met
         found[one.fault] += bool(one.findings)
     print("\n| fault | cases | in their phase | with findings |\n|---|---|---|---|")
-    for fault in FAULTS:
+    for fault in (*FAULTS, *OWN):
         if done[fault.name]:
             print(f"| {fault.name} | {done[fault.name]} | {met[fault.name]} | "
                   f"{found[fault.name]} |")  # fmt: skip

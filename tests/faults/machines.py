@@ -1,0 +1,128 @@
+"""Faults of virtual machines, and cases with one: a wire's end on the host sends to a guest.
+
+QEMU is started as any user's would be who names their own (`SWITCHMARK_QEMU`): a script that adds a
+monitor, by which the guest is reset, paused, and told to end what runs in it, and the word of the
+guest's kernel that lets a keyboard do the latter."""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+
+from switchmark.environment.qemu import ENGINE_SETTING
+from switchmark.environment.vm import packages
+from switchmark.errors import UnavailableError
+from tests.faults.bench import ROOT, Job
+from tests.faults.inflict import FAULTS, RUNNING, STOPPED_S, TRAFFIC, Fault, Undo, signal_one
+
+EVERY = 101  # of long runs: a case takes some times as long as others
+FOLDER = "machines"  # one for all cases: what is known of KVM is known of this QEMU
+# A switch that polls all the time leaves an emulated machine no core.
+SWITCHES = ("linux-bridge", "tc-redirect", "ovs-netdev", "af-packet")
+ANSWERS_S = 10.0
+
+SCRIPT = """#!/bin/bash
+for ((n = 1; n < $#; n++)); do
+  next=$((n + 1))
+  [ "${!n}" != -append ] || words=${!next}
+done
+[ -n "${words-}" ] || exec PROGRAM "$@"
+exec PROGRAM "$@" -append "$words sysrq_always_enabled=1" \\
+  -chardev socket,id=faults,path=FOLDER/$$,server=on,wait=off -mon chardev=faults
+"""
+
+
+def problem() -> str | None:
+    """Why no case can have a machine; None where one can. (A host of the matrix's own has no
+    network to fetch a kernel by.)"""
+    try:
+        packages.qemu()
+    except UnavailableError as error:
+        return str(error)
+    if packages.kernel_at_hand() is None:
+        return f"no guest's kernel; run a trial with it, or set {packages.KERNEL_SETTING}"
+    return None
+
+
+def prepare(folder: Path) -> Mapping[str, str]:
+    """The environment of a bench with machines; what is made for it is made once in this folder."""
+    qemu, kernel, place = packages.qemu(), packages.kernel_at_hand(), folder / FOLDER
+    assert kernel is not None
+    script = place / "bin" / "qemu-system-x86_64"
+    if not script.exists():
+        script.parent.mkdir(parents=True)
+        (place / "share").symlink_to(qemu.program.parent.parent / "share")
+        text = SCRIPT.replace("PROGRAM", shlex.quote(str(qemu.program)))
+        script.write_text(text.replace("FOLDER", shlex.quote(str(place))))
+        script.chmod(0o755)
+    more = {packages.QEMU_SETTING: str(script), packages.KERNEL_SETTING: str(kernel.root)}
+    portable = ROOT / "build-vm" / "switchmark-traffic"
+    if ENGINE_SETTING not in os.environ and portable.exists():
+        more[ENGINE_SETTING] = str(portable)
+    return more
+
+
+def _tell(command: str, job: Job, rng: random.Random, then: str = "") -> Undo | None:
+    """Say something to the monitor of one of its machines; and something else afterwards."""
+    pids = job.machines()
+    if not pids:
+        return None
+    door = job.places.campaign.parent.parent / FOLDER / str(rng.choice(pids))
+    _say(door, command)
+    return partial(_say, door, then) if then else None
+
+
+def _say(door: Path, command: str) -> None:
+    """(The monitor may be gone, or come yet.)"""
+    with socket.socket(socket.AF_UNIX) as monitor, suppress(OSError):
+        monitor.settimeout(ANSWERS_S)
+        monitor.connect(str(door))
+        _read_prompt(monitor)
+        monitor.sendall(f"{command}\n".encode())
+        _read_prompt(monitor)
+
+
+def _read_prompt(monitor: socket.socket) -> None:
+    said, deadline = b"", time.monotonic() + ANSWERS_S
+    while not said.rstrip().endswith(b"(qemu)") and time.monotonic() < deadline:
+        some = monitor.recv(4096)
+        if not some:
+            return
+        said += some
+
+
+def _machine(number: signal.Signals, lasts_s: float | None = None) -> Fault:
+    inflict = partial(signal_one, Job.machines, number)
+    return Fault(f"{number.name} of a virtual machine", inflict, RUNNING, lasts_s=lasts_s)
+
+
+def _guest(name: str, command: str, phases: Sequence[str] = TRAFFIC, then: str = "") -> Fault:
+    inflict: Callable[[Job, random.Random], Undo | None] = partial(_tell, command, then=then)
+    return Fault(name, inflict, phases, lasts_s=STOPPED_S if then else None)
+
+
+OWN = [
+    _machine(signal.SIGKILL),
+    _machine(signal.SIGTERM),
+    _machine(signal.SIGSTOP, STOPPED_S),
+    _guest("SIGKILL of the engine in a guest", "sendkey alt-sysrq-i"),
+    _guest("SIGTERM of the engine in a guest", "sendkey alt-sysrq-e"),
+    _guest("a guest's kernel panics", "sendkey alt-sysrq-c"),
+    _guest("a guest is reset", "system_reset", RUNNING),
+    _guest("a guest is paused", "stop", RUNNING, "cont"),
+]
+OTHERS = (
+    *("none", "SIGKILL of the bench", "SIGTERM of the bench", "SIGSTOP of the bench"),
+    *("SIGKILL of everything", "SIGKILL of an engine", "disk of the state folder full"),
+    *("results read-only", "no more memory", "no more processes", "a link is removed"),
+    "a namespace is removed",
+)
+MACHINE_FAULTS = [*OWN, *(fault for fault in FAULTS if fault.name in OTHERS)]
