@@ -1,4 +1,4 @@
-"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0).
+"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0, or protobuf).
 
 The collector knows what the bench has told it as an observer, and nothing else: a scrape reads
 memory of the bench, never the machine, so that nothing is asked of it while frames flow.
@@ -13,18 +13,19 @@ from dataclasses import dataclass
 from itertools import accumulate
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, start_http_server
+from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
-    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
+    NativeHistogram,
 )
 from prometheus_client.registry import Collector
 
 from switchmark import __version__
 from switchmark.campaign.notation import to_notation
+from switchmark.cli.metrics_protobuf import NativeHistogramFamily, native_histogram, negotiating
 from switchmark.cli.output import note
 from switchmark.errors import UnavailableError
 from switchmark.language.printable import printable
@@ -44,12 +45,16 @@ class _Figures:
     done."""
 
     loads: Throughput | None
-    delays: tuple[list[tuple[str, float]], float] | None
+    delays: tuple[list[tuple[str, float]], NativeHistogram] | None
     of_method: Sequence[MethodFigure]
 
     @classmethod
     def of(cls, record: Record) -> _Figures:
-        delays = bucketed(record.latency.histogram) if record.latency is not None else None
+        delays = None
+        if record.latency is not None:
+            times = record.latency.histogram
+            buckets, sum_s = bucketed(times)
+            delays = buckets, native_histogram(times, sum_s)
         found = record.method.figures if record.method is not None else ()
         return cls(record.throughput, delays, found)
 
@@ -151,7 +156,7 @@ def _of_trials(figures: dict[tuple[str, str], _Figures]) -> Iterator[Metric]:
     loss = GaugeMetricFamily(
         "switchmark_loss_ratio", "Share of frames lost in the last valid repetition.", labels=_TRIAL
     )
-    delays = HistogramMetricFamily(
+    delays = NativeHistogramFamily(
         "switchmark_round_trip_seconds",
         "Round-trip times of the last valid repetition.",
         labels=_TRIAL,
@@ -166,7 +171,7 @@ def _of_trials(figures: dict[tuple[str, str], _Figures]) -> Iterator[Metric]:
             forwarded.add_metric(labels, seen.loads.forwarded_pps)
             loss.add_metric(labels, seen.loads.loss_ratio)
         if seen.delays is not None:
-            delays.add_metric(labels, *seen.delays)
+            delays.add_both(labels, *seen.delays)
         for one in seen.of_method:
             found.add_metric([*labels, one.name, one.unit], one.value)
     yield from (forwarded, loss, delays, found)
@@ -201,6 +206,7 @@ def serving(place: str | None, campaign: CampaignDefinition) -> Iterator[Sequenc
         raise UnavailableError(
             f"--metrics {place}: cannot listen there ({why}); name another port"
         ) from None
+    server.set_app(negotiating(make_wsgi_app(registry), metrics))
     note(f"metrics: http://{host}:{server.server_port}/metrics")
     try:
         yield (metrics,)

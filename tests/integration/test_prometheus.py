@@ -28,19 +28,25 @@ def free_port():
         return one.getsockname()[1]
 
 
-def query(port, expression):
-    """Its answer: (labels, value) each. Raises HTTPError for what is no PromQL."""
+def ask(port, expression):
+    """Its answer as it stands. Raises HTTPError for what is no PromQL."""
     asked = urllib.parse.urlencode({"query": expression})
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}") as answer:
         found = json.load(answer)
     assert found["status"] == "success"
-    return [(one["metric"], float(one["value"][1])) for one in found["data"]["result"]]
+    return found["data"]["result"]
+
+
+def query(port, expression):
+    """Labels and value each."""
+    return [(one["metric"], float(one["value"][1])) for one in ask(port, expression)]
 
 
 @contextmanager
-def prometheus(folder, target):
+def prometheus(folder, target, *more):
     """Scrapes `target` five times a second; yields its port once it is ready."""
     port = free_port()
+    folder.mkdir(exist_ok=True)
     config = {
         "global": {"scrape_interval": "200ms", "scrape_timeout": "200ms"},
         "scrape_configs": [{"job_name": "test", "static_configs": [{"targets": [target]}]}],
@@ -53,6 +59,7 @@ def prometheus(folder, target):
                 f"--config.file={folder / 'prometheus.yml'}",
                 f"--storage.tsdb.path={folder / 'data'}",
                 f"--web.listen-address=127.0.0.1:{port}",
+                *more,
             ],
             stdout=log,
             stderr=log,
@@ -74,6 +81,26 @@ def prometheus(folder, target):
             process.wait(30)
 
 
+def check_native(port, stored):
+    """Round trips as native histograms: each of a record, all samples, its median to a bucket."""
+    assert not query(port, "max_over_time(switchmark_round_trip_seconds_bucket[10m])")
+    records = {one.latency.count: one.latency.histogram for one in stored if one.latency}
+    told = [one["histograms"][-1][1] for one in ask(port, "switchmark_round_trip_seconds[10m]")]
+    for one in told:
+        count = int(one["count"])
+        (median_s,) = (found / 1e9 for found in records[count].percentiles_ns(["50"]).values())
+        below = 0
+        widths = []
+        for _, low, high, samples in one["buckets"]:
+            widths.append(float(high) / float(low))
+            if below < count / 2 <= below + int(samples):
+                assert float(low) * 0.97 < median_s < float(high) * 1.03
+            below += int(samples)
+        assert below == count
+        assert max(widths) == pytest.approx(2 ** (1 / 32))
+    return len(told)
+
+
 def seen(port, expression):
     """Every value that was scraped of it so far."""
     return [value for _, value in query(port, expression)]
@@ -92,9 +119,14 @@ def test_prometheus_watches_a_campaign(bench: Bench, tmp_path):
         "switch: linux-bridge\ndimension: [latency, throughput]\nthroughput: {rate: 20k}\n"
     )
     sets = [word for one in settings for word in ("--set", one)]
-    with prometheus(tmp_path, f"127.0.0.1:{port}") as asked:
+    target, feature = f"127.0.0.1:{port}", "--enable-feature=native-histograms"
+    with (
+        prometheus(tmp_path, target) as asked,
+        prometheus(tmp_path / "native", target, feature) as native,
+    ):
         job = bench.start("run", str(campaign), *sets, "--metrics", str(port))
-        job.until(lambda: seen(asked, "max_over_time(up[1m])") == [1], "a scrape")
+        for one in (asked, native):
+            job.until(lambda one=one: seen(one, "max_over_time(up[1m])") == [1], "a scrape")
         code, _, err = job.end()
         assert went_well(code, err), err
         records = bench.records()
@@ -114,6 +146,7 @@ def test_prometheus_watches_a_campaign(bench: Bench, tmp_path):
         counts = seen(asked, "max_over_time(switchmark_round_trip_seconds_count[10m])")
         assert set(counts) <= {one.latency.count for one in stored if one.latency}
         assert told or counts, "no figure reached Prometheus"
+        assert check_native(native, stored) or not counts
         for panel in json.loads(DASHBOARD.read_text())["panels"]:
             for target in panel["targets"]:
                 query(asked, target["expr"])
