@@ -192,6 +192,7 @@ def _document(made: Plan) -> dict[str, Any]:
         },
         "baselines": [_described(trial) for trial in made.baselines],
         "trials": [_described(trial) for trial in made.trials],
+        "stand_ins": stand_ins(made),
         "placements": [
             {
                 **dict(zip((one.field for one in _PLACED_BY), key, strict=True)),
@@ -262,9 +263,20 @@ def _print_placements(made: Plan) -> None:
         title="placement on " + ("this machine" if made.target is None else made.target.name),
         right=["#", "pairs"],
     )
+    for line in stand_ins(made):
+        print_line(line)
     print_line()
     columns = ["#", "switch", "scenario", "pairs", "core", "who runs there"]
     print_table(columns, list(maps), title="map of the cores", right=["#", "pairs", "core"])
+
+
+def stand_ins(made: Plan) -> list[str]:
+    """A line for each switch and environment where the ports are not the switch's own."""
+    lines: dict[str, None] = {}
+    for placed in made.placed.values():
+        if words := placed.switch.capabilities.stand_ins.get(placed.port_kind):
+            lines[f"{placed.trial.called} in {placed.trial.environment}: {words}"] = None
+    return list(lines)
 
 
 def _few(names: list[str]) -> str:

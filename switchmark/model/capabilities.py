@@ -64,6 +64,9 @@ class Capabilities:
     # As what the end of a cable to another host can be a port; none: `uncabled` says why.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
+    # Ports by which the switch can be had where its own cannot, and is another thing: in words that
+    # every plan and figure of theirs has beside it.
+    stand_ins: Mapping[PortKind, str] = field(default_factory=dict, hash=False)
     description: str = ""
     taxonomy: Taxonomy | None = None  # None: no contender
     options: tuple[SwitchOption, ...] = ()

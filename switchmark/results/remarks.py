@@ -1,4 +1,5 @@
-"""What the means of a row hide: outliers, bands, unsteady runs, a foreign instrument."""
+"""What the means of a row hide: outliers, bands, unsteady runs, a foreign instrument, ports that
+stand in for others."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ CHANGE_ALPHA = 0.01  # of the test for a change of the mean within a run
 def remarks_of(records: Records) -> tuple[str, ...]:
     """Remarks on values that stand apart, among the repetitions and within them. All of them are in
     the means."""
-    return (*_instrument(records), *_of_figures(records))
+    return (*_instrument(records), *_stand_in(records), *_of_figures(records))
 
 
 def _instrument(records: Records) -> Iterator[str]:
@@ -24,6 +25,12 @@ def _instrument(records: Records) -> Iterator[str]:
         name, version = records.first("generator"), records.first("instrument_version")
         unknown = "; ".join(records.first("instrument_cannot_know"))
         yield f"traffic by {name} {version}, which does not tell: {unknown}"
+
+
+def _stand_in(records: Records) -> Iterator[str]:
+    """What the ports stand in for, where they are not the switch's own."""
+    if records.has("switch_stand_in"):
+        yield records.first("switch_stand_in")
 
 
 def _of_figures(records: Records) -> tuple[str, ...]:

@@ -39,6 +39,10 @@ class Vale(InKernelSwitch):
         polling=False,
         in_kernel=True,
         reconfigures=True,
+        stand_ins={
+            PortKind.VETH: "veth, attached in netmap's generic mode, stands in for VALE's own "
+            "ports: the figures are not those of VALE between its own"
+        },
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "virtual L2 Ethernet"),
         description="VALE, the learning switch of netmap, in the kernel",
     )

@@ -138,11 +138,19 @@ def measure_deployed(
             trial, bound, seen, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
-        "switch_details": switch.details() | program_details(trial.program) | pinning,
+        "switch_details": {
+            **switch.details(), **program_details(trial.program), **pinning, **_stand_in(plan)
+        },
         "switch_counters_before": _plain(before.switch),
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,
     }  # fmt: skip
+
+
+def _stand_in(plan: TrialPlan) -> dict[str, str]:
+    """What the ports stand in for, where they are not the switch's own."""
+    words = plan.switch.capabilities.stand_ins.get(plan.port_kind)
+    return {} if words is None else {"stand_in": words}
 
 
 def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:

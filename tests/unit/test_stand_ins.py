@@ -1,0 +1,31 @@
+"""Where a switch has not its own ports, plan and figures say what stands in for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.plan import make_plan, stand_ins
+from switchmark.results.summary import summary
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+
+@pytest.mark.parametrize("environment", ["docker", "lxc", "bare"])
+def test_plan_says_that_devices_stand_in_for_ports_of_vale(environment: str) -> None:
+    (line,) = stand_ins(make_plan(f"(V=vale, D=throughput, environment={environment})", []))
+    assert line.startswith(
+        f"vale in {environment}: veth, attached in netmap's generic mode, stands"
+    )
+
+
+def test_its_own_ports_stand_in_for_nothing() -> None:
+    assert stand_ins(make_plan("(V=vale, D=throughput, environment=netns)", [])) == []
+
+
+def test_the_figures_have_it_beside_them(tmp_path: Path) -> None:
+    record = synthetic_record(synthetic_trial())
+    details = {**record.switch_details, "stand_in": "veth stands in for VALE's own ports"}
+    run = write_run(tmp_path / "results", [record.model_copy(update={"switch_details": details})])
+    (row,) = summary(run)
+    assert row.remarks == ("veth stands in for VALE's own ports",)
