@@ -3,22 +3,23 @@ writing its results."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
-from switchmark.cli.metrics import serving
 from switchmark.cli.output import note, print_json_list
 from switchmark.cli.progress import CampaignProgress
+from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.report.junit import cases_of_run
 from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.store import open_run
-from switchmark.results.summary import summary
 
 if TYPE_CHECKING:
     from switchmark.experiment.stored import StoreUpload
@@ -78,7 +79,10 @@ def _upload(wish: Wish) -> StoreUpload | None:
 def _execute(
     campaign: CampaignDefinition, there: Installed, wish: Wish, upload: StoreUpload | None
 ) -> Executed:
-    with CampaignProgress(quiet=wish.quiet) as progress, serving(wish.metrics, campaign) as watched:
+    with (
+        CampaignProgress(quiet=wish.quiet) as progress,
+        _watched(wish, campaign) as watched,
+    ):
         request = Request(
             campaign_text=wish.campaign_text,
             observer=Observers([progress, *watched, *([upload] if upload else [])]),
@@ -93,6 +97,17 @@ def _execute(
             quiet=wish.quiet,
         )
         return execute(campaign, there, request)
+
+
+def _watched(
+    wish: Wish, campaign: CampaignDefinition
+) -> AbstractContextManager[Sequence[Observer]]:
+    """What Prometheus reads; nothing of it is loaded where nobody asks."""
+    if wish.metrics is None:
+        return nullcontext(())
+    from switchmark.cli.metrics import serving
+
+    return serving(wish.metrics, campaign)
 
 
 def _show(directory: Path) -> None:
@@ -110,6 +125,8 @@ def _judge(directory: Path, wish: Wish) -> bool:
     run = open_run(directory)
     if not (run.info.definition.get("expect") or wish.junit or wish.bmf):
         return False
+    from switchmark.results.summary import summary
+
     rows = summary(directory)
     judgements = ci.judged(run, rows)
     cases = cases_of_run(run.info.campaign, rows, judgements)

@@ -190,11 +190,8 @@ def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
 
 
 @contextmanager
-def serving(place: str | None, campaign: CampaignDefinition) -> Iterator[Sequence[CampaignMetrics]]:
-    """Serve the metrics of a campaign while it runs; without a place, do nothing."""
-    if place is None:
-        yield ()
-        return
+def serving(place: str, campaign: CampaignDefinition) -> Iterator[Sequence[CampaignMetrics]]:
+    """Serve the metrics of a campaign at this place while it runs."""
     host, port = parse_place(place, "--metrics")
     metrics = CampaignMetrics(printable(campaign.name))
     registry = CollectorRegistry()  # of its own: the usual one reads the process in /proc

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import polars as pl
+from typing import TYPE_CHECKING, Any
 
 from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
 from switchmark.statistics.means import LEVEL
+
+if TYPE_CHECKING:
+    import polars as pl  # read when there is a table: `run` knows rows long before
 
 _SLICE_ROWS = 1024
 
@@ -94,6 +95,8 @@ def groups(frame: pl.DataFrame) -> Iterator[list[Group]]:
     the first group that asked the same.
 
     Yields the groups of one slice of the table at a time, so that only this slice is held."""
+    import polars as pl
+
     asked = [
         f"asked_{one.field}" if f"asked_{one.field}" in frame.columns else one.field for one in KEYS
     ]
@@ -114,6 +117,8 @@ def groups(frame: pl.DataFrame) -> Iterator[list[Group]]:
 
 def _bounds(frame: pl.DataFrame, varying: Sequence[str], order: pl.Series) -> list[int]:
     """The ends of the groups, as positions in the order."""
+    import polars as pl
+
     if not len(order):
         return []
     changes = pl.repeat(False, len(order), eager=True)

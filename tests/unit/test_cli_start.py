@@ -1,0 +1,14 @@
+"""A bench that measures loads no library that it needs only later, or never: it starts sooner."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+LATER = ("polars", "duckdb", "pyarrow", "prometheus_client")  # for tables, and for `--metrics`
+
+
+def test_a_bench_starts_without_what_only_tables_and_metrics_need() -> None:
+    code = f"import sys, switchmark.cli.measure; print([m for m in {LATER} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
