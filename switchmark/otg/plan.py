@@ -67,6 +67,9 @@ class FlowPlan:
 
 def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[FlowPlan]:
     """Plan all flows. Raises `Refused` for what cannot be done."""
+    options = config.options and config.options.port_options
+    if options and options.data_integrity:
+        raise Refused("options.port_options.data_integrity: true is not supported; leave it out")
     named = _ports_of(config, ports)
     speeds = _speeds(config, named)
     found = [

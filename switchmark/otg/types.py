@@ -47,9 +47,16 @@ class Config(Part):
     """OTG `Config`: A container for all models that are part of the configuration."""
 
     ports: list[Port] | None = None
+    options: ConfigOptions | None = None
     layer1: list[Layer1] | None = None
     captures: list[Capture] | None = None
     flows: list[Flow] | None = None
+
+
+class ConfigOptions(Part):
+    """OTG `Config.Options`: Global configuration options."""
+
+    port_options: PortOptions | None = None
 
 
 class ControlState(Part):
@@ -558,6 +565,13 @@ class PortMetricsRequest(Part):
         ]
         | None
     ) = None
+
+
+class PortOptions(Part):
+    """OTG `Port.Options`: Common port options that apply to all configured Port objects."""
+
+    location_preemption: bool = False
+    data_integrity: bool = False
 
 
 class StatePort(Part):

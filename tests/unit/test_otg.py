@@ -160,6 +160,15 @@ def test_frames_have_their_checksums():
     assert ones(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
 
 
+def test_ports_may_be_asked_for_from_others(config):
+    """Scripts for hardware do, and here they belong to nobody; other options are refused."""
+    config.options.port_options.location_preemption = True
+    assert planned(config).replay is None
+    config.options.port_options.data_integrity = True
+    with pytest.raises(Refused, match=r"options\.port_options\.data_integrity: true is not"):
+        planned(config)
+
+
 def test_ports_of_0_are_sent_from_a_file(config):
     """The API's default, which the engine has no option for."""
     config.flows[0].packet[2].src_port.value = 0
