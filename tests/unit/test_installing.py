@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -17,13 +18,57 @@ from switchmark.cli.main import COMMANDS, load_command, run
 ROOT = Path(__file__).parents[2]
 
 
+VERSIONED = ("switchmark/__init__.py", "pyproject.toml", "meson.build", "debian/changelog")
+
+
+def versions(root: Path) -> set[str]:
+    """As the package, the wheel, the engine and Debian have it, and the latest in the changelog."""
+    own, project, meson, debian = ((root / name).read_text() for name in VERSIONED)
+    found = [
+        re.search(r'__version__ = "([^"]+)"', own),
+        re.search(r"version: '([^']+)'", meson),
+        re.match(r"switchmark \(([^)-]+)-1\)", debian),
+        re.search(r"^## ([0-9.]+)", (root / "CHANGELOG.md").read_text(), re.MULTILINE),
+    ]
+    assert all(found)
+    return {tomllib.loads(project)["project"]["version"], *(one[1] for one in found if one)}
+
+
 def test_the_version_is_the_same_everywhere() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    meson = re.search(r"version: '([^']+)'", (ROOT / "meson.build").read_text())
-    debian = re.match(r"switchmark \(([^)-]+)-1\)", (ROOT / "debian/changelog").read_text())
-    assert meson
-    assert debian
-    assert {project, meson[1], debian[1]} == {__version__}
+    assert versions(ROOT) == {__version__}
+
+
+def test_a_release_is_one_command(tmp_path: Path) -> None:
+    for name in (*VERSIONED, "CHANGELOG.md", "tools/release"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n\n## Unreleased\n\n- One.\n\n## 0.0.1\n")
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(tmp_path)]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], check=True)
+    named = {"GIT_AUTHOR_NAME": "x", "GIT_COMMITTER_NAME": "x", "EMAIL": "x@example.org"}
+
+    def release(version: str) -> subprocess.CompletedProcess[str]:
+        words = [str(tmp_path / "tools/release"), version]
+        return subprocess.run(
+            words, env={**os.environ, **named}, capture_output=True, text=True, check=False
+        )
+
+    assert release("91.2.0").returncode == 0
+    assert versions(tmp_path) == {"91.2.0"}
+    assert "## Unreleased\n\n## 91.2.0 (" in (tmp_path / "CHANGELOG.md").read_text()
+    told = subprocess.run(
+        [*git, "describe", "--dirty"], capture_output=True, text=True, check=True
+    ).stdout
+    assert told == "v91.2.0\n"
+    for version, words in (
+        ("91.2.0", "is not above 91.2.0"),
+        ("9", "is no version"),
+        ("92.0.0", "nothing stands under Unreleased"),
+    ):
+        refused = release(version)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
+        assert words in refused.stderr
 
 
 def pins(name: str) -> dict[str, str]:
