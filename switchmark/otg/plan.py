@@ -19,6 +19,8 @@ from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused
 from switchmark.otg.sizes import FlowSizes
 
+MOST_FLOWS_AT_ONCE = 256
+
 
 @dataclass(frozen=True, slots=True)
 class ReplayPlan:
@@ -70,6 +72,12 @@ def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[F
     options = config.options and config.options.port_options
     if options and options.data_integrity:
         raise Refused("options.port_options.data_integrity: true is not supported; leave it out")
+    count = len(config.flows or ())
+    if count > MOST_FLOWS_AT_ONCE:
+        raise Refused(
+            f"flows: {count} flows; {MOST_FLOWS_AT_ONCE} are supported, since each is two "
+            "processes; let addresses or ports of one flow take several values"
+        )
     named = _ports_of(config, ports)
     speeds = _speeds(config, named)
     found = [

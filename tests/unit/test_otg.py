@@ -169,6 +169,15 @@ def test_ports_may_be_asked_for_from_others(config):
         planned(config)
 
 
+def test_more_flows_than_processes_are_good_for_are_refused(config):
+    document = json.loads(config.serialize())
+    document["flows"] = [{**document["flows"][0], "name": f"f{n}"} for n in range(257)]
+    with pytest.raises(Refused, match="flows: 257 flows; 256 are supported"):
+        plan_flows(types.Config.model_validate(document), PORTS)
+    document["flows"].pop()
+    assert len(plan_flows(types.Config.model_validate(document), PORTS)) == 256
+
+
 def test_ports_of_0_are_sent_from_a_file(config):
     """The API's default, which the engine has no option for."""
     config.flows[0].packet[2].src_port.value = 0
