@@ -38,7 +38,7 @@ from switchmark.environment.vm.engine import GuestEngine
 from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.experiment.steps import Step, plan_steps
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
@@ -304,6 +304,26 @@ def test_virtual_cpus_are_those_asked_for_else_one_a_core(tmp_path: Path) -> Non
     assert made.details()["vcpus"] == "1"
     made.spec = replace(made.spec, vcpus=3)
     assert made.details()["vcpus"] == "3"
+
+
+def test_a_tap_that_goes_away_and_a_qemu_that_ends_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Ended(FakeMachine):
+        def poll(self) -> int | None:
+            return -15
+
+        def stderr_tail(self) -> str:
+            return ""
+
+    made, engine = node(tmp_path, Accelerator(KVM, "")), GuestEngine(Ended(0))  # type: ignore[arg-type]
+    with pytest.raises(TrialFailed, match="sm-none: was removed while its machine started"):
+        made._wait_opened("sm-none", engine)
+    monkeypatch.setattr("switchmark.environment.vm.node._has_carrier", lambda _device: False)
+    with pytest.raises(
+        TrialFailed, match="machine tx0: QEMU ended with exit code -15: it said noth"
+    ):
+        made._wait_opened("tap0", engine)
 
 
 def planned(text: str) -> list[Step]:

@@ -25,6 +25,7 @@ from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.last_words import last_words
 from switchmark.testbed.undo.entries import File
 
 DEV_VHOST_NET = Path("/dev/vhost-net")
@@ -171,19 +172,28 @@ class QemuNode:
     def _wait_opened(self, tap: str, engine: GuestEngine) -> None:
         """Wait until QEMU has opened its taps, which then have a carrier: the switch may take the
         device to a namespace of its own, where QEMU would not find it."""
-        carrier = Path("/sys/class/net", tap, "carrier")
         deadline = time.monotonic() + OPENED_S
-        while carrier.read_text().strip() != "1":
+        while not _has_carrier(tap):
             if (code := engine.poll()) is not None:
                 raise TrialFailed(
                     f"machine {self.spec.name}: QEMU ended with exit code {code}: "
-                    f"{engine.stderr_tail().strip()[-300:]}"
+                    f"{last_words(engine.stderr_tail())}"
                 )
             if time.monotonic() > deadline:
                 raise TrialFailed(
                     f"machine {self.spec.name}: QEMU did not open {tap} in {OPENED_S:g} s"
                 )
             time.sleep(0.01)
+
+
+def _has_carrier(device: str) -> bool:
+    """Whether the other end of a device is open. Raises TrialFailed where it was taken away."""
+    try:
+        return Path("/sys/class/net", device, "carrier").read_text().strip() == "1"
+    except FileNotFoundError:
+        raise TrialFailed(f"{device}: was removed while its machine started") from None
+    except OSError:  # it is down
+        return False
 
 
 def _seen_inside(port: NodePort, number: int) -> NodePort:
