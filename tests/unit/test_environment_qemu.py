@@ -280,6 +280,13 @@ def test_how_the_engine_ended_is_not_how_the_machine_ended() -> None:
     ]  # fmt: skip
     Ended.words = "qemu: terminating on signal 15"
     assert engine.poll() == 0
+    Ended.words = (
+        "[    4.0] sysrq: Trigger a crash\r\n[    4.0] Kernel panic - not syncing: sysrq triggered"
+        " crash\r\n[    4.0] Call Trace:\r\n[    4.1] Kernel Offset: disabled\r\n"
+    )
+    assert engine.stderr_tail().splitlines()[-1].endswith("not syncing: sysrq triggered crash")
+    Ended.words = "Killed\r\n[    9.0] ACPI: PM: Preparing to enter system sleep state S5\r\n"
+    assert engine.stderr_tail() == "Killed"
 
 
 def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:

@@ -19,7 +19,8 @@ from switchmark.testbed.host import Spawned
 READINGS = 5
 # What the guest says when it ends.
 ENDED = re.compile(r"^guest: engine ended with exit code (\d+)", re.MULTILINE)
-USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] reboot: ")
+USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] (reboot: |ACPI: PM: Preparing )")
+PANIC = "Kernel panic - not syncing"  # what follows says where, not why
 ANSWER_S = 20.0  # of an emulated guest on a busy machine
 
 
@@ -67,7 +68,8 @@ class GuestEngine:
     def stderr_tail(self) -> str:
         """The complaints of QEMU, the guest's kernel and the engine."""
         lines = self._machine.stderr_tail().replace("\r", "").splitlines()
-        return "\n".join(line for line in lines if not USUAL.match(line))
+        ended = next((n for n, line in enumerate(lines, 1) if PANIC in line), len(lines))
+        return "\n".join(line for line in lines[:ended] if not USUAL.match(line))
 
     def _of_engine(self, code: int) -> int:
         """The engine's exit code. QEMU ends well when its guest switches itself off, however the
