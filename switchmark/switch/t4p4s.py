@@ -71,14 +71,14 @@ def arguments(
     """EAL's options, then the generated program's own: its ports and which core polls them.
 
     With a table of addresses the last port is the witness, a device that takes everything and
-    gives nothing. The core is always DPDK's lcore 0: the program crashes at its first frame on
-    any other."""
+    gives nothing. It has no queue to receive from: a core of theirs polls 16 at most. The core is
+    always DPDK's lcore 0: the program crashes at its first frame on any other."""
     devices = eal_devices("t4p4s", ports, cable_driver)
     count = len(ports)
+    queues = ",".join(f"({port},0,0)" for port in range(count))
     if mode is ConnectMode.STATIC_MAC:
         devices += ["--vdev", "net_null0,no-rx=1"]
         count += 1
-    queues = ",".join(f"({port},0,0)" for port in range(count))
     return [
         *(str(program), "--lcores", f"0@{core}", "--in-memory", "-m", str(MEMORY_MB)),
         *(f"--file-prefix={file_prefix}", *devices),
@@ -234,7 +234,7 @@ class T4p4s(WithOptions, ProgramSwitch):
             "datapath": "DPDK net_vhost, client",
             "program": f"{source.name} {hashlib.sha256(text.encode()).hexdigest()[:12]}",
             "cores": str(self.cores[0]),
-            "burst": "32 (compiled in)",
+            "burst": "32, or what came in 100 us (compiled in)",
             "ring": "as the application has it",
             "checksum_offload": "not used",
             **self.option_details(),

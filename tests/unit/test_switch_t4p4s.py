@@ -28,11 +28,25 @@ def test_arguments() -> None:
     assert "net_vhost1,iface=/run/p1.sock,client=1" in words
     assert words[words.index("--lcores") + 1] == "0@1"
     end = words.index("--")
-    assert words[end:] == ["--", "-p", "0x7", "--config", "(0,0,0),(1,0,0),(2,0,0)"]
+    assert words[end:] == ["--", "-p", "0x7", "--config", "(0,0,0),(1,0,0)"]
     assert "net_null0,no-rx=1" in words
     words = t4p4s.arguments(Path("/p"), PORTS[:2], CROSS, 1, "smx")
     assert words[-4:] == ["-p", "0x3", "--config", "(0,0,0),(1,0,0)"]
     assert "net_null0,no-rx=1" not in words
+
+
+@pytest.mark.parametrize(("mode", "mask"), [(STATIC, "0x1ffff"), (CROSS, "0xffff")])
+def test_a_core_polls_no_more_queues_than_its_program_can(mode: ConnectMode, mask: str) -> None:
+    """16: with a queue of the witness's its program would refuse eight pairs."""
+    table, most = t4p4s.table(), t4p4s.T4p4s.capabilities.max_ports
+    assert most == len(table)
+    ports = [
+        SwitchPort(k, PortKind.VHOST_USER, mac, socket=f"/run/p{k}.sock")
+        for k, mac in sorted(table.items())
+    ]
+    words = t4p4s.arguments(Path("/p"), ports, mode, 1, "smx")
+    assert words[words.index("-p") + 1] == mask
+    assert words[-1].count("(") == most
 
 
 def test_marks_are_in_the_sources_they_tell_apart() -> None:
