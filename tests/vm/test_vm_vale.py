@@ -9,11 +9,12 @@ import os
 import re
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
+from switchmark.results.record import Record
 from tests.vm.conftest import check_contract, check_forwarded, contract, inside, records, trial
 from tests.vm.guest import Machine, Outcome, guest_engine
 
@@ -110,23 +111,16 @@ def pkt_gen() -> str:
     return named
 
 
-def test_pkt_gen_as_generator(
-    module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
-) -> None:
-    """`generator: pkt-gen`: on ports of VALE, which counts nothing itself, as fast as it can and
-    at a rate; on veth ports its counts are those of the kernel's devices and of the bridge."""
-    points = (
-        "vale --rate 5k --set burst=1",
-        "vale --rate max",
-        "linux-bridge --rate 2k --set burst=1",
-    )
+def by_pkt_gen(
+    points: Sequence[str], module: Path, pkt_gen: str, guest: Machine
+) -> tuple[Outcome, list[Record]]:
+    """A guest that measures these points with `generator: pkt-gen`, and its records."""
     lines = [trial(f"{point} --set generator=pkt-gen") + " || true" for point in points]
     begin = f"insmod {shlex.quote(str(module))}\nexport {PKT_GEN}={shlex.quote(pkt_gen)}"
-    job = "\n".join([begin, *lines, "cp -r /tmp/results /exchange/\n"])
-    outcome = keep(guest.run(job))
+    outcome = guest.run("\n".join([begin, *lines, "cp -r /tmp/results /exchange/\n"]))
     outcome.check()
-    paced, fast, bridged = records(outcome, 3)
-    for record in (paced, fast, bridged):
+    found = records(outcome, len(points))
+    for record in found:
         assert record.status == "finished", record.message
         note, loads = record.instrument, record.throughput
         assert note is not None and loads is not None
@@ -137,11 +131,31 @@ def test_pkt_gen_as_generator(
         assert record.verification is not None and record.verification.passed
         before = record.switch_counters_before["witness_rx_frames"]
         assert record.switch_counters_after["witness_rx_frames"] == before, "nothing was flooded"
+    return outcome, found
+
+
+def test_pkt_gen_as_generator_on_vale(
+    module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    """On ports of VALE, which counts nothing itself: at a rate, and as fast as it can."""
+    points = ("vale --rate 5k --set burst=1", "vale --rate max")
+    outcome, (paced, fast) = by_pkt_gen(points, module, pkt_gen, guest)
+    keep(outcome)
     assert paced.instrument is not None and paced.throughput is not None
     assert paced.instrument.sent_frames == paced.throughput.intended_pps * paced.trial.duration_s
-    assert bridged.instrument is not None and bridged.reconciliation is not None
-    path = bridged.reconciliation.paths[0]
-    note = bridged.instrument
+    assert fast.throughput is not None and fast.throughput.intended_pps is None
+
+
+def test_pkt_gen_as_generator_on_devices(
+    module: Path, pkt_gen: str, guest: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    """On veth its counts are those of the kernel's devices and of the bridge."""
+    points = ["linux-bridge --rate 2k --set burst=1"]
+    outcome, (record,) = by_pkt_gen(points, module, pkt_gen, guest)
+    keep(outcome)
+    note = record.instrument
+    assert note is not None and record.reconciliation is not None
+    path = record.reconciliation.paths[0]
     assert note.sent_frames == note.device_sent_frames == path.switch_received
     assert note.device_received_frames == path.switch_sent
     assert note.device_received_frames == note.received_frames + note.socket_drops
