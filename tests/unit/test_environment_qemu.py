@@ -287,6 +287,10 @@ def test_how_the_engine_ended_is_not_how_the_machine_ended() -> None:
     assert engine.stderr_tail().splitlines()[-1].endswith("not syncing: sysrq triggered crash")
     Ended.words = "Killed\r\n[    9.0] ACPI: PM: Preparing to enter system sleep state S5\r\n"
     assert engine.stderr_tail() == "Killed"
+    Ended.words = ""
+    assert engine.stderr_tail() == "the guest was reset or switched off"
+    Ended.words = "guest: engine ended with exit code 0\r\n"
+    assert engine.stderr_tail() == ""
 
 
 def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:

@@ -20,6 +20,7 @@ READINGS = 5
 # What the guest says when it ends.
 ENDED = re.compile(r"^guest: engine ended with exit code (\d+)", re.MULTILINE)
 USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] (reboot: |ACPI: PM: Preparing )")
+OFF = "the guest was reset or switched off"  # it said nothing, and its QEMU ended well
 PANIC = "Kernel panic - not syncing"  # what follows says where, not why
 ANSWER_S = 20.0  # of an emulated guest on a busy machine
 
@@ -67,9 +68,12 @@ class GuestEngine:
 
     def stderr_tail(self) -> str:
         """The complaints of QEMU, the guest's kernel and the engine."""
-        lines = self._machine.stderr_tail().replace("\r", "").splitlines()
+        text = self._machine.stderr_tail()
+        lines = text.replace("\r", "").splitlines()
         ended = next((n for n, line in enumerate(lines, 1) if PANIC in line), len(lines))
-        return "\n".join(line for line in lines[:ended] if not USUAL.match(line))
+        said = "\n".join(line for line in lines[:ended] if not USUAL.match(line))
+        went_off = self._machine.poll() == 0 and not ENDED.search(text)
+        return said or (OFF if went_off else "")
 
     def _of_engine(self, code: int) -> int:
         """The engine's exit code. QEMU ends well when its guest switches itself off, however the
