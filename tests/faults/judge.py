@@ -211,12 +211,17 @@ def _last(job: Job) -> str:
 
 
 def _remove_group(group: Path) -> None:
-    """Its processes, if any lived on, go back to where they came from."""
-    for pid in (group / "cgroup.procs").read_text().split():
-        with suppress(OSError):
-            (group.parent / "cgroup.procs").write_text(pid)
-    with suppress(OSError):
-        group.rmdir()
+    """Its processes, if any lived on, go back to where they came from; one that is just dying holds
+    the group for a moment yet."""
+    deadline = time.monotonic() + SETTLES_S
+    while group.exists() and time.monotonic() < deadline:
+        for pid in (group / "cgroup.procs").read_text().split():
+            with suppress(OSError):
+                (group.parent / "cgroup.procs").write_text(pid)
+        try:
+            group.rmdir()
+        except OSError:
+            time.sleep(0.05)
 
 
 def _sh(*words: str) -> None:

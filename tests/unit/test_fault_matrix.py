@@ -72,3 +72,16 @@ def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
         assert "location: local" in rig.places.campaign.read_text()
         job = cast(Job, SimpleNamespace(hosts=rig.hosts))
         assert case.fault.inflict(job, random.Random(1)) is None
+
+
+def test_a_group_that_is_busy_at_first_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = tmp_path / "faults-1"
+    group.mkdir()
+    procs = group / "cgroup.procs"
+    procs.write_text("")  # (a folder with a file in it cannot be removed, as a group that is busy)
+    monkeypatch.setattr(judge.time, "sleep", lambda _s: procs.rename(tmp_path / "gone"))
+    monkeypatch.setattr(Path, "read_text", lambda _path: "")
+    judge._remove_group(group)
+    assert not group.exists()
