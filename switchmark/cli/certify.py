@@ -11,12 +11,7 @@ from typing import Annotated
 import typer
 
 from switchmark.certify.registry import TRUTHS
-from switchmark.certify.support.certification import (
-    KERNEL_PORTS,
-    PORTS,
-    Certification,
-    outcome_of,
-)
+from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
 from switchmark.cli.certify_progress import CertifyProgress
 from switchmark.cli.options import Quiet
@@ -62,7 +57,7 @@ def command(
     ] = None,
     port_kind: Annotated[
         list[str] | None,
-        typer.Option("--port-kind", metavar="KIND", help="veth, tap or vhost-user; may be repeated."
+        typer.Option("--port-kind", metavar="KIND", help="veth or vhost-user; may be repeated."
                      " Default: those that can be tried here, with --io veth."),
     ] = None,
     budget: Annotated[
@@ -123,13 +118,13 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
     for word in kinds:
         if word not in PORTS:
             raise UsageError(
-                f"--port-kind {word}: is none of {', '.join(PORTS)}, whose frames somebody else "
-                "counts"
+                f"--port-kind {word}: is none of {', '.join(PORTS)}, which namespaces have and "
+                "whose frames somebody else counts"
             )
-    asked = [PortKind(word) for word in kinds] or (KERNEL_PORTS[:1] if ios else _usual())
+    asked = [PortKind(word) for word in kinds] or (PORTS[:1] if ios else _usual())
     ways = [(kind, resolve_io(Io(word), kind)) for kind in asked for word in ios or [Io.AUTO]]
     for kind, way in ways:
-        if kind not in KERNEL_PORTS and way is not Io.DPDK:
+        if kind is not PortKind.VETH and way is not Io.DPDK:
             raise UsageError(f"--io {way}: does not reach {kind} ports; leave it out")
     if any(io is Io.NETMAP for _, io in ways):
         raise UsageError("--io netmap: takes the port away from the kernel, which could not count")
@@ -138,7 +133,7 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
 
 def _usual() -> list[PortKind]:
     """The ports that can be tried here."""
-    return [*KERNEL_PORTS, *([PortKind.VHOST_USER] if Testpmd().availability().available else [])]
+    return [kind for kind in PORTS if kind is PortKind.VETH or Testpmd().availability().available]
 
 
 def _budget(text: str) -> float:

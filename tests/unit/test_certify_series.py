@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from switchmark.certify.registry import TRUTHS
+from switchmark.certify.support.certification import PORTS, switch_for
 from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import CONTRADICTIONS, FAILURES, Series
 from switchmark.certify.support.truth import Turn
+from switchmark.environment.netns import NetnsEnvironment
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 
 
@@ -84,3 +86,9 @@ def test_counts_that_contradict_each_other_refute() -> None:
 def test_what_cannot_be_tried_is_not_tried() -> None:
     one = Series(TRUTHS["one-way"], why_not="no calls")
     assert not one.is_open and [each.outcome for each in one.figures(None)] == [NOT_TRIED]
+
+
+def test_every_kind_of_port_that_is_offered_can_be_made_in_a_namespace() -> None:
+    for kind in PORTS:
+        assert kind in switch_for(kind).capabilities.port_kinds
+        assert kind in NetnsEnvironment().port_kinds()

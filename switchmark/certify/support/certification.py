@@ -35,8 +35,7 @@ SETTINGS: dict[Stand, dict[str, str]] = {
     Stand.TIMES: {"method": "r-plus"},
     Stand.ROUND_TRIPS: {"dimension": "latency", "rate": "2000"},
 }
-KERNEL_PORTS = (PortKind.VETH, PortKind.TAP)  # whose frames it counts and times
-PORTS = (*KERNEL_PORTS, PortKind.VHOST_USER)  # whose frames somebody counts who is not us
+PORTS = (PortKind.VETH, PortKind.VHOST_USER)  # of namespaces, and somebody else counts the frames
 SHARES = {Stand.COUNTS: 0.45, Stand.TIMES: 0.7, Stand.ROUND_TRIPS: 1.0}  # of the time left
 SEED = 1  # of the order of truths
 
@@ -73,12 +72,9 @@ class Certification:
         return self._certificate(started, time.monotonic() - begun)
 
     def _why_not(self, truth: Truth) -> str:
-        if truth.needs_kernel and self.port_kind not in KERNEL_PORTS:
+        if truth.needs_kernel and self.port_kind is not PortKind.VETH:
             return f"the kernel does not see the frames of {self.port_kind.value} ports"
         return truth.why_not(self.io) or ""
-
-    def _switch(self) -> Switch:
-        return LinuxBridge() if self.port_kind in KERNEL_PORTS else Testpmd()
 
     def _on(self, stand: Stand, deadline: float) -> None:
         tried = [one for one in self.series.values() if one.truth.stand is stand]
@@ -87,7 +83,9 @@ class Certification:
         settings = {"io": self.io.value, "port_kind": self.port_kind.value, **SETTINGS[stand]}
         with ExitStack() as stack:
             try:
-                rig = stack.enter_context(deployed(self._switch(), self.session, **settings))
+                rig = stack.enter_context(
+                    deployed(switch_for(self.port_kind), self.session, **settings)
+                )
             except SwitchmarkError as error:
                 for one in tried:
                     one.why_not = one.why_not or str(error)
@@ -156,10 +154,15 @@ class Certification:
 
     def _figures(self, states: LineTimes | None) -> list[CertifiedFigure]:
         found = [figure for one in self.series.values() for figure in one.figures(states)]
-        if self.port_kind in KERNEL_PORTS:
+        if self.port_kind is PortKind.VETH:
             return found
         theirs = {"against": "the port counters of dpdk-testpmd"}
         return [one if one.outcome == NOT_TRIED else one.model_copy(update=theirs) for one in found]
+
+
+def switch_for(port_kind: PortKind) -> Switch:
+    """The switch whose ports of that kind count their frames for themselves."""
+    return LinuxBridge() if port_kind is PortKind.VETH else Testpmd()
 
 
 def outcome_of(certificates: Sequence[Certificate]) -> Outcome:
