@@ -189,7 +189,8 @@ def _in_blocks(trials: list[Trial], campaign: CampaignDefinition) -> list[Trial]
 
 def _drawn(items: list[_T], draw: Callable[[], float]) -> list[_T]:
     """The items in random order; a draw each."""
-    numbers = [draw() for _ in items]
     if len(items) == 1:
+        draw()
         return items
+    numbers = [draw() for _ in items]
     return [items[at] for at in sorted(range(len(items)), key=numbers.__getitem__)]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -44,7 +45,10 @@ Examples:
 SHOWN = 40  # trials, unless all are asked for
 
 # What decides where a trial runs; trials that agree in these are placed alike.
-_PLACED_BY = of_kinds(Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
+_PLACED_BY = tuple(
+    one.field for one in of_kinds(Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
+)
+_placed_by = attrgetter(*_PLACED_BY)
 
 
 @dataclass(frozen=True)
@@ -178,7 +182,7 @@ def write_svg(made: Plan, path: Path) -> int:
 
 def place_key(trial: Trial) -> tuple[Any, ...]:
     """What decides where the trial runs; trials with equal keys are placed alike."""
-    return tuple(getattr(trial, one.field) for one in _PLACED_BY)
+    return _placed_by(trial)
 
 
 def _document(made: Plan) -> dict[str, Any]:
@@ -195,7 +199,7 @@ def _document(made: Plan) -> dict[str, Any]:
         "stand_ins": stand_ins(made),
         "placements": [
             {
-                **dict(zip((one.field for one in _PLACED_BY), key, strict=True)),
+                **dict(zip(_PLACED_BY, key, strict=True)),
                 "port_kind": placed.port_kind,
                 "placement": placed.placement,
             }

@@ -127,10 +127,10 @@ class Topology:
         """Node names of each path for placement: the sending end, the receiving end, then the VNFs;
         those on this host, or those on the other one."""
         there = self.far_names
-        return tuple(
-            tuple(n for n in (path.source, path.target, *path.via) if (n in there) == far)
-            for path in self.paths
-        )
+        names = tuple((path.source, path.target, *path.via) for path in self.paths)
+        if not there:
+            return tuple(() for _ in names) if far else names
+        return tuple(tuple(n for n in path if (n in there) == far) for path in names)
 
     @property
     def far_names(self) -> frozenset[str]:
