@@ -17,7 +17,7 @@ static int open_socket(int index, unsigned qdisc, char *error, size_t size)
 static bool raw_check(const char *text, char *error, size_t size)
 {
     struct socket_arguments arguments;
-    return socket_parse("raw", text, &arguments, error, size);
+    return socket_parse("raw", true, text, &arguments, error, size);
 }
 
 static struct io_port *raw_open(const struct io_config *config, char *error, size_t size)
@@ -27,7 +27,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     uint32_t mtu = 0;
     int index = 0;
 
-    if (!socket_parse("raw", config->arguments, &arguments, error, size))
+    if (!socket_parse("raw", true, config->arguments, &arguments, error, size))
         return NULL;
     if (arguments.device[0] == '\0') {
         snprintf(error, size, "raw needs dev=NAME");

@@ -9,6 +9,8 @@
 #include "io/device_link.h"
 #include "io/io.h"
 
+#define SOCKET_TAG_BYTES 4 /* of a VLAN tag; room for one is in front of each frame with `tags` */
+
 union socket_address {
     struct sockaddr any;
     struct sockaddr_in v4;
@@ -47,8 +49,9 @@ struct socket_arguments {
     unsigned qdisc; /* enum packet_qdisc; `raw` only */
 };
 
-bool socket_parse(const char *backend, const char *arguments, struct socket_arguments *parsed,
-                  char *error, size_t error_size);
+/* `has_qdisc`: the backend has packet sockets, which may pass the device's queueing discipline. */
+bool socket_parse(const char *backend, bool has_qdisc, const char *arguments,
+                  struct socket_arguments *parsed, char *error, size_t error_size);
 
 /* A port with buffers of at least `frame_room` bytes and `fd`, which it owns from now on. */
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,

@@ -160,7 +160,7 @@ static struct socket_port *make_port(const struct io_config *config,
 static bool udp_check(const char *text, char *error, size_t size)
 {
     struct socket_arguments arguments;
-    return socket_parse("udp", text, &arguments, error, size);
+    return socket_parse("udp", false, text, &arguments, error, size);
 }
 
 static struct io_port *udp_open(const struct io_config *config, char *error, size_t size)
@@ -170,7 +170,7 @@ static struct io_port *udp_open(const struct io_config *config, char *error, siz
     uint32_t mtu = 65535;
     int index = 0;
 
-    if (!socket_parse("udp", config->arguments, &arguments, error, size))
+    if (!socket_parse("udp", false, config->arguments, &arguments, error, size))
         return NULL;
     if (arguments.device[0] != '\0' &&
         !socket_device(arguments.device, &index, mac, &mtu, error, size))

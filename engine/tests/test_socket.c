@@ -130,10 +130,10 @@ static void arguments_are_checked(void **state)
     (void)state;
     struct socket_arguments a;
     char error[200] = "";
-    assert_true(socket_parse("raw", "dev=eth0,mmsg,block", &a, error, sizeof error));
+    assert_true(socket_parse("raw", true, "dev=eth0,mmsg,block", &a, error, sizeof error));
     assert_string_equal(a.device, "eth0");
     assert_true(a.mmsg && a.block);
-    assert_true(socket_parse("udp", "", &a, error, sizeof error));
+    assert_true(socket_parse("udp", false, "", &a, error, sizeof error));
     assert_false(a.mmsg || a.block);
     const char *const bad[] = {"dev=",
                                "dev",
@@ -144,7 +144,7 @@ static void arguments_are_checked(void **state)
                                "averyveryverylongkeythatdoesnotfitatall=1"};
     for (unsigned i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         error[0] = '\0';
-        assert_false(socket_parse("raw", bad[i], &a, error, sizeof error));
+        assert_false(socket_parse("raw", true, bad[i], &a, error, sizeof error));
         assert_true(error[0] != '\0');
     }
 }
