@@ -53,6 +53,14 @@ void varied_begin(struct varied *v, const struct frame_template *t,
 void varied_fill(struct varied *v, const struct frame_template *t, struct io_frame *frames,
                  unsigned count, uint64_t sequence, const struct frame_times *times, bool prepared);
 
+/* What lies behind the stamp of an untouched frame with this payload. */
+static inline uint64_t varied_pattern_sum(const struct frame_template *t, uint32_t payload_length)
+{
+    if (t->touch || t->pattern == NULL)
+        return 0;
+    return t->pattern->sum[payload_length - STAMP_BYTES][0];
+}
+
 /* The flow of frame number `sequence`. */
 uint32_t varied_flow(const struct varied *v, uint64_t sequence);
 #endif

@@ -1,0 +1,178 @@
+/* What becomes of a frame: faults.h says which fault strikes it, here it is done. */
+#include "role/impaired_path.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define ROOM_MIN 1522U
+#define ROOM_MAX 16384U                /* no backend hands over more */
+#define REORDER_PATIENCE_NS 2000000ULL /* a frame held for its follower leaves after so long */
+
+/* As long as either port's frames, or as those that were asked for. */
+static uint32_t room_for_frames(const struct trial *trial, unsigned direction)
+{
+    const struct io_port *in = trial->ends[direction].port, *out = trial->ends[direction ^ 1U].port;
+    const uint32_t mtu = in->mtu_bytes > out->mtu_bytes ? in->mtu_bytes : out->mtu_bytes;
+    const uint32_t asked = (uint32_t)trial->options->traffic.frame_size;
+    uint32_t room = mtu + 22 < ROOM_MAX ? mtu + 22 : ROOM_MAX; /* Ethernet with two tags */
+
+    room = room > ROOM_MIN ? room : ROOM_MIN;
+    return room > asked ? room : asked;
+}
+
+bool impaired_path_open(struct impaired_path *path, struct trial *trial, unsigned direction)
+{
+    const struct options *o = trial->options;
+    const uint32_t room = room_for_frames(trial, direction);
+
+    *path = (struct impaired_path){.from = &trial->ends[direction],
+                                   .to = &trial->ends[direction ^ 1U],
+                                   .direction = direction,
+                                   .room = room,
+                                   .held = malloc(room),
+                                   .tokens = (double)o->reference.limit_burst,
+                                   .refilled = clock_ticks()};
+    memset(&path->to->faults, 0, sizeof path->to->faults);
+    return path->held != NULL && delay_line_open(&path->line, o->reference.queue, room);
+}
+
+void impaired_path_close(struct impaired_path *path)
+{
+    free(path->held);
+    delay_line_close(&path->line);
+}
+
+static bool is_data(const struct io_frame *frame)
+{
+    struct frame_layout at;
+
+    if (!frame_parse(frame->data, frame->length, &at))
+        return false;
+    const uint8_t *payload = frame->data + at.udp + 8;
+    return payload[0] == FRAME_MARK && (payload[1] >> 4 & 3) == FRAME_DATA;
+}
+
+void impaired_path_drop(struct impaired_path *path, uint64_t *why)
+{
+    counter_add(&path->to->counters.tx_dropped, 1);
+    ++*why;
+}
+
+static void put(struct impaired_path *path, const uint8_t *bytes, uint32_t length, uint64_t due)
+{
+    if (delay_line_add(&path->line, bytes, length, due) == NULL)
+        impaired_path_drop(path, &path->to->faults.overflowed);
+}
+
+static void let_go(struct impaired_path *path, uint64_t due)
+{
+    if (path->holds)
+        put(path, path->held, path->held_length, due);
+    path->holds = false;
+}
+
+void impaired_path_refill(struct impaired_path *path, const struct reference *r, uint64_t now,
+                          bool paused)
+{
+    path->tokens += (double)(now - path->refilled) * (double)r->limit_pps / engine_clock.hz;
+    path->refilled = now;
+    if (paused && path->tokens > (double)r->limit_burst)
+        path->tokens = (double)r->limit_burst;
+}
+
+static bool within_limit(struct impaired_path *path, const struct reference *r)
+{
+    if (r->limit_pps == 0)
+        return true;
+    if (path->tokens < 1)
+        return false;
+    path->tokens -= 1;
+    return true;
+}
+
+static void hold(struct impaired_path *path, const struct io_frame *frame, uint64_t now,
+                 uint64_t due)
+{
+    memcpy(path->held, frame->data, frame->length);
+    path->held_length = frame->length;
+    path->held_since = now;
+    path->held_due = due;
+    path->holds = true;
+}
+
+/* What is left of the faults once a frame is to pass. */
+static void pass(struct impaired_path *path, const struct reference *r,
+                 const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due)
+{
+    uint64_t *did = path->to->faults.did;
+
+    if (!path->holds && faults_strike(r, FAULT_REORDER, path->direction, number)) {
+        hold(path, frame, now, due);
+        did[FAULT_REORDER]++;
+        return;
+    }
+    put(path, frame->data, frame->length, due);
+    if (faults_strike(r, FAULT_DUPLICATE, path->direction, number)) {
+        put(path, frame->data, frame->length, due);
+        did[FAULT_DUPLICATE]++;
+    }
+    let_go(path, due);
+}
+
+/* The copies are damaged; the port gets its buffer back as it was. */
+static void pass_damaged(struct impaired_path *path, const struct reference *r,
+                         struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due)
+{
+    struct frame_layout at = {0};
+
+    frame_parse(frame->data, frame->length, &at); /* it is: is_data has looked */
+    uint8_t *payload = frame->data + at.udp + 8;
+    const uint64_t bit =
+        faults_bit(r, path->direction, number, payload, frame->length - at.udp - 8);
+
+    payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    pass(path, r, frame, number, now, due);
+    payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
+    path->to->faults.did[FAULT_CORRUPT]++;
+}
+
+void impaired_path_take(struct impaired_path *path, const struct reference *r,
+                        struct io_frame *frame, uint64_t now)
+{
+    const uint64_t due =
+        now + clock_ns_to_ticks(faults_delay_ns(r, path->direction, path->frames++));
+
+    if (frame->length > path->room || !io_fits(path->to->port, frame)) {
+        impaired_path_drop(path, &path->to->faults.too_long);
+        return;
+    }
+    if (!is_data(frame)) {
+        put(path, frame->data, frame->length, due);
+        return;
+    }
+    const uint64_t number = path->data_frames++;
+    if (faults_strike(r, FAULT_DROP, path->direction, number))
+        impaired_path_drop(path, &path->to->faults.did[FAULT_DROP]);
+    else if (!within_limit(path, r))
+        impaired_path_drop(path, &path->to->faults.limited);
+    else if (faults_strike(r, FAULT_CORRUPT, path->direction, number))
+        pass_damaged(path, r, frame, number, now, due);
+    else
+        pass(path, r, frame, number, now, due);
+}
+
+void impaired_path_lose_patience(struct impaired_path *path, uint64_t now)
+{
+    if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
+        let_go(path, path->held_due > now ? path->held_due : now);
+}
+
+uint64_t impaired_path_bytes(const struct trial *trial, unsigned direction)
+{
+    return delay_line_bytes(trial->options->reference.queue, room_for_frames(trial, direction));
+}
+
+uint64_t impaired_path_waiting(const struct impaired_path *path)
+{
+    return path->line.count + path->line.ready_count + path->holds;
+}

@@ -1,0 +1,114 @@
+/* What varies in the frames of a trial: found once, before the first of them. */
+#include <string.h>
+
+#include "traffic/varied.h"
+
+/* Taking a 16- or 32-bit word out of a one's complement sum is adding its complement. */
+static uint64_t without(uint32_t word)
+{
+    return UINT32_MAX - word;
+}
+
+static uint32_t offset_of(enum flow_field field, const struct frame_address *a, uint32_t headers)
+{
+    const uint32_t udp = headers - 8;
+
+    switch (field) {
+    case FLOW_SRC_MAC:
+        return 8;
+    case FLOW_DST_MAC:
+        return 2;
+    case FLOW_SRC_IP: /* the last four bytes of the address */
+        return a->ip6 ? udp - 20 : udp - 8;
+    case FLOW_DST_IP:
+        return udp - 4;
+    case FLOW_SRC_PORT:
+        return udp;
+    case FLOW_DST_PORT:
+        return udp + 2;
+    default:
+        return OFFSET_ETHERTYPE + TAG_BYTES * (a->tags - 1U) + 2;
+    }
+}
+
+static void add_field(struct varied *v, const struct frame_template *t,
+                      const struct frame_address *a, enum flow_field field,
+                      const struct flow_range *range)
+{
+    const uint32_t offset = offset_of(field, a, v->headers);
+    const uint8_t *at = t->bytes + offset;
+
+    v->fields[v->field_count++] =
+        (struct varied_field){.field = field, .offset = offset, .range = *range};
+    if (field == FLOW_SRC_IP || field == FLOW_DST_IP) {
+        v->sum += without(load32(at));
+        v->ip_sum += without(load32(at));
+        v->ip_sum_varies = !a->ip6;
+    } else if (field == FLOW_SRC_PORT || field == FLOW_DST_PORT) {
+        v->sum += without(load16(at));
+    }
+}
+
+static void take_lengths_out(struct varied *v, const struct frame_template *t)
+{
+    const uint8_t *udp = t->bytes + v->headers - 8;
+
+    v->sum +=
+        2 * without(load16(udp + 4)) + without((uint32_t)varied_pattern_sum(t, t->payload_length));
+    v->ip_sum += v->ip6 ? 0 : without(load16(udp - 18));
+    v->ip_sum_varies |= !v->ip6;
+}
+
+/* IPv4 frames of one size whose flows differ in an address, a port or both. */
+static void find_usual(struct varied *v, const struct frame_template *t)
+{
+    v->usual = v->field_count > 0 && v->sizes == NULL && !v->ip6 && !t->touch;
+    v->address = v->port = -1;
+    for (unsigned i = 0; i < v->field_count; i++) {
+        const enum flow_field field = v->fields[i].field;
+        const bool address = field == FLOW_SRC_IP || field == FLOW_DST_IP;
+        const bool port = field == FLOW_SRC_PORT || field == FLOW_DST_PORT;
+        int *place = address ? &v->address : &v->port;
+        v->usual &= (address || port) && *place < 0;
+        *place = (int)i;
+    }
+}
+
+void varied_begin(struct varied *v, const struct frame_template *t,
+                  const struct frame_address *address, const struct sizes *sizes,
+                  const struct flow_set *flows, const struct zipf *zipf)
+{
+    memset(v, 0, sizeof *v);
+    v->headers = t->payload;
+    v->beside = t->beside + t->payload;
+    v->ip6 = address->ip6;
+    v->sum = t->constant_sum;
+    if (!v->ip6 && v->headers > 0) { /* the template's own checksum would be in it */
+        const uint8_t *ip = t->bytes + v->headers - 28;
+        v->ip_sum = sum_bytes(ip, 20) + without(load16(ip + 10));
+    }
+    if (sizes != NULL && sizes->kind != SIZES_FIXED) {
+        v->sizes = sizes;
+        if (v->headers > 0)
+            take_lengths_out(v, t);
+    }
+    if (flows != NULL && flows->count > 1 && v->headers > 0) {
+        v->flows = flows->count;
+        v->seed = zipf_mix(flows->seed + 0x9e3779b97f4a7c15ULL);
+        v->zipf = flows->zipf ? zipf : NULL;
+        for (unsigned i = 0; i < FLOW_FIELDS; i++) {
+            if (flows->fields[i].count > 0)
+                add_field(v, t, address, (enum flow_field)i, &flows->fields[i]);
+        }
+    }
+    v->used = v->sizes != NULL || v->field_count > 0;
+    find_usual(v, t);
+    v->sequence = UINT64_MAX; /* to be sought */
+}
+
+uint32_t varied_flow(const struct varied *v, uint64_t sequence)
+{
+    if (v->zipf != NULL)
+        return zipf_rank(v->zipf, v->seed + sequence * ZIPF_STEP);
+    return v->flows > 0 ? (uint32_t)(sequence % v->flows) : 0;
+}
