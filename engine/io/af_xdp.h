@@ -1,6 +1,7 @@
 /* What the files of the `af_xdp` backend share: af_xdp.c opens ports, af_xdp_queue.c makes
- * memory and sockets, af_xdp_program.c leads the device's frames into them, af_xdp_burst.c moves
- * frames. Nothing but system calls is used, so that a container needs no library for it. */
+ * memory and sockets, af_xdp_program.c leads the device's frames into them, af_xdp_send.c and
+ * af_xdp_receive.c move frames. Nothing but system calls is used, so that a container needs no
+ * library for it. */
 #ifndef SM_IO_AF_XDP_H
 #define SM_IO_AF_XDP_H
 
@@ -105,15 +106,17 @@ bool xdp_program_attach(struct xdp_port *port, bool native_only, char *error, si
 bool xdp_program_add(const struct xdp_port *port, const struct xdp_queue *queue, char *error,
                      size_t error_size);
 
-/* af_xdp_burst.c */
+/* af_xdp_send.c */
 bool xdp_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned xdp_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                         uint32_t length);
 unsigned xdp_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
 void xdp_tx_release(struct io_port *base, struct io_frame *frames, unsigned count);
-unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
-void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
                      unsigned count);
+
+/* af_xdp_receive.c */
+unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
+void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns);
 #endif

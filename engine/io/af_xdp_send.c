@@ -1,57 +1,16 @@
-/* The hot path of `af_xdp`.
+/* Sending by `af_xdp`, and forwarding without a copy.
  *
  * Sending slots are taken and given back as a stack, so that a sender goes on writing to the few
  * that its cache holds, and each holds the template since tx_prepare. */
 #include <errno.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "io/af_xdp.h"
+#include "io/af_xdp_ring.h"
 #include "io/socket.h"
 
 #define TRIES_MAX 64 /* system calls that a kernel may need to send one burst */
-#define BLOCK_LONGEST_NS 20000000U
-#define GATHERED UINTPTR_MAX /* cookie of a frame that was put together from several chunks */
-
-static struct xdp_port *port_of(struct io_port *base)
-{
-    return (struct xdp_port *)(void *)base;
-}
-
-static inline uint32_t load(const uint32_t *index)
-{
-    return __atomic_load_n(index, __ATOMIC_ACQUIRE);
-}
-
-static inline void publish(uint32_t *index, uint32_t value)
-{
-    __atomic_store_n(index, value, __ATOMIC_RELEASE);
-}
-
-static bool wants_wakeup(const struct xdp_ring *ring)
-{
-    return (__atomic_load_n(ring->flags, __ATOMIC_RELAXED) & XDP_RING_NEED_WAKEUP) != 0;
-}
-
-static struct xdp_queue *owner_of(struct xdp_queue *q, uint64_t address)
-{
-    if (__builtin_expect(address - q->first < q->memory->region_bytes, 1))
-        return q;
-    return q->memory->owner[address / q->memory->region_bytes];
-}
-
-static uint64_t receive_bytes(const struct xdp_queue *q)
-{
-    return (uint64_t)XDP_RX_FRAMES * q->memory->chunk_bytes;
-}
-
-static inline void put_chunk(struct xdp_queue *q, uint64_t address)
-{
-    ((uint64_t *)q->fill.entries)[q->fill.own++ & q->fill.mask] =
-        address & ~(uint64_t)(q->memory->chunk_bytes - 1);
-}
 
 /* A slot of several chunks is free when the last that was sent of it is. */
 static void put_slot(struct xdp_queue *q, uint64_t address)
@@ -91,7 +50,7 @@ static void reap(struct xdp_queue *q)
     publish(done->consumer, done->own);
 }
 
-static void note_failure(struct xdp_port *port, const char *call, int error)
+void xdp_note_failure(struct xdp_port *port, const char *call, int error)
 {
     if (error == EBUSY)
         snprintf(port->base.failure, sizeof port->base.failure,
@@ -111,7 +70,7 @@ static void kick(struct xdp_queue *q)
         if (!wants_wakeup(&q->tx))
             return;
         if (sendto(q->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN) {
-            note_failure(q->port, "send", errno);
+            xdp_note_failure(q->port, "send", errno);
             if (!socket_error_passes(errno))
                 return;
         }
@@ -220,116 +179,6 @@ void xdp_tx_release(struct io_port *base, struct io_frame *frames, unsigned coun
         port->spare[port->spare_count++] = port->held[--port->held_count];
 }
 
-/* Put the pieces of a frame together; returns how many descriptors it was, 0: not all are here. */
-static uint32_t gather(struct xdp_queue *q, uint32_t ready, uint8_t *room, struct io_frame *frame)
-{
-    const struct xdp_desc *entries = q->rx.entries;
-    uint32_t pieces = 0, length = 0;
-
-    while (pieces < ready && entries[(q->rx.own + pieces) & q->rx.mask].options & XDP_PKT_CONTD)
-        pieces++;
-    if (pieces == ready)
-        return 0;
-    pieces++;
-    for (uint32_t i = 0; i < pieces; i++) {
-        const struct xdp_desc *piece = &entries[(q->rx.own + i) & q->rx.mask];
-        const uint32_t rest = XDP_LONGEST - length;
-        const uint32_t part = piece->len < rest ? piece->len : rest;
-        memcpy(room + length, q->memory->area + piece->addr, part);
-        length += part;
-        put_chunk(q, piece->addr);
-    }
-    publish(q->fill.producer, q->fill.own);
-    *frame = (struct io_frame){.data = room, .length = length, .cookie = (void *)GATHERED};
-    return pieces;
-}
-
-static unsigned take(struct xdp_queue *q, struct io_frame *frames, unsigned first, unsigned count)
-{
-    const struct xdp_desc *entries = q->rx.entries;
-    struct xdp_port *port = q->port;
-    uint32_t ready = load(q->rx.producer) - q->rx.own;
-    unsigned taken = first;
-
-    if (ready == 0)
-        return first;
-    while (taken < count && ready > 0) {
-        const struct xdp_desc *d = &entries[q->rx.own & q->rx.mask];
-        if (__builtin_expect((d->options & XDP_PKT_CONTD) != 0, 0)) {
-            uint8_t *room = port->gathered + (size_t)taken * XDP_LONGEST;
-            const uint32_t pieces = gather(q, ready, room, &frames[taken]);
-            if (pieces == 0)
-                break;
-            q->rx.own += pieces;
-            ready -= pieces;
-            taken++;
-            continue;
-        }
-        frames[taken++] = (struct io_frame){.data = q->memory->area + d->addr,
-                                            .length = d->len,
-                                            .cookie = (void *)(uintptr_t)d->addr};
-        __builtin_prefetch(q->memory->area + d->addr);
-        q->rx.own++;
-        ready--;
-    }
-    publish(q->rx.consumer, q->rx.own);
-    return taken;
-}
-
-static void look_again(struct xdp_port *port)
-{
-    for (unsigned i = 0; i < port->queue_count; i++) {
-        struct xdp_queue *q = &port->queues[i];
-        if (!port->busy_poll && !wants_wakeup(&q->fill))
-            continue;
-        if (recvfrom(q->fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0)
-            note_failure(port, "receive", errno);
-    }
-}
-
-static unsigned take_all(struct xdp_port *port, struct io_frame *frames, unsigned count)
-{
-    unsigned taken = 0;
-
-    for (unsigned i = 0; i < port->queue_count && taken < count; i++) {
-        taken = take(&port->queues[port->next_queue], frames, taken, count);
-        if (taken < count && ++port->next_queue == port->queue_count)
-            port->next_queue = 0;
-    }
-    return taken;
-}
-
-unsigned xdp_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    struct xdp_port *port = port_of(base);
-    unsigned taken = take_all(port, frames, count);
-
-    if (taken > 0)
-        return taken;
-    look_again(port);
-    if (port->may_block) {
-        xdp_rx_wait(base, BLOCK_LONGEST_NS);
-        taken = take_all(port, frames, count);
-    }
-    return taken;
-}
-
-void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    struct xdp_queue *q = &port_of(base)->queues[0];
-
-    for (unsigned i = 0; i < count; i++) {
-        const uintptr_t address = (uintptr_t)frames[i].cookie;
-        if (__builtin_expect(address == GATHERED, 0))
-            continue;
-        struct xdp_queue *owner = owner_of(q, address);
-        put_chunk(owner, address);
-        if (owner != q)
-            publish(owner->fill.producer, owner->fill.own);
-    }
-    publish(q->fill.producer, q->fill.own);
-}
-
 unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
                      unsigned count)
 {
@@ -351,17 +200,4 @@ unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *
     publish(out->tx.producer, out->tx.own);
     kick(out);
     return count;
-}
-
-void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns)
-{
-    struct xdp_port *port = port_of(base);
-    struct pollfd fds[XDP_QUEUES_MAX];
-    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
-                                     (long)(timeout_ns % 1000000000U)};
-
-    for (unsigned i = 0; i < port->queue_count; i++)
-        fds[i] = (struct pollfd){.fd = port->queues[i].fd, .events = POLLIN};
-    if (ppoll(fds, port->queue_count, &timeout, NULL) > 0 && fds[0].revents & POLLERR)
-        note_failure(port, "wait for frames", ENETDOWN);
 }
