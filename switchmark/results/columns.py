@@ -130,8 +130,3 @@ def _record_columns() -> list[Column]:
 
 COLUMNS = _record_columns()
 COLUMNS_DIGEST = hashlib.sha256(repr(COLUMNS).encode()).hexdigest()[:16]
-HISTOGRAM_COLUMNS = (
-    Column("trial_id", "/trial_id"),
-    Column("histogram", "/latency/histogram"),
-    Column("intended_histogram", "/latency/intended_histogram"),
-)

@@ -20,10 +20,9 @@ import polars as pl
 
 from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import LATER_FIELDS
-from switchmark.results.columns import COLUMNS, HISTOGRAM_COLUMNS, Column
+from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.store import open_run
-from switchmark.statistics.histogram import DelayHistograms, Histogram
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
 _MEMORY_LIMIT = "400MB"
@@ -45,14 +44,14 @@ def read_table(run_directory: Path) -> RecordTable:
     refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
     try:
-        frame = _select(good, COLUMNS)
+        frame = select(good, COLUMNS)
     except duckdb.Error as error:
         culprits = _refused(good)
         if not culprits:
             raise SwitchmarkError(f"{run_directory}: cannot be read: {error}") from error
         refused |= culprits
         good = [path for path in good if path not in culprits]
-        frame = _select(good, COLUMNS)
+        frame = select(good, COLUMNS)
     frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
@@ -76,19 +75,7 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def read_histograms(
-    run_directory: Path, trial_ids: Iterable[str]
-) -> Iterator[tuple[str, DelayHistograms]]:
-    """The latency histograms of these trials by their ids, in no particular order."""
-    run = open_run(run_directory)
-    frame = _select([str(run.path_of(trial_id)) for trial_id in trial_ids], HISTOGRAM_COLUMNS)
-    for row in frame.iter_rows(named=True):
-        late = row["intended_histogram"]
-        intended = None if late is None else Histogram(late)
-        yield row["trial_id"], DelayHistograms(Histogram(row["histogram"]), intended)
-
-
-def _select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
+def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
     """The table of these files. Raises duckdb.Error for text that is not UTF-8 or a value that is
     not of its column's type; what is not JSON at all gives a row of nulls."""
     with _connection() as connection:

@@ -17,12 +17,12 @@ from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.groups import Group, Records
+from switchmark.results.histograms import DelayHistograms
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.remarks import remarks_of
 from switchmark.statistics.histogram import (
     PERCENTILES,
-    DelayHistograms,
     Histogram,
     PercentileCurve,
 )

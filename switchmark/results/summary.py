@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -11,12 +11,12 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
 from switchmark.results.groups import Group, groups
-from switchmark.results.query import RecordTable, read_histograms, read_table
+from switchmark.results.histograms import merged_histograms
+from switchmark.results.query import RecordTable, read_table
 from switchmark.results.ranking import rank
 from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import StoppingRule
-from switchmark.statistics.histogram import DelayHistograms
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
@@ -35,7 +35,9 @@ def summarise(
     for drawn in groups(table.frame):
         if rule is not None:
             _set_levels(drawn, rule)
-        rows += map(drawn_together, drawn, _merged(run_directory, drawn, with_curves))
+        rows += map(
+            drawn_together, drawn, merged_histograms(run_directory, drawn, single=with_curves)
+        )
     rows = with_contenders(with_mixed_modes(rows))
     return sorted(rows, key=_order)
 
@@ -71,20 +73,3 @@ def _order(row: SummaryRow) -> tuple[Any, ...]:
         rank(row) if row.finished else float("inf"),
         row.contender,
     )
-
-
-def _merged(
-    run_directory: Path, drawn: Sequence[Group], with_curves: bool
-) -> Iterator[DelayHistograms | None]:
-    """The histograms of each group, merged over its repetitions; None for a single one without a
-    curve, whose record has the percentiles."""
-    wanted = [
-        group.finished.column("trial_id")
-        if len(group.finished) > (0 if with_curves else 1) and group.finished.has("rtt_mean_ns")
-        else ()
-        for group in drawn
-    ]
-    asked = [trial_id for ids in wanted for trial_id in ids]
-    held = dict(read_histograms(run_directory, asked)) if asked else {}
-    for ids in wanted:
-        yield DelayHistograms.merged([held[trial_id] for trial_id in ids]) if ids else None

@@ -194,23 +194,6 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class DelayHistograms:
-    """Delays from the actual and from the intended send time."""
-
-    actual: Histogram
-    intended: Histogram | None  # None: who timed them does not know when requests were due
-
-    @classmethod
-    def merged(cls, parts: Sequence[DelayHistograms]) -> DelayHistograms:
-        """All samples of all parts; `intended` only where each part has it. Raises ValueError."""
-        late = [part.intended for part in parts if part.intended is not None]
-        return cls(
-            Histogram.merged(part.actual for part in parts),
-            Histogram.merged(late) if len(late) == len(parts) else None,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Distances:
     """Samples by their distance from a base (ns), a histogram for each side, so that small
     variation of large values is kept."""
