@@ -45,6 +45,10 @@ INSIDE = {
         *_each("vale", "v2v", "netns", PortKind.VALE),
         *_each("vale", "v2v", "netns", VETH),
     ],
+    "../vm/test_vm_vale.py::test_containers_have_ports_of_its_own": [
+        *_each("vale", "v2v", "bare lxc docker", PortKind.VALE),
+        *_each("vale", "loopback-1", "lxc", PortKind.VALE),
+    ],
 }
 OTHERS_IN_MACHINES = [
     *_each("tc-redirect", "v2v", "qemu", PortKind.TAP),

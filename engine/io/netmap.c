@@ -6,7 +6,8 @@
 #define SUMMARY "netmap"
 #define KEYS                                                                                       \
     "NAME, as netmap calls the port: a NIC (eth0), a VALE port (vale0:1), an end of a pipe (x{1, " \
-    "x}1); netns=PATH opens it in that network namespace"
+    "x}1); netns=PATH opens it in that network namespace; door=SOCKET takes it, opened, from who " \
+    "listens there"
 
 static const struct io_word words[] = {
     {.name = "netmap",
@@ -38,6 +39,8 @@ IO_BACKEND(io_netmap);
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <linux/if_packet.h>
@@ -48,10 +51,12 @@ IO_BACKEND(io_netmap);
 #define NAME_MAX_BYTES 64
 #define PATH_MAX_BYTES 128
 #define OWN_NETNS "/proc/thread-self/ns/net"
+#define DOOR_PATIENCE_S 10
 
 struct netmap_arguments {
     char name[NAME_MAX_BYTES];  /* what netmap calls the port: eth0, vale0:1, x{1 */
     char netns[PATH_MAX_BYTES]; /* a VALE switch belongs to a network namespace; empty: ours */
+    char door[PATH_MAX_BYTES];  /* a Unix socket; empty: we open the port ourselves */
 };
 
 static bool parse(const char *text, struct netmap_arguments *parsed, char *error, size_t size)
@@ -63,16 +68,27 @@ static bool parse(const char *text, struct netmap_arguments *parsed, char *error
     while ((text = io_next_argument(text, key, sizeof key, value, sizeof value, &bad))) {
         if (strcmp(key, "netns") == 0 && value[0] != '\0') {
             memcpy(parsed->netns, value, sizeof value);
+        } else if (strcmp(key, "door") == 0 && value[0] != '\0') {
+            memcpy(parsed->door, value, sizeof value);
         } else if (value[0] == '\0' && parsed->name[0] == '\0' && key[0] != '\0') {
             memcpy(parsed->name, key, sizeof key);
         } else {
-            snprintf(error, size, "'%s': netmap takes NAME (eth0, vale0:1, x{1) and netns=PATH",
+            snprintf(error, size,
+                     "'%s': netmap takes NAME (eth0, vale0:1, x{1), netns=PATH or door=SOCKET",
                      key);
             return false;
         }
     }
     if (bad || parsed->name[0] == '\0') {
         snprintf(error, size, "netmap needs the NAME of a port (eth0, vale0:1, x{1)");
+        return false;
+    }
+    if (parsed->netns[0] != '\0' && parsed->door[0] != '\0') {
+        snprintf(error, size, "netmap: who listens at the door opens the port; leave netns= out");
+        return false;
+    }
+    if (strlen(parsed->door) >= sizeof((struct sockaddr_un *)NULL)->sun_path) {
+        snprintf(error, size, "door=%s: too long for a Unix socket", parsed->door);
         return false;
     }
     return true;
@@ -157,6 +173,69 @@ static bool bind_in_netns(struct netmap_port *port, const struct netmap_argument
     return bound;
 }
 
+/* The answer at a door: the descriptor of the port, with the kernel's account of it; or a line that
+ * says why there is none. */
+static bool receive_port(int door, struct netmap_port *port, struct nmreq_register *request,
+                         char *error, size_t size)
+{
+    char answer[256] = "";
+    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
+    struct iovec parts = {.iov_base = answer, .iov_len = sizeof answer - 1};
+    struct msghdr message = {.msg_iov = &parts,
+                             .msg_iovlen = 1,
+                             .msg_control = control,
+                             .msg_controllen = sizeof control};
+    const ssize_t got = recvmsg(door, &message, MSG_CMSG_CLOEXEC);
+    const struct cmsghdr *held = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+
+    if (held != NULL && held->cmsg_level == SOL_SOCKET && held->cmsg_type == SCM_RIGHTS &&
+        held->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&port->fd, CMSG_DATA(held), sizeof(int));
+    if (port->fd >= 0 && got == (ssize_t)sizeof *request) {
+        memcpy(request, answer, sizeof *request);
+        return true;
+    }
+    if (got < 0)
+        snprintf(error, size, "nobody hands the port out: %s", strerror(errno));
+    else
+        snprintf(error, size, "%s",
+                 port->fd < 0 && answer[0] != '\0' ? answer
+                                                   : "what the door hands out is no netmap port");
+    return false;
+}
+
+/* A container may neither enter the switch's network namespace nor open /dev/netmap: it gets the
+ * port from outside. What it has then is the port itself, with nothing in between. */
+static bool take_through_door(struct netmap_port *port, const struct netmap_arguments *arguments,
+                              struct nmreq_register *request, char *error, size_t size)
+{
+    const struct timeval patience = {.tv_sec = DOOR_PATIENCE_S};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    char reason[256];
+    const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+    bool taken = false;
+
+    memcpy(address.sun_path, arguments->door, strlen(arguments->door) + 1);
+    if (door < 0 || setsockopt(door, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
+        connect(door, (struct sockaddr *)&address, sizeof address) != 0) {
+        snprintf(error, size, "door=%s: %s", arguments->door, strerror(errno));
+    } else {
+        taken = receive_port(door, port, request, reason, sizeof reason);
+        if (!taken)
+            snprintf(error, size, "door=%s: %s", arguments->door, reason);
+    }
+    if (door >= 0)
+        close(door);
+    return taken;
+}
+
+static bool get_port(struct netmap_port *port, const struct netmap_arguments *arguments,
+                     struct nmreq_register *request, char *error, size_t size)
+{
+    return arguments->door[0] != '\0' ? take_through_door(port, arguments, request, error, size)
+                                      : bind_in_netns(port, arguments, request, error, size);
+}
+
 static bool map_rings(struct netmap_port *port, const struct nmreq_register *request, char *error,
                       size_t size)
 {
@@ -228,7 +307,7 @@ static struct io_port *netmap_open(const struct io_config *config, char *error, 
         return NULL;
     }
     port->fd = port->promiscuous_fd = -1;
-    if (!bind_in_netns(port, &arguments, &request, error, size) ||
+    if (!get_port(port, &arguments, &request, error, size) ||
         !map_rings(port, &request, error, size) ||
         !describe(port, &arguments, config, error, size)) {
         netmap_close(&port->base);
@@ -237,12 +316,22 @@ static struct io_port *netmap_open(const struct io_config *config, char *error, 
     return &port->base;
 }
 
+static const char *privileges_of(const char *text)
+{
+    struct netmap_arguments arguments;
+    char error[256];
+
+    if (!parse(text, &arguments, error, sizeof error) || arguments.door[0] != '\0')
+        return "";
+    return arguments.netns[0] != '\0' ? "net_raw,net_admin,sys_admin" : "net_raw,net_admin";
+}
+
 static const struct io_ops io_netmap = {
     .name = "netmap",
     .summary = SUMMARY,
     .keys = KEYS,
     .words = words,
-    .privileges = "net_raw,net_admin,sys_admin", /* (sys_admin: netns=) */
+    .privileges_of = privileges_of,
     .check = netmap_check,
     .open = netmap_open,
     .tx_prepare = netmap_tx_prepare,

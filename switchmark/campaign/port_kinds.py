@@ -9,6 +9,7 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
+from switchmark.model.trial import Trial
 
 # Those that are network devices of the kernel's.
 DEVICES = frozenset({PortKind.VETH, PortKind.TAP, PortKind.MACVLAN, PortKind.VF})
@@ -31,8 +32,30 @@ def usable_ports(
         if port_kind in {None, kind}
         and (environment_ports is None or kind in environment_ports)
         and _reaches(io, kind)
-        and (generator == OWN_ENGINE or kind in INSTRUMENTS[generator]().abilities.ports)
+        and _driven_by(generator, kind)
     ]
+
+
+def why_not(
+    own: PortKind,
+    environment: str,
+    environment_ports: Sequence[PortKind],
+    trial: Trial,
+) -> str:
+    """Why a trial does not have this kind of port, the switch's own, in words for its stand-in."""
+    if trial.nics:
+        return "beside real ports (nics) nodes have network devices"
+    if own not in environment_ports:
+        return f"{environment} has no {own} ports"
+    if not _reaches(trial.io, own):
+        return f"io {trial.io} has no way to {own} ports"
+    if not _driven_by(trial.generator, own):
+        return f"generator {trial.generator} has no way to {own} ports"
+    return "port_kind asks for it"
+
+
+def _driven_by(generator: str, kind: PortKind) -> bool:
+    return generator == OWN_ENGINE or kind in INSTRUMENTS[generator]().abilities.ports
 
 
 def _reaches(io: Io, kind: PortKind) -> bool:

@@ -278,7 +278,7 @@ def stand_ins(made: Plan) -> list[str]:
     """A line for each switch and environment where the ports are not the switch's own."""
     lines: dict[str, None] = {}
     for placed in made.placed.values():
-        if words := placed.switch.capabilities.stand_ins.get(placed.port_kind):
+        if (words := placed.stand_in()) is not None:
             lines[f"{placed.trial.called} in {placed.trial.environment}: {words}"] = None
     return list(lines)
 

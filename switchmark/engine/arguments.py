@@ -53,6 +53,8 @@ PROGRAM_CAPABILITIES = ("net_raw", "ipc_lock", "sys_nice")
 def needed_capabilities(io: Io, kind: PortKind) -> tuple[str, ...]:
     """Capabilities (without CAP_, in small letters) that an application in a container needs for
     this I/O on a port of this kind; a UDP socket needs none."""
+    if kind is PortKind.VALE:  # it is handed in, opened
+        return ()
     if kind in _SOCKETS:  # there is no device of which more could be wanted
         return tuple(one for one in IO_ROWS[io].container if not one.startswith("net_"))
     return IO_ROWS[io].container

@@ -31,7 +31,7 @@ class BareEnvironment(NetnsEnvironment):
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
+        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VALE)
 
     def place(self, session: Session, spec: NodeSpec) -> Attached:  # noqa: ARG002
         """A place among the host's own devices."""

@@ -130,7 +130,7 @@ class DockerEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF)
+        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VALE)
 
     def create(self, session: Session, spec: NodeSpec) -> DockerNode:
         """Make a container with its ports for a switch."""

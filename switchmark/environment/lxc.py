@@ -140,6 +140,7 @@ class LxcEnvironment(NetnsEnvironment):
             PortKind.MEMIF,
             PortKind.MACVLAN,
             PortKind.VF,
+            PortKind.VALE,
         )
 
     def maker(self) -> Callable[[Session, Attached], LxcNode]:

@@ -11,7 +11,7 @@ from switchmark.errors import UsageError
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
 from switchmark.port.attached import Attached
-from switchmark.port.made_by_switch import with_made
+from switchmark.port.made_by_switch import has_door, with_door, with_made
 from switchmark.port.nic import with_lent, with_nic
 from switchmark.port.tap import with_tap
 from switchmark.port.veth import wire_of_veth, with_veth
@@ -27,7 +27,8 @@ def attach(
     `inside_prefix` is where the node sees the socket folder (None: where the host does); `taps`: it
     can hold the other end of a tap, as a virtual machine can."""
     spec = node.spec
-    if any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
+    behind_doors = inside_prefix is not None and any(has_door(port) for port in spec.ports)
+    if behind_doors or any(port.kind in SOCKET_KINDS and port.nic is None for port in spec.ports):
         folder = socket_folder(session, node)
     ports = []
     for number, port in enumerate(spec.ports):
@@ -41,6 +42,8 @@ def attach(
             ports.append(with_tap(session, node, number))
         elif port.kind in SOCKET_KINDS:
             ports.append(with_socket(port, folder, number, inside_prefix))
+        elif has_door(port) and inside_prefix is not None:
+            ports.append(with_door(node, number, folder, inside_prefix))
         elif port.kind in MADE_BY_SWITCH:
             ports.append(with_made(node, number))
         else:

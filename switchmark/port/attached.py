@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from switchmark.errors import UsageError
 from switchmark.model.node import NodePort, NodeSpec
+from switchmark.port.door import Door
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
@@ -23,19 +24,26 @@ class Attached:
     netns: str | None  # None: the host's own
     entries: list[int] = field(default_factory=list)
     lent: list[int] = field(default_factory=list)  # of devices that the host wants back
+    doors: list[Door] = field(default_factory=list)  # where its ports are handed out
 
     def detach(self, session: Session) -> None:
         """Remove ports and namespace, last first. Idempotent."""
+        self._close_doors()
         for entry in (*self.lent, *reversed(self.entries)):
             session.ledger.undo(entry)
 
     def release_namespace(self, session: Session) -> None:
         """Give up the namespace's name. The kernel then removes it and its devices, except those
         that are lent, which go back before."""
+        self._close_doors()
         for entry in self.lent:
             session.ledger.undo(entry)
         if self.netns is not None:
             session.ledger.undo(self.entries[0])
+
+    def _close_doors(self) -> None:
+        while self.doors:
+            self.doors.pop().close()
 
     def with_ports(self, ports: list[NodePort]) -> Attached:
         """This node with its ports complete."""

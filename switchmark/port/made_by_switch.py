@@ -1,19 +1,24 @@
 """A port that the switch has made (macvlan, a virtual function, VALE) is taken into the node.
 
 The device keeps the application's address, by which its switch delivers. Where applications read
-frames themselves it gets no IP address, so that the IP stack drops them early.
+frames themselves it gets no IP address, so that the IP stack drops them early. A port of VALE is no
+device: it is opened by its name, in the switch's namespace, or handed out to a container.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.node import NodePort
 from switchmark.model.ports import MadePort
 from switchmark.port.attached import DEVICE_INSIDE, Attached
+from switchmark.port.door import Door
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.kernel.netlink import VethEnd
+
+NETNS_WORD = ",netns="  # between the name of a netmap port and the namespace to open it in
 
 
 def with_made(node: Attached, number: int) -> NodePort:
@@ -31,6 +36,28 @@ def with_made(node: Attached, number: int) -> NodePort:
     else:
         netlink.bring_up(end)
     return replace(port, device_inside=end.device)
+
+
+def has_door(port: NodePort) -> bool:
+    """Whether a container gets this port, one of VALE's, through a door."""
+    return port.made is not None and port.made.netmap is not None
+
+
+def with_door(node: Attached, number: int, folder: Path, inside_prefix: str) -> NodePort:
+    """Make the door of a port of VALE, in the folder that the node sees elsewhere. The application
+    needs no network device for it, no /dev/netmap, and no right."""
+    port = node.spec.ports[number]
+    assert port.made is not None and port.made.netmap is not None
+    name, _, netns = port.made.netmap.partition(NETNS_WORD)
+    door = f"netmap{number}.door"
+    node.doors.append(Door(folder / door, name, Path(netns).name))
+    inside = f"{inside_prefix}/{door}"
+    return replace(
+        port,
+        made=MadePort(netmap=f"{name},door={inside}"),
+        socket_host=folder / door,
+        socket_inside=inside,
+    )
 
 
 def put_inside(made: MadePort, end: VethEnd, mtu_bytes: int) -> None:

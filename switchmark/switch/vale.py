@@ -1,8 +1,8 @@
 """`vale`: the learning switch of netmap, in the kernel.
 
-Applications that speak netmap open its ports themselves; kernel devices (veth) are attached to
-it in netmap's generic mode. A VALE switch belongs to a network namespace, and ours has one of
-its own; an application names it when it opens a port.
+Applications that speak netmap open its ports themselves, or get them handed in where they are in a
+container; kernel devices (veth) are attached to it in netmap's generic mode. A VALE switch belongs
+to a network namespace, and ours has one of its own; who opens a port of it names that.
 """
 
 from __future__ import annotations

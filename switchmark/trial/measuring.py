@@ -149,7 +149,7 @@ def measure_deployed(
 
 def _stand_in(plan: TrialPlan) -> dict[str, str]:
     """What the ports stand in for, where they are not the switch's own."""
-    words = plan.switch.capabilities.stand_ins.get(plan.port_kind)
+    words = plan.stand_in()
     return {} if words is None else {"stand_in": words}
 
 

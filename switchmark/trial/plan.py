@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from switchmark.campaign.installed import Installed
-from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.port_kinds import usable_ports, why_not
 from switchmark.campaign.rules.between import ports_between
 from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
 from switchmark.engine.arguments import io_of, needed_capabilities, vnf_capabilities
@@ -203,6 +203,15 @@ class TrialPlan:
             self.port_kind.value,
             vnf,
         )
+
+    def stand_in(self) -> str | None:
+        """What its ports stand in for and why, where they are not the switch's own."""
+        can = self.switch.capabilities
+        if (words := can.stand_ins.get(self.port_kind)) is None:
+            return None
+        place = self.environment
+        reason = why_not(can.port_kinds[0], place.name, place.port_kinds(), self.trial)
+        return f"{words}; so because {reason}"
 
     def environment_of(self, place: NodePlace) -> Environment:
         """The environment that a node of the topology lives in."""

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+import socket
 import subprocess
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -88,12 +90,71 @@ def test_without_the_module_it_says_so() -> None:
 
 
 @needs_backend
-@pytest.mark.parametrize("spec", ["netmap:", "netmap:dev=eth0", "netmap:a,b", "netmap:a,netns="])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        *("netmap:", "netmap:dev=eth0", "netmap:a,b", "netmap:a,netns=", "netmap:a,door="),
+        *("netmap:a,netns=/n,door=/d", f"netmap:a,door=/{'d' * 110}"),
+    ],
+)
 def test_bad_specification_is_refused(spec: str) -> None:
     done = said("receiver", "--port", spec)
     assert done.returncode == 2
     assert "netmap" in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@contextlib.contextmanager
+def door_that(place: Path, answer: Callable[[socket.socket], object]) -> Iterator[str]:
+    """A door that answers the first who asks; the port behind it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(str(place))
+        listening.listen()
+
+        def serve() -> None:
+            asking, _ = listening.accept()
+            with asking:
+                answer(asking)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"netmap:vale0:1,door={place}"
+        thread.join(10.0)
+
+
+def no_port(asking: socket.socket) -> None:
+    """Hand out a file that netmap did not open, as a port of no size."""
+    with Path("/dev/null").open("rb") as file:
+        socket.send_fds(asking, [bytes(56)], [file.fileno()])
+
+
+@needs_backend
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (lambda asking: asking.send(b"no port for you"), "no port for you"),
+        (lambda asking: asking.send(bytes(56)), "is no netmap port"),
+        (lambda asking: socket.send_fds(asking, [b"?"], [0]), "is no netmap port"),
+        (lambda asking: None, "is no netmap port"),
+        (no_port, "netmap memory: "),
+    ],
+    ids=["refused", "nothing in it", "no account", "closed", "no port"],
+)
+def test_what_comes_through_a_door_is_looked_at(
+    tmp_path: Path, answer: Callable[[socket.socket], object], reason: str
+) -> None:
+    with door_that(tmp_path / "door", answer) as spec:
+        done = said("receiver", "--port", spec)
+    assert done.returncode == 1
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@needs_backend
+def test_nobody_at_the_door(tmp_path: Path) -> None:
+    done = said("receiver", "--port", f"netmap:vale0:1,door={tmp_path}/door")
+    assert done.returncode == 1
+    assert f"door={tmp_path}/door: No such file or directory" in done.stderr
 
 
 @needs_backend

@@ -11,16 +11,23 @@ from switchmark.results.summary import summary
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 
-@pytest.mark.parametrize("environment", ["docker", "lxc", "bare"])
-def test_plan_says_that_devices_stand_in_for_ports_of_vale(environment: str) -> None:
-    (line,) = stand_ins(make_plan(f"(V=vale, D=throughput, environment={environment})", []))
-    assert line.startswith(
-        f"vale in {environment}: veth, attached in netmap's generic mode, stands"
-    )
+@pytest.mark.parametrize(
+    ("asked", "reason"),
+    [
+        ("port_kind=veth", "port_kind asks for it"),
+        ("io=raw", "io raw has no way to vale ports"),
+        ("generator=testpmd", "generator testpmd has no way to vale ports"),
+    ],
+)
+def test_plan_says_that_devices_stand_in_for_ports_of_vale_and_why(asked: str, reason: str) -> None:
+    (line,) = stand_ins(make_plan(f"(V=vale, D=throughput, environment=netns, {asked})", []))
+    assert line.startswith("vale in netns: veth, attached in netmap's generic mode, stands in for")
+    assert line.endswith(f"; so because {reason}")
 
 
-def test_its_own_ports_stand_in_for_nothing() -> None:
-    assert stand_ins(make_plan("(V=vale, D=throughput, environment=netns)", [])) == []
+@pytest.mark.parametrize("environment", ["netns", "bare", "lxc", "docker"])
+def test_its_own_ports_stand_in_for_nothing(environment: str) -> None:
+    assert stand_ins(make_plan(f"(V=vale, D=throughput, environment={environment})", [])) == []
 
 
 def test_the_figures_have_it_beside_them(tmp_path: Path) -> None:

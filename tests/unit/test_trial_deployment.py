@@ -237,6 +237,12 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
         (Io.AF_XDP, spec(), "af_xdp:dev=eth0"),
         (Io.IO_URING, spec(), "io_uring:dev=eth0"),
         (Io.DPDK, spec(), "dpdk:af-packet=eth0"),
+        (Io.NETMAP, spec(), "netmap:eth0"),
+        (
+            Io.NETMAP,
+            spec(PortKind.VALE, made=MadePort(netmap="vale0:p1,door=/run/vhost/netmap0.door")),
+            "netmap:vale0:p1,door=/run/vhost/netmap0.door",
+        ),
         (Io.DPDK, spec(socket_inside="/s/p"), "dpdk:virtio-user=/s/p,server"),
         (
             Io.DPDK,
@@ -305,6 +311,7 @@ def test_a_function_of_its_own_is_for_dpdk_alone() -> None:
         (Io.DPDK, PortKind.VETH, {"sys_nice", "net_raw", "net_admin"}),
         (Io.AF_XDP, PortKind.VETH, {"net_raw", "net_admin", "bpf", "ipc_lock"}),
         (Io.IO_URING, PortKind.VETH, {"net_raw"}),
+        (Io.NETMAP, PortKind.VALE, set()),
     ],
 )
 def test_a_container_may_do_what_its_io_needs(

@@ -73,6 +73,41 @@ def test_vale_in_records(
     assert (counted is not None) == (port_kind == "veth"), "VALE itself counts nothing"
 
 
+CONTAINERS = """\
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tmpfs tmpfs /var/tmp
+export XDG_CACHE_HOME=/var/tmp/cache
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "scenario"),
+    [("bare", "v2v"), ("lxc", "v2v"), ("docker", "v2v"), ("lxc", "loopback-1")],
+)
+def test_containers_have_ports_of_its_own(
+    environment: str,
+    scenario: str,
+    module: Path,
+    guest: Machine,
+    keep: Callable[[Outcome], Outcome],
+) -> None:
+    """A container has no /dev/netmap, and no right but its own namespace: its ports are handed in.
+    Nothing is left."""
+    what = f"vale --rate 2k --set environment={environment} --set scenario={scenario}"
+    job = f"insmod {shlex.quote(str(module))}\n{CONTAINERS}{trial(what)} || true\n"
+    left = "ls /run/netns /run/switchmark /sys/class/net >/exchange/left\n"
+    outcome = keep(guest.run(f"{job}{left}cp -r /tmp/results /exchange/\n"))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "vale", "learning")
+    assert record.trial.environment == environment
+    assert (record.port_kind, record.io) == ("vale", "netmap")
+    assert "stand_in" not in record.switch_details
+    assert record.reconciliation is not None
+    assert record.reconciliation.agrees, record.reconciliation.findings
+    assert not re.search(r"^sm[0-9a-f]{6}", (outcome.folder / "left").read_text(), re.MULTILINE)
+
+
 def test_vale_is_changed_while_it_forwards(
     module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
 ) -> None:
