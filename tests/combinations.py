@@ -49,6 +49,10 @@ INSIDE = {
         *_each("vale", "v2v", "bare lxc docker", PortKind.VALE),
         *_each("vale", "loopback-1", "lxc", PortKind.VALE),
     ],
+    "../vm/test_vm_vale.py::test_between_two_machines_each_has_ports_of_its_own": [
+        *_between("vale", "v2v", "netns lxc", PortKind.VALE),
+        *_between("vale", "v2v", "netns", VETH),
+    ],
 }
 OTHERS_IN_MACHINES = [
     *_each("tc-redirect", "v2v", "qemu", PortKind.TAP),

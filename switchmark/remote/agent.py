@@ -20,15 +20,15 @@ from typing import Any
 from switchmark.engine.binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Node
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
-from switchmark.model.ports import ConnectMode, SwitchPort
+from switchmark.model.ports import ConnectMode, MadePort, SwitchPort
 from switchmark.remote.channel import Channel
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello, NodeMade
 from switchmark.switch.registry import make_switch
-from switchmark.switch.support.base import Switch, availability_for
+from switchmark.switch.support.base import MakesPorts, Switch, availability_for
 from switchmark.switch.support.options import configured
 from switchmark.testbed.cores.counters import (
     EnergyReading,
@@ -59,6 +59,7 @@ class HostAgent:
         self._processes: dict[int, Spawned] = {}
         self._nodes: dict[int, Node] = {}
         self._switch: Switch | None = None
+        self._made_ports: Switch | None = None  # it has made ports, and is not started yet
         self._next = 0
         self._counters = HardwareCounters()
         self._energy = EnergyReading({}, {})
@@ -185,6 +186,18 @@ class HostAgent:
             energy_absent(),
         )  # fmt: skip
 
+    def do_make_ports(
+        self, name: str, options: str, program: str, wanted: list[Any]
+    ) -> list[MadePort]:
+        """Have the switch of this host make its ports, before the nodes; it is started later."""
+        switch = configured(make_switch(name), options, program)
+        if not isinstance(switch, MakesPorts):
+            raise UsageError(f"{name}: it makes no ports itself")
+        self._switch = switch  # from now on there is something to stop
+        made = switch.make_ports(self._session, [from_plain(SwitchPort, port) for port in wanted])
+        self._made_ports = switch
+        return made
+
     def do_start_switch(
         self,
         name: str,
@@ -194,8 +207,9 @@ class HostAgent:
         mode: str,
         cores: list[int],
     ) -> None:
-        """Start the switch of this host."""
-        self._switch = configured(make_switch(name), options, program)
+        """Start the switch of this host, the one that has made its ports where one has."""
+        made, self._made_ports = self._made_ports, None
+        self._switch = made or configured(make_switch(name), options, program)
         own = [from_plain(SwitchPort, port) for port in ports]
         self._switch.start(self._session, own, ConnectMode(mode), cores)
 
@@ -204,6 +218,8 @@ class HostAgent:
         stopped."""
         if self._switch is None:
             return "not started" if question == "alive" else None
+        if question == "stop":
+            self._made_ports = None
         if question == "wait_ports_up":
             return self._switch.wait_ports_up(patience_s)
         asked = {

@@ -15,7 +15,7 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
-from switchmark.model.ports import ConnectMode, SwitchCounters, SwitchPort
+from switchmark.model.ports import ConnectMode, MadePort, SwitchCounters, SwitchPort
 from switchmark.model.topology import NodePlace
 from switchmark.remote import bundle
 from switchmark.remote.codec import to_plain
@@ -138,6 +138,18 @@ class SiteSwitch:
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         """Raise UnavailableError where the interface cannot be lent to it."""
         self._connection.ask("facing", 5.0, device=device, mtu_bytes=mtu_bytes)
+
+    def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """See `FarSwitch`."""
+        return self._connection.ask_for(
+            list[MadePort],
+            "make_ports",
+            60.0,
+            name=self.name,
+            options=self._options,
+            program=self.program,
+            wanted=to_plain(list(wanted)),
+        )
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
         """See `FarSwitch`."""

@@ -30,8 +30,7 @@ class Macvlan(PortMakingSwitch):
         in_kernel=True,
         reconfigures=True,
         cable_ends=(),
-        uncabled="its ports exist only as devices on its own parent and are made before their "
-        "nodes, which the agent on another host cannot do",
+        uncabled="its ports exist only as devices on its own parent, to which no cable leads",
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "several addresses on one device"),
         description="macvlan devices in bridge mode on one parent, in the kernel",
     )

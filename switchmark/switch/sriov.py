@@ -50,8 +50,8 @@ class Sriov(WithOptions, PortMakingSwitch):
         polling=False,
         in_kernel=True,
         cable_ends=(),
-        uncabled="its ports are functions of one NIC and are made before their nodes, which the "
-        "agent on another host cannot do",
+        uncabled="its ports are functions of one NIC, whose wire is no port that could be lent "
+        "to it",
         taxonomy=Taxonomy(
             SELF, MATCH_ACTION, "in hardware", "low", "-", "virtual functions of a NIC"
         ),

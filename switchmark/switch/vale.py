@@ -7,17 +7,18 @@ to a network namespace, and ours has one of its own; who opens a port of it name
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
-from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.in_kernel import InKernelSwitch
-from switchmark.switch.support.ports import check_request, device_of, require
+from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Resources
 from switchmark.switch.support.tools import kernel_release, not_root
 from switchmark.testbed.host import Session
@@ -33,6 +34,7 @@ class Vale(InKernelSwitch):
     """One VALE switch in a private network namespace."""
 
     name = "vale"
+    _ways: Mapping[str, str] = MappingProxyType({})  # by device: how netmap reaches it
     capabilities = Capabilities(
         port_kinds=(PortKind.VALE, PortKind.VETH),
         connect_modes=(ConnectMode.LEARNING,),
@@ -68,7 +70,11 @@ class Vale(InKernelSwitch):
         try:
             self.namespace = self._resources.namespace("sw")
             where = namespaces.NETNS_DIR / self.namespace.name
-            return [MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}") for port in wanted]
+            return [
+                MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}")
+                for port in wanted
+                if not port.cable
+            ]
         except BaseException:
             self.stop()
             raise
@@ -76,7 +82,8 @@ class Vale(InKernelSwitch):
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
-        """Attach the devices. Ports that applications open need nothing but the witness."""
+        """Attach the devices, the end of a cable among them. Ports that applications open need
+        nothing but the witness."""
         if all(port.kind is PortKind.VETH for port in ports):
             super().start(session, ports, mode, cores)
             return
@@ -85,12 +92,18 @@ class Vale(InKernelSwitch):
         if self._resources is None:
             raise UnavailableError(f"{self.name}: port {ports[0].index}: it names its ports itself")
         self.session, self.ports, self.mode = session, tuple(ports), mode
+        devices = self.ports_with_devices()
         try:
+            self.namespace.adopt([device_of(port) for port in devices], lent_of(devices))
             self.connect()
             self._before = self.namespace.link_counters()
         except BaseException:
             self.stop()
             raise
+
+    def ports_with_devices(self) -> Sequence[SwitchPort]:
+        """Devices that are attached; ports that applications open are none."""
+        return [port for port in self.ports if port.kind is PortKind.VETH]
 
     def connect(self) -> None:
         """Attach the witness: one end of a veth, as one port more."""
@@ -98,12 +111,21 @@ class Vale(InKernelSwitch):
         lines = [f"link add {inner} type veth peer name {self.witness}"]
         lines += [f"link set dev {device} up" for device in (inner, self.witness)]
         self.namespace.batch("ip", lines)
-        attached = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
+        attached = [device_of(port) for port in self.ports_with_devices()]
+        self._ways = {device: self._way_of(device) for device in attached}
         for device in (inner, *attached):
             self._attach(device)
 
+    def _way_of(self, device: str) -> str:
+        """How netmap reaches a device: through a driver that speaks it, or by emulation."""
+        driver = namespaces.inside(self.namespace.name, partial(device_settings.driver_of, device))
+        if driver is not None and netmap.is_native(driver):
+            return f"native ({driver})"
+        return f"generic ({driver or 'driver not known'})"
+
     def _attach(self, device: str) -> None:
-        """Attach a device in generic mode. It is detached before it is handed back."""
+        """Attach a device, in generic mode where its driver does not speak netmap. It is detached
+        before it is handed back."""
         assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
@@ -138,23 +160,14 @@ class Vale(InKernelSwitch):
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until devices have a carrier; a port that an application has opened is up."""
-        if all(port.kind is PortKind.VETH for port in self.ports):
+        if self.ports_with_devices():
             super().wait_ports_up(timeout_s)
-
-    def counters(self) -> SwitchCounters:
-        """The counters of attached devices and the witness; VALE counts nothing on its own
-        ports."""
-        if all(port.kind is PortKind.VETH for port in self.ports):
-            return super().counters()
-        assert self.witness is not None
-        now = self.namespace.link_counters()[self.witness].rx_frames
-        return SwitchCounters(witness_rx_frames=now - self._before[self.witness].rx_frames)
 
     def fault(self) -> str | None:
         """Why it no longer forwards: a device has gone. None while all are there."""
         links = self.namespace.query("ip", "link", "show")
         there = {link["ifname"] for link in links if "UP" in link["flags"]}
-        wanted = [device_of(port) for port in self.ports if port.kind is PortKind.VETH]
+        wanted = [device_of(port) for port in self.ports_with_devices()]
         lost = [device for device in (str(self.witness), *wanted) if device not in there]
         return f"{', '.join(lost)} went down, or left {self.namespace.name}" if lost else None
 
@@ -164,5 +177,6 @@ class Vale(InKernelSwitch):
             "version": str(self.availability().version),
             "datapath": "kernel, senders' system calls: VALE",
             "connect_mode": self.mode.value,
+            **{f"attached {device}": way for device, way in self._ways.items()},
             **netmap.parameters(*RECORDED),
         }

@@ -85,14 +85,23 @@ class _Cable:
 
     lost: int  # on the cable itself
     left: int  # with what its two ends have dropped: not yet charged to a path
+    ends_count: bool  # whether there are switches that count at its ends
 
     @classmethod
     def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _Cable | None:
         if ends is None:
             return None
+        known = all(changes.port(index) is not None for index in ends)
         out, into = (changes.port(index) or NONE for index in ends)
         lost = max(0, out.tx_frames - into.rx_frames)
-        return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped))
+        return cls(lost, lost + max(0, out.tx_dropped) + max(0, into.rx_dropped), known)
+
+    def alone(self, lost: int, counted: int) -> Stage:
+        """The only stage of a way whose switches do not count at the ports of nodes: what was lost
+        in them cannot be told from what was never sent, but what the cable's ends counted can."""
+        if self.ends_count:
+            return self.between(_stage("between the hosts", lost, counted))
+        return self.bare(lost, counted)
 
     def bare(self, lost: int, counted: int) -> Stage:
         """The stage of a cable with no switch at either end: frames that no application dropped."""
@@ -163,7 +172,7 @@ def _path(
     on_leaving += changes.application(receiver.node, lambda one: one.rx_socket_drops)
     if entry is None or leaving is None:
         lost, counted = sent - arrived, on_entry + on_leaving
-        stages = [cable.bare(lost, counted) if cable else _stage("on the wire", lost, counted)]
+        stages = [cable.alone(lost, counted) if cable else _stage("on the wire", lost, counted)]
     else:
         stages = _stages(sent, entry, leaving, arrived, on_entry, on_leaving)
         if vnfs:

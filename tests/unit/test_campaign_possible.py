@@ -61,7 +61,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: direct\nlocation: remote\nport_kind: memif", "has the cable for a port"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
         ("switch: sriov\nlocation: remote", "cannot run between hosts: its ports are functions"),
-        ("switch: vale\nlocation: remote\nport_kind: vale", "made by the switch, before the nodes"),
+        ("switch: macvlan\nlocation: remote\nport_kind: macvlan", "to which no cable leads"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
             "cross-connect can carry one pair only",

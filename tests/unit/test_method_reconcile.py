@@ -87,6 +87,25 @@ def test_what_the_cable_lost_is_explained_and_told_apart() -> None:
     assert "700 frames lost on the cable between the hosts" in result.findings
 
 
+def test_a_switch_that_counts_at_the_cable_alone_does_not_charge_it_with_all() -> None:
+    """VALE counts nothing at its own ports. Of 1000 frames that a path lacks, the cable's ends say
+    that it lost 700; nobody says where the others went."""
+
+    def at_cable(sent: int, arrived: int, *ends: int) -> CounterReading:
+        out, into = (PortCounters(*both) for both in ((0, ends[0]), (ends[1], 0)))
+        counted = SwitchCounters({2: out, 3: into})
+        return replace(reading(sent=sent, arrived=arrived), switch=counted)
+
+    before = at_cable(0, 0, 0, 0)
+    result = reconcile(ends(), before, at_cable(5000, 4000, 4900, 4200), cable=(2, 3))
+    (path,) = result.paths
+    assert path.switch_received is None and path.switch_sent is None
+    assert [(one.place, one.lost, one.counted) for one in path.stages] == [
+        ("between the hosts", 1000, 700)
+    ]
+    assert result.cable_lost == 700 and result.unexplained_frames == 300 and not result.agrees
+
+
 def test_on_a_bare_cable_is_lost_what_no_application_dropped() -> None:
     after = reading(arrived=SENT - 1000, socket_drops=300)
     result = reconcile(ends(), reading(sent=0, arrived=0), after, cable=(2, 3))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.errors import UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import (
@@ -24,6 +24,7 @@ from switchmark.model.ports import (
     SwitchPort,
 )
 from switchmark.remote import bundle
+from switchmark.remote.agent import HostAgent
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.registry import SWITCHES
@@ -185,6 +186,73 @@ def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="stuck"):
         both.stop()
     assert log[-2:] == ["near stops", "far stops"], "one that is stuck does not keep the other"
+
+
+class MakingSwitch(FakeSwitch):
+    """One whose ports are made first."""
+
+    def make_ports(self, *given: object) -> list[MadePort]:
+        (wanted,) = (one for one in given if isinstance(one, list))
+        self.log.append(f"{self.who} makes " + " ".join(str(one.index) for one in wanted))
+        assert [one.index for one in wanted] == list(range(len(wanted)))
+        return [MadePort(netmap=f"{self.who}:p{one.index}") for one in wanted if not one.cable]
+
+
+def test_each_host_s_switch_makes_the_ports_of_its_own_nodes() -> None:
+    """Two pairs: ports 0 and 2 are here, 1 and 3 there, and each has the cable's end, which is not
+    made, among its numbers."""
+    log: list[str] = []
+    near, far = (MakingSwitch(SwitchCounters({}), log, who) for who in ("near", "far"))
+    both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1, 3})))
+    wanted = [SwitchPort(k, PortKind.VALE, f"m{k}") for k in range(4)]
+    made = both.make_ports(object(), wanted)  # type: ignore[arg-type]
+    assert [one.netmap for one in made] == ["near:p0", "far:p1", "near:p1", "far:p2"]
+    assert log == ["near makes 0 1 2", "far makes 0 1 2"]
+    with pytest.raises(OSError, match="stuck"):
+        both.stop()
+    assert log[-1] == "far stops", "what has made ports is stopped though it was never started"
+
+
+def test_a_switch_that_makes_none_is_not_asked_to() -> None:
+    near, far = (FakeSwitch(SwitchCounters({}), [], who) for who in ("near", "far"))
+    both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1})))  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match="makes no ports itself"):
+        both.make_ports(object(), [SwitchPort(0, PortKind.VALE, "m")])  # type: ignore[arg-type]
+
+
+class TestAgent:
+    """The agent starts the switch that has made its ports, and no other."""
+
+    @staticmethod
+    def agent(monkeypatch: pytest.MonkeyPatch, log: list[str]) -> HostAgent:
+        kinds = iter(f"switch{k}" for k in range(9))
+
+        class Switch(MakingSwitch):
+            def __init__(self) -> None:
+                super().__init__(SwitchCounters({}), log, next(kinds))
+
+        monkeypatch.setattr("switchmark.remote.agent.make_switch", lambda _name: Switch())
+        monkeypatch.setattr("switchmark.remote.agent.configured", lambda switch, *_: switch)
+        return HostAgent(object(), object())  # type: ignore[arg-type]
+
+    def test_it_is_started_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        log: list[str] = []
+        agent = self.agent(monkeypatch, log)
+        wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
+        made = agent.do_make_ports("vale", "", "", wanted)
+        assert from_plain(list[MadePort], to_plain(made)) == [MadePort(netmap="switch0:p0")]
+        for _ in range(2):
+            agent.do_start_switch("vale", "", "", wanted, "learning", ())
+        assert log == ["switch0 makes 0", "switch0 starts", "switch1 starts"]
+
+    def test_one_that_was_given_up_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        log: list[str] = []
+        agent = self.agent(monkeypatch, log)
+        wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
+        agent.do_make_ports("vale", "", "", wanted)
+        agent.do_switch("stop", 1.0)
+        agent.do_start_switch("vale", "", "", wanted, "learning", ())
+        assert log == ["switch0 makes 0", "switch0 stops", "switch1 starts"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.cli.plan import make_plan, stand_ins
+from switchmark.model.ports import PortKind
 from switchmark.results.summary import summary
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
@@ -25,9 +26,12 @@ def test_plan_says_that_devices_stand_in_for_ports_of_vale_and_why(asked: str, r
     assert line.endswith(f"; so because {reason}")
 
 
+@pytest.mark.parametrize("location", ["local", "remote"])
 @pytest.mark.parametrize("environment", ["netns", "bare", "lxc", "docker"])
-def test_its_own_ports_stand_in_for_nothing(environment: str) -> None:
-    assert stand_ins(make_plan(f"(V=vale, D=throughput, environment={environment})", [])) == []
+def test_its_own_ports_stand_in_for_nothing(environment: str, location: str) -> None:
+    made = make_plan(f"(V=vale, D=throughput, environment={environment}, location={location})", [])
+    assert {placed.port_kind for placed in made.placed.values()} == {PortKind.VALE}
+    assert stand_ins(made) == []
 
 
 def test_the_figures_have_it_beside_them(tmp_path: Path) -> None:

@@ -31,6 +31,13 @@ mkdir -p /dev/hugepages
 mount -t hugetlbfs hugetlbfs /dev/hugepages
 """
 
+# LXC and Docker put containers into control groups; Docker's layers do not lie on the guest's own.
+CONTAINERS = """\
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
+mount -t tmpfs tmpfs /var/tmp
+export XDG_CACHE_HOME=/var/tmp/cache
+"""
+
 
 def trial(what: str) -> str:
     """A line of a job: one trial, its record left in /exchange even where it fails."""

@@ -93,6 +93,19 @@ def wires(folder: Path, number: int) -> tuple[str, ...]:
     )
 
 
+def jobs_of(folder: Path, trials: str) -> dict[str, str]:
+    """What each machine does: the first measures, the second serves it."""
+    words = {
+        "remains": REMAINS,
+        "folder": folder,
+        "sshd": SSHD,
+        "right": ADDRESS["right"],
+        "knows": KNOWS_S,
+        "trials": trials,
+    }
+    return {"left": LEFT.format(**words), "right": RIGHT.format(**words)}
+
+
 def joined(
     folder: Path, jobs: dict[str, str], new_machine: Callable[..., Machine]
 ) -> list[Outcome]:
@@ -129,15 +142,7 @@ def test_trials_between_two_machines(
 ) -> None:
     """One of throughput, and one of round trips, whose way there is timed by both clocks."""
     what = "linux-bridge --rate 200 --set location=remote --dimension"
-    words = {
-        "remains": REMAINS,
-        "folder": folder,
-        "sshd": SSHD,
-        "right": ADDRESS["right"],
-        "knows": KNOWS_S,
-        "trials": "".join(f"{trial(f'{what} {one}')} || true\n" for one in DIMENSIONS),
-    }
-    jobs = {"left": LEFT.format(**words), "right": RIGHT.format(**words)}
+    jobs = jobs_of(folder, "".join(f"{trial(f'{what} {one}')} || true\n" for one in DIMENSIONS))
     left, right = (keep(one) for one in joined(folder, jobs, new_machine))
     left.check()
     right.check()

@@ -15,8 +15,19 @@ from pathlib import Path
 import pytest
 
 from switchmark.results.record import Record
-from tests.vm.conftest import check_contract, check_forwarded, contract, inside, records, trial
+from tests.vm.conftest import (
+    CONTAINERS,
+    check_contract,
+    check_forwarded,
+    contract,
+    inside,
+    records,
+    trial,
+)
 from tests.vm.guest import Machine, Outcome, guest_engine
+from tests.vm.test_vm_two_hosts import folder, jobs_of, joined
+
+__all__ = ["folder"]  # a fixture of those tests
 
 SETTING, PKT_GEN = "SWITCHMARK_NETMAP", "SWITCHMARK_PKT_GEN"
 COMPARE = ("--runs=3", "--seconds=0.4", "--case=sender", "--case=receiver", "--disturbed=0.3")
@@ -38,11 +49,16 @@ def module() -> Path:
     return path
 
 
-@pytest.fixture
-def guest(module: Path, new_machine: Callable[..., Machine]) -> Machine:
+def release_of(module: Path) -> str:
+    """The kernel that a module was built for."""
     found = re.search(rb"vermagic=(\S+)", module.read_bytes())
     assert found is not None, f"{module} does not say which kernel it is for"
-    return new_machine(release=found[1].decode())
+    return found[1].decode()
+
+
+@pytest.fixture
+def guest(module: Path, new_machine: Callable[..., Machine]) -> Machine:
+    return new_machine(release=release_of(module))
 
 
 @pytest.mark.parametrize(
@@ -73,13 +89,6 @@ def test_vale_in_records(
     assert (counted is not None) == (port_kind == "veth"), "VALE itself counts nothing"
 
 
-CONTAINERS = """\
-mount -t cgroup2 cgroup2 /sys/fs/cgroup
-mount -t tmpfs tmpfs /var/tmp
-export XDG_CACHE_HOME=/var/tmp/cache
-"""
-
-
 @pytest.mark.parametrize(
     ("environment", "scenario"),
     [("bare", "v2v"), ("lxc", "v2v"), ("docker", "v2v"), ("lxc", "loopback-1")],
@@ -106,6 +115,44 @@ def test_containers_have_ports_of_its_own(
     assert record.reconciliation is not None
     assert record.reconciliation.agrees, record.reconciliation.findings
     assert not re.search(r"^sm[0-9a-f]{6}", (outcome.folder / "left").read_text(), re.MULTILINE)
+
+
+def test_between_two_machines_each_has_ports_of_its_own(
+    module: Path,
+    folder: Path,
+    new_machine: Callable[..., Machine],
+    keep: Callable[[Outcome], Outcome],
+) -> None:
+    """A VALE switch on each, the cable's NIC attached to it: one trial of bare namespaces, one of
+    containers, whose ports the agent over there hands in, and one with veth in their place."""
+    points = ("", " --set environment=lxc", " --set port_kind=veth")
+    load = f"insmod {shlex.quote(str(module))}\n{CONTAINERS}"
+    trials = "".join(
+        f"{trial(f'vale --rate 200 --set location=remote{one}')} || true\n" for one in points
+    )
+    jobs = {name: load + job for name, job in jobs_of(folder, trials).items()}
+    release = release_of(module)
+    left, right = (
+        keep(one)
+        for one in joined(folder, jobs, lambda **more: new_machine(release=release, **more))
+    )
+    left.check()
+    right.check()
+    own, contained, stood_in = records(left, len(points))
+    for record, kind in ((own, "vale"), (contained, "vale"), (stood_in, "veth")):
+        check_forwarded(record, "vale", "learning")
+        assert record.port_kind == kind
+        assert record.reconciliation is not None
+        assert record.reconciliation.agrees, record.reconciliation.findings
+        details = record.switch_details
+        assert details["attached eth1"] == details["far:attached eth1"] == "generic (virtio_net)"
+        assert ("stand_in" in details) == (kind == "veth")
+        ports = record.switch_counters_after["ports"]
+        cable = {"2", "3"}  # this end, the other's: behind the ports of nodes
+        assert set(ports) == (cable if kind == "vale" else {"0", "1"} | cable)
+        assert all(ports[end]["rx_frames"] or ports[end]["tx_frames"] for end in cable)
+    for one in (left, right):
+        assert (one.folder / "left").read_text() == "", "a session has left something"
 
 
 def test_vale_is_changed_while_it_forwards(

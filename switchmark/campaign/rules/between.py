@@ -14,7 +14,7 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.io import Io, sends_datagrams
-from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind
+from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve
 
 
@@ -69,35 +69,22 @@ def between_problems(
             f"{switch} cannot run between hosts: {can.uncabled}; leave location: remote out, or "
             "use another switch"
         )
-    else:
-        if kind is not None and not ports_between(switch, [kind]):
-            yield made_before_nodes(kind)
-        if mode is ConnectMode.CROSS_CONNECT and pairs > 1:
-            yield (
-                "several pairs share the one cable between two hosts, so cross-connect can carry "
-                "one pair only; use connect_mode: learning, or one pair"
-            )
-        elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
-            yield (
-                f"connect_mode {mode} has one address a port, and behind the cable between hosts "
-                "there are many; use learning"
-            )
+    elif mode is ConnectMode.CROSS_CONNECT and pairs > 1:
+        yield (
+            "several pairs share the one cable between two hosts, so cross-connect can carry "
+            "one pair only; use connect_mode: learning, or one pair"
+        )
+    elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+        yield (
+            f"connect_mode {mode} has one address a port, and behind the cable between hosts "
+            "there are many; use learning"
+        )
 
 
 def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
-    """The kinds of port, of those given, that nodes can have between hosts. The agent makes a node
-    before there is a switch that could make the node's port; without a switch the port is the
-    cable's end."""
-    left = [kind for kind in kinds if kind not in MADE_BY_SWITCH]
-    return [PortKind.VETH] if switch == WIRE else left
-
-
-def made_before_nodes(kind: PortKind) -> str:
-    """Why there are no ports of this kind between hosts."""
-    return (
-        f"{kind} ports are made by the switch, before the nodes, which cannot be between hosts; "
-        "use another port_kind, or leave location: remote out"
-    )
+    """The kinds of port, of those given, that nodes can have between hosts: without a switch the
+    port is the cable's end."""
+    return [PortKind.VETH] if switch == WIRE else list(kinds)
 
 
 def bare_cable_problem(pairs: int, io: Io) -> str | None:

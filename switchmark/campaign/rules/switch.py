@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
 
 from switchmark.campaign.port_kinds import usable_ports
-from switchmark.campaign.rules.between import made_before_nodes, ports_between
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
 from switchmark.campaign.rules.traffic import frame_refusals
@@ -187,8 +186,6 @@ def _port_refusals(
             else:
                 usable = usable_ports(can, offered, io, kind)
                 best = usable[0]
-                if "remote" in sweep.location and not ports_between(switch, usable):
-                    yield made_before_nodes(best)
                 guests = " ports of guests" if environment == "qemu" else ""
                 if set(sweep.ring) != {RING} and (
                     best is not PortKind.VHOST_USER or environment == "qemu"

@@ -12,9 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from switchmark.errors import UsageError
 from switchmark.model.capabilities import Availability
-from switchmark.model.ports import CableEnd, ConnectMode, PortKind, SwitchCounters, SwitchPort
-from switchmark.switch.support.base import Switch
+from switchmark.model.ports import (
+    CableEnd,
+    ConnectMode,
+    MadePort,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.switch.support.base import MakesPorts, Switch
 from switchmark.switch.support.cable import end_of
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
@@ -25,6 +33,10 @@ CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a ca
 
 class FarSwitch(Protocol):
     """The other host's switch, as far as a trial uses it."""
+
+    def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """See `MakesPorts`."""
+        ...
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
         """Start it on the cores that its host gives it."""
@@ -86,23 +98,43 @@ class AcrossHosts:
         opened."""
         return self.near.availability()
 
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """Have each switch make the ports of its own host, numbered as it will be started with
+        them."""
+        if not isinstance(self.near, MakesPorts):
+            raise UsageError(f"{self.name}: it makes no ports itself")
+        near, far = self._shared_out(wanted)
+        self._far_started = True  # from now on there is something to stop
+        made = [*self.near.make_ports(session, near), *self.far.make_ports(far)]
+        order = [port.index for port in wanted if port.index not in self.cable.far_ports]
+        order += [port.index for port in wanted if port.index in self.cable.far_ports]
+        found = dict(zip(order, made, strict=True))
+        return [found[port.index] for port in wanted]
+
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
         """Lend each switch its end of the cable, and start both."""
-        near = [port for port in ports if port.index not in self.cable.far_ports]
-        far = [port for port in ports if port.index in self.cable.far_ports]
         mtu_bytes = max(port.mtu_bytes for port in ports)
         check_facing(session.host, self.cable.near, mtu_bytes)
         self.far.check_facing(self.cable.far, mtu_bytes)
+        near, far = self._shared_out(ports)
+        self._far_started = True
+        self.far.start(far, mode)
+        self.near.start(session, near, mode, cores)
+
+    def _shared_out(self, ports: Sequence[SwitchPort]) -> tuple[list[SwitchPort], list[SwitchPort]]:
+        """The ports of this host's switch and of the other's, the cable's end the last and the
+        first."""
+        near = [port for port in ports if port.index not in self.cable.far_ports]
+        far = [port for port in ports if port.index in self.cable.far_ports]
+        mtu_bytes = max(port.mtu_bytes for port in ports)
         near_end, far_end = (
             cable_port(name, mtu_bytes) for name in (self.cable.near, self.cable.far)
         )
         self._near_indexes = [*(port.index for port in near), len(ports)]
         self._far_indexes = [len(ports) + 1, *(port.index for port in far)]
-        self._far_started = True
-        self.far.start(_numbered([far_end, *far]), mode)
-        self.near.start(session, _numbered([*near, near_end]), mode, cores)
+        return _numbered([*near, near_end]), _numbered([far_end, *far])
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait for both switches: the cable's ends have a carrier once both are up."""
@@ -145,6 +177,7 @@ class AcrossHosts:
             self.near.stop()
         finally:
             if self._far_started:
+                self._far_started = False
                 self.far.stop()
 
 

@@ -29,7 +29,8 @@ class MakesPorts(Protocol):
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make a port for each of `wanted`, which have their index, kind, address and MTU.
-        Called before `start`, which gets the same ports in their nodes; undone by `stop`."""
+        Called before `start`, which gets the same ports in their nodes; undone by `stop`. The end
+        of a cable may be among them, for its number: it is there already, and is not made."""
         ...
 
 

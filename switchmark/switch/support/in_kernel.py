@@ -83,7 +83,11 @@ class InKernelSwitch(WithResources, ABC):
         """The port devices without a carrier; all are asked at once."""
         links = self.namespace.query("ip", "link", "show")
         up = {link["ifname"] for link in links if "LOWER_UP" in link["flags"]}
-        return [device for device in map(device_of, self.ports) if device not in up]
+        return [device for device in map(device_of, self.ports_with_devices()) if device not in up]
+
+    def ports_with_devices(self) -> Sequence[SwitchPort]:
+        """The ports that are devices in its namespace: all, unless it has others, too."""
+        return self.ports
 
     def wait_converged(self) -> None:
         """Return at once: what the kernel learns is in force at once."""
@@ -92,7 +96,7 @@ class InKernelSwitch(WithResources, ABC):
         """The port devices' own counters since start; a port whose veth has gone is left out."""
         now = self.namespace.link_counters()
         ports = {}
-        for port in self.ports:
+        for port in self.ports_with_devices():
             device = device_of(port)
             before = self._before.get(device, NONE_YET)
             after = now.get(device, before)

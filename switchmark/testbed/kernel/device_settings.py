@@ -11,6 +11,7 @@ from pathlib import Path
 
 SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
 IFF_UP, IFF_PROMISC = 1, 0x100
+ETHTOOL_GDRVINFO, ETHTOOL_DRVINFO_BYTES = 0x3, 196
 
 # Offloads switched off on every veth end, on both sides. With transmit checksums offloaded,
 # frames cross a veth with half a checksum, which no receiver of raw frames could accept; and
@@ -59,6 +60,20 @@ def disable_offloads(device: str) -> None:
         for command in OFFLOADS_OFF.values():
             with suppress(OSError):
                 set_by_ethtool(any_socket, device, command, 0)
+
+
+def driver_of(device: str) -> str | None:
+    """The name of the driver of a device of this namespace; None where it does not tell."""
+    info = bytearray(ETHTOOL_DRVINFO_BYTES)
+    struct.pack_into("I", info, 0, ETHTOOL_GDRVINFO)
+    held = array.array("B", info)
+    request = struct.pack("16sP", device.encode(), held.buffer_info()[0])
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
+        try:
+            fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+        except OSError:
+            return None
+    return held.tobytes()[4:36].split(b"\0")[0].decode(errors="replace") or None
 
 
 def set_by_ethtool(any_socket: socket.socket, device: str, command: int, value: int) -> None:
