@@ -71,8 +71,8 @@ def _cumulative(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -
     traces: list[dict[str, Any]] = []
     longest_us = 0.0
     for row in sorted(rows, key=lambda row: row.contender):
-        assert row.latency is not None and row.latency.curves is not None
-        curve = row.latency.curves.actual
+        assert row.latency is not None and row.latency.curve is not None
+        curve = row.latency.curve
         times_us = [value / 1e3 for value in curve.value_ns]
         shares = [100 * share for share in curve.quantile]
         told = Markup("{}: %{{y:.4g}} % within %{{x:.4g}} µs<extra></extra>")
@@ -159,9 +159,8 @@ def _curves(
     rarest = 100.0
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
-        assert row.latency is not None and row.latency.curves is not None
-        curves = row.latency.curves
-        for curve, dotted in ((curves.actual, False), (curves.intended, True)):
+        assert row.latency is not None and row.latency.curve is not None
+        for curve, dotted in ((row.latency.curve, False), (row.latency.intended_curve, True)):
             if curve is None or (dotted and not _differs(row)):
                 continue
             name = f"{row.contender}, from due time" if dotted else row.contender

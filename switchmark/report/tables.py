@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from switchmark.report import words
-from switchmark.results.rows import CpuSummary, LatencySummary, SummaryRow
+from switchmark.results.latency_summary import LatencySummary
+from switchmark.results.rows import CpuSummary, SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.order_statistics import Bounds
 

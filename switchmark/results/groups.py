@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
-from switchmark.statistics.means import LEVEL
+from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 if TYPE_CHECKING:
     import polars as pl  # read when there is a table: `run` knows rows long before
@@ -70,6 +70,10 @@ class Records:
     def has(self, name: str) -> bool:
         """Whether there are records and each has a value."""
         return len(self._rows) > 0 and all(value is not None for value in self.column(name))
+
+    def over(self, name: str) -> Estimate:
+        """Mean, median and interval of a column of numbers that every record has."""
+        return estimate(self.column(name), self.level)
 
     def first(self, name: str) -> Any:
         """A column's value in the first record. Raises IndexError where there is none."""

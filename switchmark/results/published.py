@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from switchmark.model.campaign import Published
 from switchmark.model.rates import L1_OVERHEAD_BYTES
-from switchmark.results.rows import LatencySummary, SummaryRow
+from switchmark.results.latency_summary import LatencySummary
+from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
 

@@ -6,8 +6,6 @@ its connect mode, I/O and port kind). Rows of one point may be compared.
 
 from __future__ import annotations
 
-import json
-import math
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -17,17 +15,11 @@ from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.groups import Group, Records
-from switchmark.results.histograms import DelayHistograms
+from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.remarks import remarks_of
-from switchmark.statistics.histogram import (
-    PERCENTILES,
-    Histogram,
-    PercentileCurve,
-)
-from switchmark.statistics.means import Estimate, estimate, of_all
-from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
+from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import TWO_BANDS
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
@@ -45,35 +37,6 @@ class ThroughputSummary:
     forwarded_l2_bps: Estimate  # frame with FCS
     forwarded_l1_bps: Estimate  # plus 20 B a frame
     loss_ratio: Estimate
-
-
-@dataclass(frozen=True, slots=True)
-class Curves:
-    """Percentile curves for plots: from the actual and from the intended send time."""
-
-    actual: PercentileCurve
-    intended: PercentileCurve | None
-
-
-@dataclass(frozen=True, slots=True)
-class LatencySummary:
-    """Round-trip times; percentiles come from the repetitions' merged histogram."""
-
-    count: int
-    lost: int
-    min_ns: float
-    max_ns: float
-    mean_ns: Estimate
-    p50_ns: Estimate  # over the repetitions' own medians
-    p99_ns: Estimate
-    stdev_ns: float  # of all samples, as the percentiles
-    percentiles_ns: dict[str, float]
-    intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
-    intended_mean_ns: float | None
-    intended_stdev_ns: float | None
-    intended_percentiles_ns: dict[str, float]  # empty: not known
-    intended_intervals_ns: dict[str, Bounds]
-    curves: Curves | None  # where they were asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +97,8 @@ class SummaryRow:
         return self.trial.switch == BASELINE
 
 
-def draw_together(
-    group: Group, merged: DelayHistograms | None, *, with_curves: bool = False
-) -> SummaryRow:
-    """Summarise a group as a row. With `merged` delays the percentiles are theirs, else those of
-    the one record. Curves are large: they are kept only where they are asked for."""
+def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
+    """Summarise a group as a row, whose round trips are summarised already."""
     finished, failed = group.finished, group.failed
     any_of = finished or failed
     remarks = remarks_of(finished)
@@ -161,7 +121,7 @@ def draw_together(
         failed=len(failed),
         throughput=_throughput(finished) if finished.has("forwarded_pps") else None,
         method=summarise_method(finished) if finished.has("method_figures") else None,
-        latency=_latency(finished, merged, with_curves) if finished.has("rtt_mean_ns") else None,
+        latency=latency,
         cpu=_cpu(finished) if finished.has("applications_cores_used") else None,
         quality=summarise_quality(finished),
         between=summarise_between_hosts(finished),
@@ -185,10 +145,6 @@ def _trial(records: Records) -> Trial:
     return Trial.model_validate(values | {"repetition": 0})
 
 
-def _over(records: Records, column: str) -> Estimate:
-    return estimate(records.column(column), records.level)
-
-
 def _mean(records: Records, column: str) -> float | None:
     values = records.known(column)
     return sum(values) / len(values) if values else None
@@ -197,69 +153,12 @@ def _mean(records: Records, column: str) -> float | None:
 def _throughput(records: Records) -> ThroughputSummary:
     return ThroughputSummary(
         intended_pps=records.first("intended_pps"),
-        offered_pps=_over(records, "offered_pps"),
-        forwarded_pps=_over(records, "forwarded_pps"),
-        forwarded_l2_bps=_over(records, "forwarded_l2_bps"),
-        forwarded_l1_bps=_over(records, "forwarded_l1_bps"),
-        loss_ratio=_over(records, "loss_ratio"),
+        offered_pps=records.over("offered_pps"),
+        forwarded_pps=records.over("forwarded_pps"),
+        forwarded_l2_bps=records.over("forwarded_l2_bps"),
+        forwarded_l1_bps=records.over("forwarded_l1_bps"),
+        loss_ratio=records.over("loss_ratio"),
     )
-
-
-def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
-    """Mean and standard deviation of all samples of all records; None where a record lacks them."""
-    places = ("rtt_count", f"{prefix}_mean_ns", f"{prefix}_stdev_ns")
-    if not all(records.has(place) for place in places):
-        return None, None
-    return of_all(zip(*(records.column(place) for place in places), strict=True))
-
-
-def _latency(records: Records, merged: DelayHistograms | None, with_curves: bool) -> LatencySummary:
-    intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
-    if merged is None or len(records) == 1:
-        actual, intended = (_Tail.of_one(records, prefix) for prefix in ("rtt", "intended_rtt"))
-    else:
-        actual = _Tail.of_many(merged.actual, max(records.column("rtt_max_ns")))
-        intended = _Tail.of_many(merged.intended, math.inf) if merged.intended else _Tail({}, {})
-    return LatencySummary(
-        count=sum(records.column("rtt_count")),
-        lost=sum(records.column("rtt_lost")),
-        min_ns=min(records.column("rtt_min_ns")),
-        max_ns=max(records.column("rtt_max_ns")),
-        mean_ns=_over(records, "rtt_mean_ns"),
-        p50_ns=_over(records, "rtt_p50_ns"),
-        p99_ns=_over(records, "rtt_p99_ns"),
-        stdev_ns=_whole(records, "rtt")[1] or 0.0,
-        percentiles_ns=actual.percentiles_ns,
-        intervals_ns=actual.intervals_ns,
-        intended_mean_ns=intended_mean_ns,
-        intended_stdev_ns=intended_stdev_ns,
-        intended_percentiles_ns=intended.percentiles_ns,
-        intended_intervals_ns=intended.intervals_ns,
-        curves=Curves(merged.actual.curve(), merged.intended.curve() if merged.intended else None)
-        if merged and with_curves
-        else None,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class _Tail:
-    """Percentiles of delays, with their intervals."""
-
-    percentiles_ns: dict[str, float]
-    intervals_ns: dict[str, Bounds]
-
-    @classmethod
-    def of_one(cls, record: Records, prefix: str) -> _Tail:
-        """The percentiles in the only repetition's record."""
-        values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
-        if None in values.values():  # who timed them does not know
-            return cls({}, {})
-        return cls(values, json.loads(record.first(f"{prefix}_intervals") or "{}"))
-
-    @classmethod
-    def of_many(cls, merged: Histogram, max_ns: float) -> _Tail:
-        """The percentiles of the samples of all repetitions."""
-        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged))
 
 
 def _cpu(records: Records) -> CpuSummary:

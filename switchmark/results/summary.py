@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
 from switchmark.results.groups import Group, groups
-from switchmark.results.histograms import merged_histograms
+from switchmark.results.latency_summary import summarise_latency
 from switchmark.results.query import RecordTable, read_table
 from switchmark.results.ranking import rank
 from switchmark.results.rows import SummaryRow, draw_together
@@ -29,15 +28,13 @@ def summarise(
 ) -> list[SummaryRow]:
     """Group the table's repetitions and summarise each group; `table.problems` names files that
     were refused."""
-    drawn_together = partial(draw_together, with_curves=with_curves)
     rule = _stopping_rule(run_directory)
     rows: list[SummaryRow] = []
     for drawn in groups(table.frame):
         if rule is not None:
             _set_levels(drawn, rule)
-        rows += map(
-            drawn_together, drawn, merged_histograms(run_directory, drawn, single=with_curves)
-        )
+        times = summarise_latency(run_directory, drawn, with_curves=with_curves)
+        rows += map(draw_together, drawn, times)
     rows = with_contenders(with_mixed_modes(rows))
     return sorted(rows, key=_order)
 

@@ -405,9 +405,9 @@ def test_results_say_what_is_not_known(tmp_path: Path) -> None:
     records = [_by_sockperf(asked.repeated(number)) for number in range(2)]
     run = write_run(tmp_path / "results", records)
     (row,) = summarise(run, read_table(run), with_curves=True)
-    assert row.latency is not None and row.latency.curves is not None
+    assert row.latency is not None and row.latency.curve is not None
     assert row.latency.intended_percentiles_ns == {}
-    assert row.latency.curves.intended is None
+    assert row.latency.intended_curve is None
     assert row.remarks == ("traffic by sockperf 3.7, which does not tell: when a request was due",)
     assert export.flat_rows([row])[0]["rtt_intended_p99_ns"] is None
     (_, due) = tails_table([row]).lines

@@ -174,9 +174,9 @@ def test_the_curve_and_the_table_are_of_the_merged_samples(tmp_path: Path) -> No
     records = [synthetic_record(trial) for trial in trials]
     run = write_run(tmp_path, records)
     (row,) = summarise(run, read_table(run), with_curves=True)
-    assert row.latency is not None and row.latency.curves is not None
+    assert row.latency is not None and row.latency.curve is not None
     merged = Histogram.merged(record.latency.histogram for record in records if record.latency)
-    assert row.latency.curves.actual == merged.curve()
+    assert row.latency.curve == merged.curve()
     assert row.latency.percentiles_ns == merged.percentiles_ns()
 
 

@@ -1,0 +1,146 @@
+"""Round trips over a row's repetitions, from their records: figures, percentiles and curves.
+
+The histograms of the repetitions are read here, merged once, and taken no further.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from switchmark.results.columns import Column
+from switchmark.results.groups import Group, Records
+from switchmark.results.store import open_run
+from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
+from switchmark.statistics.means import Estimate, of_all
+from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
+
+_HISTOGRAMS = (
+    Column("trial_id", "/trial_id"),
+    Column("actual", "/latency/histogram"),
+    Column("intended", "/latency/intended_histogram"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LatencySummary:
+    """Round-trip times; percentiles come from the repetitions' merged histogram."""
+
+    count: int
+    lost: int
+    min_ns: float
+    max_ns: float
+    mean_ns: Estimate
+    p50_ns: Estimate  # over the repetitions' own medians
+    p99_ns: Estimate
+    stdev_ns: float  # of all samples, as the percentiles
+    percentiles_ns: dict[str, float]
+    intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
+    intended_mean_ns: float | None
+    intended_stdev_ns: float | None
+    intended_percentiles_ns: dict[str, float]  # empty: not known
+    intended_intervals_ns: dict[str, Bounds]
+    curve: PercentileCurve | None  # of all samples, where it was asked for
+    intended_curve: PercentileCurve | None
+
+
+def summarise_latency(
+    run_directory: Path, groups: Sequence[Group], *, with_curves: bool
+) -> Iterator[LatencySummary | None]:
+    """Summarise the round trips of each group; None where it has none. Curves are large: they are
+    kept only where they are asked for.
+
+    Raises ValueError where samples were lost in merging."""
+    timed = [one.finished if one.finished.has("rtt_mean_ns") else None for one in groups]
+    fewest = 1 if with_curves else 2  # the record of a single repetition holds the percentiles
+    merged = [one.column("trial_id") if one and len(one) >= fewest else () for one in timed]
+    held = _read(run_directory, [trial_id for ids in merged for trial_id in ids])
+    for records, ids in zip(timed, merged, strict=True):
+        if records is None:
+            yield None
+            continue
+        actual, intended = zip(*map(held.__getitem__, ids), strict=True) if ids else ((), ())
+        sent = _Tail.of(records, "rtt", actual, max(records.column("rtt_max_ns")), with_curves)
+        due = _Tail.of(records, "intended_rtt", intended, math.inf, with_curves)
+        yield _summary(records, sent, due)
+
+
+def _read(run_directory: Path, trial_ids: Sequence[str]) -> dict[str, tuple[str, str | None]]:
+    """The histograms' texts in these records, from the actual and the intended send time."""
+    if not trial_ids:
+        return {}
+    from switchmark.results.query import select  # read when needed: `run` knows rows long before
+
+    run = open_run(run_directory)
+    rows = select([str(run.path_of(one)) for one in trial_ids], _HISTOGRAMS).iter_rows(named=True)
+    return {row["trial_id"]: (row["actual"], row["intended"]) for row in rows}
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """Percentiles of delays from one of the two send times, with their intervals."""
+
+    percentiles_ns: dict[str, float]
+    intervals_ns: dict[str, Bounds]
+    curve: PercentileCurve | None = None
+
+    @classmethod
+    def of(
+        cls,
+        records: Records,
+        prefix: str,
+        texts: Sequence[str | None],
+        max_ns: float,
+        with_curves: bool,
+    ) -> _Tail:
+        """Of all samples in the histograms with these texts; empty where a record lacks them, or
+        they were not read. The only repetition's percentiles are those in its record."""
+        known = [Histogram(text) for text in texts if text is not None]
+        merged = Histogram.merged(known) if known and len(known) == len(texts) else None
+        curve = merged.curve() if merged and with_curves else None
+        if len(records) == 1:
+            return cls(*_of_one(records, prefix), curve)
+        if merged is None:
+            return cls({}, {})
+        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged), curve)
+
+
+def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, Bounds]]:
+    """The percentiles in the only repetition's record, and their intervals."""
+    values = {name: record.first(f"{prefix}_p{name}_ns") for name in PERCENTILES}
+    if None in values.values():  # who timed them does not know
+        return {}, {}
+    return values, json.loads(record.first(f"{prefix}_intervals") or "{}")
+
+
+def _summary(records: Records, sent: _Tail, due: _Tail) -> LatencySummary:
+    intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
+    return LatencySummary(
+        count=sum(records.column("rtt_count")),
+        lost=sum(records.column("rtt_lost")),
+        min_ns=min(records.column("rtt_min_ns")),
+        max_ns=max(records.column("rtt_max_ns")),
+        mean_ns=records.over("rtt_mean_ns"),
+        p50_ns=records.over("rtt_p50_ns"),
+        p99_ns=records.over("rtt_p99_ns"),
+        stdev_ns=_whole(records, "rtt")[1] or 0.0,
+        percentiles_ns=sent.percentiles_ns,
+        intervals_ns=sent.intervals_ns,
+        intended_mean_ns=intended_mean_ns,
+        intended_stdev_ns=intended_stdev_ns,
+        intended_percentiles_ns=due.percentiles_ns,
+        intended_intervals_ns=due.intervals_ns,
+        curve=sent.curve,
+        intended_curve=due.curve,
+    )
+
+
+def _whole(records: Records, prefix: str) -> tuple[float | None, float | None]:
+    """Mean and standard deviation of all samples of all records; None where a record lacks them."""
+    places = ("rtt_count", f"{prefix}_mean_ns", f"{prefix}_stdev_ns")
+    if not all(records.has(place) for place in places):
+        return None, None
+    return of_all(zip(*(records.column(place) for place in places), strict=True))
