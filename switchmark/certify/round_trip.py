@@ -45,7 +45,9 @@ def round_trips(rig: Rig, delay_us: int = 0) -> Latency:
     hold = struck(rig.bridge, delayed(1000 * delay_us), 0, 1) if delay_us else nullcontext()
     trial = rig.plan.trial.model_copy(update={"duration_s": DURATION_S})
     with hold:
-        found = latency.measure(trial, rig.deployment.ends, TrimPolicy(), lambda: None).latency
+        found = latency.measure(
+            trial, rig.deployment.ends, TrimPolicy(), lambda: None
+        ).figures.latency
     assert found is not None
     return found
 

@@ -1,13 +1,11 @@
-"""What a trial is judged by: its figures, what was observed meanwhile, and the bare wire's
+"""What the figures of a trial are judged by: what was observed meanwhile, and the bare wire's
 result."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.results.record import Latency, MethodResult, Throughput
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,34 +17,6 @@ class Baseline:
     ns_per_frame: float | None = None  # of CPU time
     met_its_load: bool = False  # the wire was paced, and carried all: no ceiling then
     source: str = ""  # where it is from, when not from this run
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The figures of a trial, under their names in the record: a throughput, a latency, or those of
-    a method."""
-
-    throughput: Throughput | None = None
-    latency: Latency | None = None
-    method: MethodResult | None = None
-    one_way: Latency | None = None  # beside round trips between two hosts: the way there
-
-    def facts(self) -> dict[str, Any]:
-        """The figures for the record, by the names of its fields."""
-        return {name: getattr(self, name) for name in FIGURES}
-
-    @property
-    def clocks_uncertain(self) -> bool:
-        """Whether the median one-way time between hosts is smaller than its uncertainty."""
-        at_loads = [one.latency for one in self.method.latency] if self.method else []
-        return any(
-            one.percentiles_ns["50"] <= one.clock_uncertainty_ns
-            for one in [*at_loads, *([self.one_way] if self.one_way else [])]
-            if one.clock_uncertainty_ns is not None
-        )
-
-
-FIGURES = tuple(field.name for field in fields(Figures))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from switchmark.instrument.support.reading import CountedInterval, Reading
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.results.record import Latency, PairLoads, Throughput, Trim
+from switchmark.results.record import Figures, Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.measurement import Measurement
@@ -52,18 +52,20 @@ def _throughput(
     l2_bps = loads.forwarded_pps * trial.packet_size_bytes * 8
     trim = describe(policy, 0, reading.duration_ns, reading.target.counts)
     return Measurement(
-        throughput=Throughput(
-            intended_pps=loads.intended_pps,
-            offered_pps=loads.offered_pps,
-            forwarded_pps=loads.forwarded_pps,
-            forwarded_l2_bps=l2_bps,
-            forwarded_l1_bps=l2_bps + loads.forwarded_pps * 8 * L1_OVERHEAD_BYTES,
-            forwarded_stdev_pps=_stdev_pps(received),
-            loss_ratio=_lost(reading) / reading.source.frames if reading.source.frames else 0.0,
-            pairs=[loads],
-            reordered_ratio=None
-            if reading.reordered is None or not reading.target.frames
-            else min(1.0, reading.reordered / reading.target.frames),
+        figures=Figures(
+            throughput=Throughput(
+                intended_pps=loads.intended_pps,
+                offered_pps=loads.offered_pps,
+                forwarded_pps=loads.forwarded_pps,
+                forwarded_l2_bps=l2_bps,
+                forwarded_l1_bps=l2_bps + loads.forwarded_pps * 8 * L1_OVERHEAD_BYTES,
+                forwarded_stdev_pps=_stdev_pps(received),
+                loss_ratio=_lost(reading) / reading.source.frames if reading.source.frames else 0.0,
+                pairs=[loads],
+                reordered_ratio=None
+                if reading.reordered is None or not reading.target.frames
+                else min(1.0, reading.reordered / reading.target.frames),
+            )
         ),
         trim=trim.model_copy(
             update={
@@ -137,17 +139,19 @@ def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
     if timed is None or reading.answered is None or not timed.histogram.count:
         raise TrialFailed(f"no request of {trial.generator} was answered: there is no latency")
     return Measurement(
-        latency=Latency(
-            kind="rtt",
-            count=timed.histogram.count,
-            min_ns=timed.min_ns,
-            mean_ns=timed.mean_ns,
-            stdev_ns=timed.stdev_ns,
-            max_ns=timed.max_ns,
-            percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
-            percentile_intervals_ns=percentile_intervals_ns(timed.histogram),
-            histogram=timed.histogram,
-            lost=max(0, reading.source.frames - reading.answered),
+        figures=Figures(
+            latency=Latency(
+                kind="rtt",
+                count=timed.histogram.count,
+                min_ns=timed.min_ns,
+                mean_ns=timed.mean_ns,
+                stdev_ns=timed.stdev_ns,
+                max_ns=timed.max_ns,
+                percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
+                percentile_intervals_ns=percentile_intervals_ns(timed.histogram),
+                histogram=timed.histogram,
+                lost=max(0, reading.source.frames - reading.answered),
+            )
         ),
         trim=Trim(
             policy=f"as {trial.generator} does: a warm-up of its own is left out",

@@ -7,9 +7,16 @@ from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.rates import is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.marks import explain, marks_are_valid
-from switchmark.results.record import Limit, MethodResult, Placement, TrialVerdict, Verification
+from switchmark.results.record import (
+    Figures,
+    Limit,
+    MethodResult,
+    Placement,
+    TrialVerdict,
+    Verification,
+)
 from switchmark.statistics.outliers import TWO_BANDS
-from switchmark.trial.evidence import Evidence, Figures
+from switchmark.trial.evidence import Evidence
 from switchmark.trial.limit import LOSS_WORTH_NAMING
 
 UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples

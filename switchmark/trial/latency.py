@@ -15,7 +15,7 @@ from switchmark.engine.loads import NO_FRAMES, loss_of, sum_of
 from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.trial import Trial
-from switchmark.results.record import Latency, Trim
+from switchmark.results.record import Figures, Latency, Trim
 from switchmark.trial.beside import load_beside, probe_load, probes_of
 from switchmark.trial.delays import merge_latency, timed_by
 from switchmark.trial.measurement import Measurement
@@ -51,8 +51,12 @@ def measure(
     ended_ns = max(s.t_ns for s in samples) if samples else 0
     started_ns = min(client.started_ns for client in clients)
     return Measurement(
-        latency=_merge(clients) if trial.probe_rate_pps is None else _merge_probes(trial, pairs),
-        one_way=way_there(pairs, timed) if timed else None,
+        figures=Figures(
+            latency=_merge(clients)
+            if trial.probe_rate_pps is None
+            else _merge_probes(trial, pairs),
+            one_way=way_there(pairs, timed) if timed else None,
+        ),
         trim=Trim(
             policy=f"separate warm-up run of {policy.warm_up_s:g} s, its samples left out; "
             "every later sample kept",

@@ -15,8 +15,8 @@ from switchmark.method.registry import METHODS
 from switchmark.method.support.bounds import refused_in_kernel
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
-from switchmark.results.record import Latency, Limit, MethodResult, Throughput
-from switchmark.trial.evidence import Evidence, Figures
+from switchmark.results.record import Figures, Latency, Limit, MethodResult, Throughput
+from switchmark.trial.evidence import Evidence
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]
 CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch

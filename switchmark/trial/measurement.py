@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.results.record import SteadyRun, Trim
+from switchmark.results.record import Figures, SteadyRun, Trim
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.evidence import Figures
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measurement(Figures):
+class Measurement:
     """The measured part of one trial: its figures, and what they were made of."""
 
+    figures: Figures
     trim: Trim | None
     steady: SteadyRun | None = None
     kept_samples: int  # of the receiver (or client) that has fewest

@@ -14,7 +14,7 @@ from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
-from switchmark.results.record import Neighbour, Placement, Reconciliation, Verification
+from switchmark.results.record import Figures, Neighbour, Placement, Reconciliation, Verification
 from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
 from switchmark.testbed.cores.cpu_time import ThreadTimes
@@ -47,9 +47,9 @@ def measure_deployed(
     baseline: Baseline,
     watch: Stopwatch,
     observe: Callable[[float | None], None],
-) -> dict[str, Any]:
-    """Verify, run the traffic, read the counters, conclude; returns the measured part of the
-    record."""
+) -> tuple[Figures, dict[str, Any]]:
+    """Verify, run the traffic, read the counters, conclude; returns the figures, and the other
+    facts of the measurement by their names in the record."""
     switch, trial = plan.switch, plan.trial
     try:
         wait_reachable(deployment.ends, plan.verify.timeout_s)
@@ -121,9 +121,8 @@ def measure_deployed(
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
         counts_polls=deployment.guest is None,
     )
-    bound = limit(trial, seen, evidence)
-    return {
-        **seen.facts(),
+    bound = limit(trial, seen.figures, evidence)
+    return seen.figures, {
         "instrument": note,
         "trim": seen.trim,
         "steady": seen.steady,
@@ -135,7 +134,7 @@ def measure_deployed(
         "verification": checked,
         "limit": bound,
         "verdict": verdict(
-            trial, bound, seen, evidence, _whole_placement(deployment), checked,
+            trial, bound, seen.figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": {

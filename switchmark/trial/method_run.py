@@ -12,7 +12,7 @@ from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import SATURATING, BudgetError
 from switchmark.method.support.task import Task
 from switchmark.model.trial import Trial
-from switchmark.results.record import MethodResult
+from switchmark.results.record import Figures, MethodResult
 from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
@@ -33,7 +33,7 @@ def measure(
     )
     found = _found(trial, measurer, deployment, baseline_pps)
     return Measurement(
-        method=found,
+        figures=Figures(method=found),
         trim=None,
         kept_samples=len(measurer.points),
         source_counters=measurer.source_counters,

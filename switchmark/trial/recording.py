@@ -11,12 +11,11 @@ from typing import Any
 
 from switchmark.campaign.notation import to_notation
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record
-from switchmark.trial.evidence import FIGURES
+from switchmark.results.record import Figures, Record
 from switchmark.trial.failure import one_line
 from switchmark.trial.stopwatch import Stopwatch
 
-_WITH_FIGURES = (*FIGURES, "steady", "limit", "verdict", "trim", "cpu")
+_WITH_FIGURES = ("steady", "limit", "verdict", "trim", "cpu")
 _ALWAYS_KNOWN = {
     "trial_id",
     "trial",
@@ -52,21 +51,25 @@ def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) ->
 
 
 def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
-    """These facts as those of a failed trial, without figures; the first reason is the first one
-    told."""
+    """These facts as those of a failed trial, which has no figures; the first reason is the first
+    one told."""
     kept = {name: fact for name, fact in facts.items() if name not in _WITH_FIGURES}
     told = "; ".join(filter(None, [facts.get("message"), message]))
     return kept | {"status": "failed", "message": told}
 
 
-def made_record(facts: dict[str, Any], begun: datetime, watch: Stopwatch) -> Record:
-    """The record of a trial that has ended. Contradictory figures are left out, and the record says
-    so; where other facts are refused, too, it holds only what was asked."""
+def made_record(
+    figures: Figures, facts: dict[str, Any], begun: datetime, watch: Stopwatch
+) -> Record:
+    """The record of a trial that has ended: these very figures, where it has not failed, and the
+    other facts. Contradictory figures are left out, and the record says so; where other facts are
+    refused, too, it holds only what was asked."""
     # (by the monotonic clock: the real-time one may be set back meanwhile)
     ended_at = _utc(begun + timedelta(seconds=watch.whole_s))
     facts |= {"ended_at": ended_at, "timing": watch.timing()}
+    held = dict(figures) if facts["status"] == "finished" else {}
     try:
-        return Record(**facts)
+        return Record(**held, **facts)
     except Exception as error:
         refused = one_line(error)
     try:

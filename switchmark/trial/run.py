@@ -13,7 +13,7 @@ from typing import Any
 from switchmark.engine.arguments import io_of
 from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
-from switchmark.results.record import Placement, Record
+from switchmark.results.record import Figures, Placement, Record
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.testbed.host import Session
 from switchmark.trial.deployment import Deployment
@@ -37,17 +37,18 @@ def run_trial(
     observe: Callable[[float | None], None],
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
-    watch, begun = Stopwatch(), datetime.now(UTC)
+    watch, begun, figures = Stopwatch(), datetime.now(UTC), Figures()
     facts = what_was_asked(plan.trial, campaign, run_id, begun)
     try:
         facts |= _planned(plan) | {"provenance": provenance}
         deployment = Deployment(session, plan)
     except Exception as error:
-        return made_record(as_failed(facts, why([], error)), begun, watch)
+        return made_record(figures, as_failed(facts, why([], error)), begun, watch)
     try:
         with deployment:
             watch.lap("deploy")
-            facts |= measure_deployed(deployment, plan, baseline, watch, observe)
+            figures, measured = measure_deployed(deployment, plan, baseline, watch, observe)
+            facts |= measured
             watch.lap("finish")
         watch.lap("teardown")
         facts["status"] = "finished"
@@ -61,7 +62,7 @@ def run_trial(
             facts[name] = tell()
         except Exception as error:  # the other facts are told all the same
             facts = as_failed(facts, f"{name} cannot be recorded: {one_line(error)}")
-    return made_record(facts, begun, watch)
+    return made_record(figures, facts, begun, watch)
 
 
 def _planned(plan: TrialPlan) -> dict[str, Any]:

@@ -22,6 +22,7 @@ from switchmark.model.rates import has_own_rate, is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.record import (
     DirectionLoads,
+    Figures,
     OutlierSample,
     PairLoads,
     SteadyRun,
@@ -55,7 +56,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     counted = sum_of(_kept(senders, window))
     samples = [s for pair in pairs for s in pair.b.intervals]
     return Measurement(
-        throughput=_sum(trial, streams),
+        figures=Figures(throughput=_sum(trial, streams)),
         trim=describe(policy, begun_ns, ended_ns, samples),
         steady=_steady(pairs, (begun_ns, ended_ns)),
         kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),

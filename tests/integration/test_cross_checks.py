@@ -232,7 +232,7 @@ def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
 
         def medians() -> tuple[float, float, float]:
             seen = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
-            assert seen.latency is not None
+            assert seen.figures.latency is not None
             with running(server, says="PORT"):
                 said = subprocess.run(client, capture_output=True, text=True, check=True).stdout
             found = re.search(r"percentile 50\.000\s*=\s*([\d.]+)", said)
@@ -240,7 +240,11 @@ def test_sockperf_and_ping_see_the_round_trips_that_we_see() -> None:
             told = subprocess.run(echo, capture_output=True, text=True, check=True).stdout
             echoes = re.search(r"= ([\d.]+)/([\d.]+)/", told)
             assert echoes, told
-            return seen.latency.percentiles_ns["50"] / 1e3, float(found[1]), 1e3 * float(echoes[1])
+            return (
+                seen.figures.latency.percentiles_ns["50"] / 1e3,
+                float(found[1]),
+                1e3 * float(echoes[1]),
+            )
 
         def worst_ratio() -> float:
             ours, theirs, least_echo = medians()

@@ -158,8 +158,8 @@ def test_round_trips_are_those_of_ping() -> None:
         for _ in range(4):
             trial = rig.plan.trial.model_copy(update={"duration_s": 0.5})
             seen = latency.measure(trial, rig.deployment.ends, rig.plan.policy, lambda: None)
-            assert seen.latency is not None
-            ours.append(seen.latency.percentiles_ns["50"])
+            assert seen.figures.latency is not None
+            ours.append(seen.figures.latency.percentiles_ns["50"])
             theirs.append(ping_median_ns(rig))
         ratio = min(ours) / min(theirs)
         assert 0.2 < ratio < 5, (ours, theirs)

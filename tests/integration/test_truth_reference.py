@@ -224,7 +224,7 @@ def test_round_trips_are_the_floor_and_twice_the_set_delay() -> None:
 def shortest_round_trip_ns(delay_us: str) -> float:
     with deployed(reference(delay_us=delay_us), dimension="latency", rate="2000") as rig:
         trial = rig.plan.trial.model_copy(update={"duration_s": LATENCY_RUN_S})
-        seen = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).latency
+        seen = latency.measure(trial, rig.deployment.ends, SHORT, lambda: None).figures.latency
     assert seen is not None and seen.min_ns <= seen.percentiles_ns["50"]
     return seen.min_ns
 

@@ -18,11 +18,10 @@ from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_h
 from switchmark.report.html import write_report
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.export import columns, flat_rows
-from switchmark.results.record import ClockOffset, FarHost, Latency
+from switchmark.results.record import ClockOffset, FarHost, Figures, Latency
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.cost.remote_cost import hosts_used
-from switchmark.trial.evidence import Figures
 from switchmark.trial.one_way import ClockCorrection, TimedRun, corrected
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted, event, timed

@@ -41,3 +41,39 @@ def test_a_walk_passes_files_and_functions_that_exist(title: str) -> None:
         for name in set(names) - set(files):
             word = name.rsplit(".", 1)[-1]
             assert any(re.search(rf"\b{word}\b", text) for text in texts), f"{row}: no {name}"
+
+
+SAMPLE = "The way of a round trip"
+
+
+def test_each_step_of_a_sample_is_one_function() -> None:
+    engine, *bench = walk(SAMPLE)
+    assert len(re.findall(r"`[\w./]+\.c`", engine)) == 2, "the histogram, and its text"
+    for row in bench:
+        file, name = re.fullmatch(r"`([\w./]+\.py)`, `([\w.]+)`(?: •)?", row).groups()  # type: ignore[union-attr]
+        (path,) = (root / file for root in ROOTS if (root / file).is_file())
+        assert re.search(rf"^ *def {name.rsplit('.', 1)[-1]}\(", path.read_text(), re.MULTILINE), (
+            row
+        )
+
+
+@pytest.mark.parametrize(
+    ("made", "elsewhere"),
+    [
+        (r"\bLatency\(", {"trial/foreign.py"}),  # of an instrument that is not our engine
+        (r"\bRecord\(\*\*", set()),
+        (r"\bLatencySummary\(", set()),
+        (r"\.curve\(", set()),
+        # of delay variation, and of the times that a paper's figure is drawn of
+        (r"\bHistogram\.merged\(", {"trial/quality.py", "results/times.py"}),
+    ],
+)
+def test_a_sample_becomes_a_new_value_only_on_its_walk(made: str, elsewhere: set[str]) -> None:
+    package = REPOSITORY / "switchmark"
+    makers = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if re.search(rf"(?<!class ){made}", path.read_text())
+    }
+    on_the_walk = set(re.findall(r"`([\w./]+\.py)`", " ".join(walk(SAMPLE))))
+    assert elsewhere < makers <= on_the_walk | elsewhere

@@ -362,7 +362,7 @@ def _measured(reading: Reading, **fields: Any) -> Any:
 def test_three_loads_from_the_instruments_own_counts() -> None:
     reading = Reading(_end(20_000, 1000), _end(19_000, 950), 2 * S, reordered=19)
     seen = _measured(reading, duration_s=2.0, rate_pps=10_000, packet_size_bytes=64)
-    loads = seen.throughput
+    loads = seen.figures.throughput
     assert (loads.intended_pps, loads.offered_pps, loads.forwarded_pps) == (10_000, 10_000, 9_500)
     assert loads.loss_ratio == 0.05
     assert loads.forwarded_l2_bps == 9_500 * 64 * 8

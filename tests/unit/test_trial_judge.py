@@ -9,8 +9,8 @@ import pytest
 
 from switchmark.engine.loads import NO_FRAMES
 from switchmark.results.marks import MARKS, explain
-from switchmark.results.record import Latency, Limit, PairLoads, Throughput, Verification
-from switchmark.trial.evidence import Baseline, Evidence, Figures
+from switchmark.results.record import Figures, Latency, Limit, PairLoads, Throughput, Verification
+from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
 from tests.unit.engine_lines import counters

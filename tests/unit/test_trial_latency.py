@@ -53,7 +53,7 @@ def measure(*pairs: PairEnds) -> Any:
 
 def test_one_pair() -> None:
     seen = measure(pair({10_000: 98, 50_000: 2}, late_ns=5_000))
-    found = seen.latency
+    found = seen.figures.latency
     assert (found.count, found.lost, found.min_ns, found.max_ns) == (100, 0, 10_000, 50_000)
     assert found.mean_ns == 10_800
     assert found.percentiles_ns["50"] == pytest.approx(10_000, rel=2e-3)
@@ -67,7 +67,7 @@ def test_one_pair() -> None:
 
 def test_pairs_are_merged_sample_by_sample() -> None:
     """Not an average of percentiles: 300 fast and 100 slow answers have a fast median."""
-    found = measure(pair({10_000: 300}), pair({90_000: 100}, number=1)).latency
+    found = measure(pair({10_000: 300}), pair({90_000: 100}, number=1)).figures.latency
     assert (found.count, found.min_ns, found.max_ns) == (400, 10_000, 90_000)
     assert found.mean_ns == 30_000
     assert found.percentiles_ns["50"] == pytest.approx(10_000, rel=2e-3)
@@ -78,26 +78,28 @@ def test_pairs_are_merged_sample_by_sample() -> None:
 
 def test_delays_that_do_not_vary_have_no_deviation() -> None:
     """The slots of a histogram are 16 us wide there: taken from them, it would be 7 us."""
-    found = measure(pair({20_000_777: 50}), pair({20_000_777: 50}, number=1)).latency
+    found = measure(pair({20_000_777: 50}), pair({20_000_777: 50}, number=1)).figures.latency
     assert (found.mean_ns, found.stdev_ns, found.intended_stdev_ns) == (20_000_777, 0, 0)
-    far = measure(pair({20_000_777: 50}), pair({20_001_777: 50}, number=1)).latency
+    far = measure(pair({20_000_777: 50}), pair({20_001_777: 50}, number=1)).figures.latency
     assert far.stdev_ns == pytest.approx(500)
 
 
 def test_unanswered_requests_are_counted() -> None:
-    found = measure(pair({10_000: 90}, sent=100), pair({10_000: 50}, number=1, sent=55)).latency
+    found = measure(
+        pair({10_000: 90}, sent=100), pair({10_000: 50}, number=1, sent=55)
+    ).figures.latency
     assert found.lost == 15
 
 
 def test_duplicate_answers_do_not_hide_loss() -> None:
     """100 requests, 90 answered, 5 of them twice: 95 times in the histogram, 10 lost."""
-    found = measure(pair({10_000: 95}, sent=100, answered=90)).latency
+    found = measure(pair({10_000: 95}, sent=100, answered=90)).figures.latency
     assert (found.count, found.lost) == (95, 10)
 
 
 def test_a_pair_without_answers_is_loss_and_no_zero() -> None:
     silent = pair({}, number=1, sent=40)
-    found = measure(pair({10_000: 10}), silent).latency
+    found = measure(pair({10_000: 10}), silent).figures.latency
     assert (found.count, found.min_ns, found.lost) == (10, 10_000, 40)
 
 
@@ -126,7 +128,7 @@ def test_warm_up_is_a_run_of_its_own() -> None:
     latency.warm_up([ends], TrimPolicy(warm_up_s=0.5), lambda: None)
     assert ends.a.spawned.commands == ["start duration=0.5"]  # type: ignore[attr-defined]
     measured = latency.measure(trial("latency"), [ends], TrimPolicy(), lambda: None)
-    assert measured.latency is not None and measured.latency.count == 10, "not 20"
+    assert measured.figures.latency is not None and measured.figures.latency.count == 10, "not 20"
     idle = pair({10_000: 10})
     latency.warm_up([idle], TrimPolicy(warm_up_s=0), lambda: None)
     assert idle.a.spawned.commands == []  # type: ignore[attr-defined]
@@ -156,7 +158,9 @@ def measure_probes(*pairs: PairEnds) -> Any:
 
 
 def test_probes_are_timed_and_the_load_is_told_beside_them() -> None:
-    found = measure_probes(pair_with_probes(probes({10_000: 90}, sent=100), 5000, 4900)).latency
+    found = measure_probes(
+        pair_with_probes(probes({10_000: 90}, sent=100), 5000, 4900)
+    ).figures.latency
     assert (found.count, found.lost, found.min_ns) == (90, 10, 10_000)
     assert found.beside.probe_rate_pps == 1000
     assert found.beside.intended_pps == 100_000

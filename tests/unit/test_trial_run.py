@@ -226,7 +226,7 @@ def test_figures_that_the_record_refuses(monkeypatch: pytest.MonkeyPatch) -> Non
 
     def wrong(*args: Any) -> Any:
         seen = honest(*args)
-        seen.throughput.forwarded_l2_bps *= 2
+        seen.figures.throughput.forwarded_l2_bps *= 2
         return seen
 
     monkeypatch.setattr(throughput, "measure", wrong)

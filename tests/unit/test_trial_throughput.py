@@ -68,7 +68,7 @@ def one_pair(**changes: Any) -> Any:
 
 def test_one_pair() -> None:
     seen = one_pair()
-    load = seen.throughput
+    load = seen.figures.throughput
     # Samples from 0.4 s to 1.6 s: six, of 1000 sent and 900 received in 0.2 s each.
     assert (load.offered_pps, load.forwarded_pps) == (5000.0, 4500.0)
     assert load.forwarded_l2_bps == 4500 * 64 * 8
@@ -87,7 +87,7 @@ def test_drops_and_loss_are_of_the_same_time() -> None:
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
     b = receiver(0, early, unique=9800, drops=200)
     seen = measure((a, b))
-    assert seen.throughput.pairs[0].lost_frames == seen.socket_drops == 200
+    assert seen.figures.throughput.pairs[0].lost_frames == seen.socket_drops == 200
     assert seen.sent_frames == 10_000
     assert seen.source_counters.tx_offered == 6000, "of the kept window"
 
@@ -102,7 +102,7 @@ def test_loss_and_rates_are_of_the_same_time() -> None:
     totals = {"rx_frames": 10_000 - 460, "rx_missing": 460}
     end = result(totals=totals, loss=LOSS | {"received_unique": 10_000 - 460})
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
-    load = measure((a, engine("receiver", 0, *lines, end))).throughput
+    load = measure((a, engine("receiver", 0, *lines, end))).figures.throughput
     assert (load.loss_ratio, load.away_share) == (0.02, 0.25)
     assert load.forwarded_pps == load.offered_pps * 0.98
     assert load.pairs[0].lost_frames == 460, "of the whole trial"
@@ -118,7 +118,7 @@ def test_what_no_later_frame_tells_of_is_lost_all_the_same() -> None:
         totals={"rx_frames": 4950, "rx_missing": 50}, loss=LOSS | {"received_unique": 4950}
     )
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
-    load = measure((a, engine("receiver", 0, *lines, end))).throughput
+    load = measure((a, engine("receiver", 0, *lines, end))).figures.throughput
     assert load.loss_ratio == (3 * 10 + 3 * 1000) / (3 * 1000 + 3 * 1000)
 
 
@@ -130,7 +130,7 @@ def test_what_a_full_queue_drops_is_lost_where_it_was_offered() -> None:
         totals={"rx_frames": 4000, "rx_missing": 6000}, loss=LOSS | {"received_unique": 4000}
     )
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
-    load = measure((a, engine("receiver", 0, *fill, *late, end))).throughput
+    load = measure((a, engine("receiver", 0, *fill, *late, end))).figures.throughput
     # Frames 2000 to 8000 were offered in the window. The first 3300 came without a gap; of the
     # others 6000 of 6700 are missing.
     assert load.forwarded_pps == 500.0 and load.offered_pps == 5000.0
@@ -191,7 +191,7 @@ def test_loss_comes_from_sequence_numbers_not_from_rates() -> None:
     """Late counting at the receiver changes a rate; it loses nothing."""
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
     b = receiver(0, samples(9, rx_frames=1000), unique=10_000, duplicates=3, reordered=7)
-    load = measure((a, b)).throughput
+    load = measure((a, b)).figures.throughput
     assert load.loss_ratio == 0.0
     assert (load.pairs[0].lost_frames, load.pairs[0].duplicates, load.pairs[0].reordered) == (
         0,
@@ -203,7 +203,7 @@ def test_loss_comes_from_sequence_numbers_not_from_rates() -> None:
 def test_duplicates_do_not_make_up_for_loss() -> None:
     a = sender(0, samples(10, tx_offered=1000), offered=10_000)
     b = receiver(0, samples(10, rx_frames=1000), unique=7500, duplicates=2500)
-    load = measure((a, b)).throughput
+    load = measure((a, b)).figures.throughput
     assert load.loss_ratio == 0.25 and load.pairs[0].lost_frames == 2500
 
 
@@ -217,7 +217,7 @@ def test_pairs_are_summed_over_the_time_in_which_all_sent() -> None:
         (first, receiver(0, samples(10, rx_frames=1000), unique=10_000)),
         (second, receiver(1, late_rx, unique=4000)),
     )
-    load = seen.throughput
+    load = seen.figures.throughput
     assert (seen.trim.kept_from_ns - T0, seen.trim.kept_to_ns - T0) == (0.7 * S, 1.6 * S)
     assert [pair.offered_pps for pair in load.pairs] == [5000.0, 2500.0]
     assert [pair.forwarded_pps for pair in load.pairs] == [5000.0, 2000.0]
@@ -231,7 +231,7 @@ def test_samples_of_unequal_length_count_by_their_length() -> None:
     ends = [(0.4, 0.4), (0.5, 0.1), (1.4, 0.9), (1.5, 0.1), (2.0, 0.5)]
     tx = [interval(k, end, length, tx_offered=100) for k, (end, length) in enumerate(ends)]
     rx = [interval(k, end, length, rx_frames=100) for k, (end, length) in enumerate(ends)]
-    load = measure((sender(0, tx, offered=500), receiver(0, rx, unique=500))).throughput
+    load = measure((sender(0, tx, offered=500), receiver(0, rx, unique=500))).figures.throughput
     # 300 frames in 0.1 + 0.9 + 0.1 s
     assert load.forwarded_pps == load.offered_pps == pytest.approx(300 / 1.1)
     # rates of the samples: 1000, 111.1, 1000; mean 703.7, deviations 296.3, -592.6, 296.3
@@ -246,7 +246,7 @@ def test_spreads_of_pairs_add_as_variances() -> None:
         (sender(k, swinging("tx_offered"), offered=1000), receiver(k, swinging("rx_frames"), 1000))
         for k in range(2)
     ]
-    load = measure(*ends).throughput
+    load = measure(*ends).figures.throughput
     # six samples of 550 or 450 frames/s a pair: variance 6 * 50^2 / 5 = 3000, twice
     assert load.forwarded_stdev_pps == pytest.approx(6000**0.5)
 
@@ -259,7 +259,7 @@ def test_intended_load_is_a_pair_s_times_pairs() -> None:
         )
         for k in range(3)
     ]
-    load = measure(*ends, rate_pps=500).throughput
+    load = measure(*ends, rate_pps=500).figures.throughput
     assert load.intended_pps == 1500.0
     assert [pair.intended_pps for pair in load.pairs] == [500.0] * 3
     assert [pair.corrupt for pair in load.pairs] == [0, 1, 2]
@@ -356,7 +356,7 @@ def test_both_directions_are_kept_and_summed() -> None:
     asked = trial(bidirectional=True, rate_pps=5000)
     streams = [PairEnds(a, b), PairEnds(b, a, "reverse")]
     seen = throughput.measure(asked, streams, POLICY, lambda: None)
-    load = seen.throughput
+    load = seen.figures.throughput
     assert load is not None
     forward, reverse = load.directions
     assert (forward.direction, forward.offered_pps, forward.forwarded_pps) == (

@@ -3,7 +3,7 @@
 from switchmark.model.placement import Placement
 from switchmark.results.record.certificate import Certificate, CertificateNote, CertifiedFigure
 from switchmark.results.record.cost import CpuCost
-from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Record
+from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Figures, Record
 from switchmark.results.record.figures import (
     Direction,
     DirectionLatency,
@@ -64,6 +64,7 @@ __all__ = [
     "DirectionLoads",
     "EngineRun",
     "FarHost",
+    "Figures",
     "FramePath",
     "GoalBounds",
     "InstrumentNote",

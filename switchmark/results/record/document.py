@@ -50,8 +50,8 @@ SCHEMA_VERSION: Literal[1] = 1
 L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
 
 
-class Record(Value):
-    """One trial, finished or failed."""
+class Circumstances(Value):
+    """What was asked of a trial, when and how it ran, and how it ended."""
 
     schema_version: Literal[1] = SCHEMA_VERSION
     trial_id: str = Field(pattern=r"^[0-9a-f]{16}$")
@@ -68,10 +68,33 @@ class Record(Value):
     io: str | None = None
     placement: Placement | None = None
     verification: Verification | None = None
+
+
+class Figures(Value):
+    """The figures of a trial: a throughput, a latency, or those of a method."""
+
     throughput: Throughput | None = None
     latency: Latency | None = None
     one_way: Latency | None = None  # of a latency trial between hosts: the way to the server
     method: MethodResult | None = None
+
+    @property
+    def clocks_uncertain(self) -> bool:
+        """Whether the median one-way time between hosts is smaller than its uncertainty."""
+        return any(
+            one.percentiles_ns["50"] <= one.clock_uncertainty_ns
+            for one in self._one_way_times()
+            if one.clock_uncertainty_ns is not None
+        )
+
+    def _one_way_times(self) -> list[Latency]:
+        at_loads = [one.latency for one in self.method.latency] if self.method else []
+        return [*at_loads, *([self.one_way] if self.one_way else [])]
+
+
+class Record(Figures, Circumstances):
+    """One trial, finished or failed."""
+
     limit: Limit | None = None
     verdict: TrialVerdict | None = None
     cpu: CpuCost | None = None
@@ -134,9 +157,7 @@ class Record(Value):
     @model_validator(mode="after")
     def _one_way_says_how_surely(self) -> Record:
         """A one-way time between hosts must have the uncertainty of their clocks."""
-        at_loads = [one.latency for one in self.method.latency] if self.method else []
-        timed = [one for one in [self.one_way, *at_loads] if one is not None]
-        for one in timed if self.trial.location == "remote" else []:
+        for one in self._one_way_times() if self.trial.location == "remote" else []:
             if one.kind == "one_way" and one.clock_uncertainty_ns is None:
                 raise ValueError("a one-way time between hosts lacks clock_uncertainty_ns")
         return self
