@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,6 +33,7 @@ from switchmark.model.trial import Trial
 from switchmark.report import pen, words
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
+from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.expectations import Judgement, judge_run
@@ -42,6 +44,7 @@ from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
+from switchmark.results.times import times_of
 from switchmark.trial.plan import TrialPlan
 
 if TYPE_CHECKING:
@@ -207,7 +210,8 @@ class Results:
         return judge_run(self._run.info.definition, self.rows(), expected)
 
     def plots(self) -> list[Plot]:
-        """The report's plots as plotly figures, each with its title."""
+        """The report's plots as plotly figures, each with its title: throughput, latency, and
+        those that papers draw."""
         rows = [row for row in self.rows(with_curves=True) if row.finished]
         look = looks(rows)
         throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
@@ -217,7 +221,15 @@ class Results:
             *([throughput_panels(throughput, look)] if throughput else []),
             *(made(latency, look) for made in of_latency if latency),
         ]
-        return [_plot(one) for panel in panels for one in panel.figures]
+        papers = paper_pictures(
+            rows,
+            self._run.records(),
+            self._run.info.asked.published,
+            look,
+            partial(times_of, self._run),
+        )
+        held = [(panel.heading, one) for panel in panels for one in panel.figures]
+        return [_plot(one, heading) for heading, one in (*held, *papers.drawings)]
 
     def report(self, target: Path | str | None = None) -> Path:
         """Write the HTML report; returns its path.
@@ -231,12 +243,12 @@ class Results:
         return path
 
 
-def _plot(figure: Drawing) -> Plot:
+def _plot(figure: Drawing, heading: str) -> Plot:
     from plotly.graph_objects import Figure as Plot
 
     layout = _colored(figure.layout) | {"height": figure.height_px, "template": "plotly_white"}
     plot = Plot(data=_colored(figure.traces), layout=layout)
-    plot.update_layout(title={"text": figure.title})
+    plot.update_layout(title={"text": figure.title or heading})
     return plot
 
 

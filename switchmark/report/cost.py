@@ -1,8 +1,8 @@
 """CPU used against the highest throughput reached with it: Ara et al. 2021, Figure 6.
 
-There is one point for each switch and number of pairs: the trial that forwarded most, and the
-cores that all of the trial used. Points are joined in steps, since cores come whole where
-programs poll.
+There is one point for each switch, number of pairs, and number of hosts: the trial that forwarded
+most, and the cores that all of the trial used, on every host. Points are joined in steps, since
+cores come whole where programs poll.
 """
 
 from __future__ import annotations
@@ -18,50 +18,64 @@ from switchmark.results.rows import SummaryRow
 
 def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """Total CPU against the highest throughput, by number of pairs."""
-    measured = [row for row in rows if row.throughput and row.cpu and row.cpu.total_cores]
-    several = (
-        len({row.trial.pairs for row in measured}) > 1
-        or len({row.contender for row in measured}) > 1
-    )
+    measured = [row for row in rows if row.throughput and row.cpu and row.cpu.all_hosts_cores]
+    sizes = sorted({row.trial.packet_size_bytes for row in measured})
     return Panels(
         "CPU against throughput",
-        "For each switch and number of pairs, the trial that forwarded most, over the cores that "
-        "switch, applications and soft interrupts used together. Left and up is better.",
-        [_steps(measured, look)] if several else [],
+        "For each switch and number of pairs, on one host and between two apart, the trial that "
+        "forwarded most, over the cores that switch, applications and soft interrupts used "
+        "together, on all hosts. Left and up is better.",
+        [
+            _steps("" if len(sizes) == 1 else f"{size} B", members, look)
+            for size in sizes
+            if _several(members := [r for r in measured if r.trial.packet_size_bytes == size])
+        ],
     )
 
 
-def _steps(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    best: dict[str, dict[int, SummaryRow]] = defaultdict(dict)
+def _several(rows: Sequence[SummaryRow]) -> bool:
+    return len({(row.contender, row.trial.location, row.trial.pairs) for row in rows}) > 1
+
+
+def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
+    best: dict[tuple[str, str], dict[int, SummaryRow]] = defaultdict(dict)
     for row in sorted(rows, key=_forwarded):
-        best[row.contender][row.trial.pairs] = row
+        best[row.contender, row.trial.location][row.trial.pairs] = row
     traces = []
     several = len({row.trial.pairs for row in rows}) > 1  # else nothing tells the points apart
-    for name, by_pairs in sorted(best.items()):
+    apart = len({row.trial.location for row in rows}) > 1
+    for (contender, location), by_pairs in sorted(best.items()):
         members = [by_pairs[pairs] for pairs in sorted(by_pairs)]
-        shape = look[name]
+        shape = look[contender]
+        remote = apart and location == "remote"
+        name = f"{contender}, {'two hosts' if remote else 'one host'}" if apart else contender
         traces.append(
             {
                 "type": "scatter",
                 "mode": "lines+markers+text" if several else "lines+markers",
                 "name": name,
-                "x": [row.cpu.total_cores for row in members if row.cpu],
+                "x": [row.cpu.all_hosts_cores for row in members if row.cpu],
                 "y": [_forwarded(row) / 1e6 for row in members],
                 "text": [f"{row.trial.pairs}vs{row.trial.pairs}" for row in members],
                 "textposition": "top center",
                 "line": {"color": shape.color, "dash": shape.dash, "shape": "hv"},
-                "marker": {"color": shape.color, "symbol": shape.marker, "size": 9},
+                "marker": {
+                    "color": shape.color,
+                    "symbol": f"{shape.marker.removesuffix('-open')}-open" if remote
+                    else shape.marker,
+                    "size": 9,
+                },
                 "hovertemplate": Markup(
                     "{}, %{{text}}: %{{y:.4g}} Mpps, %{{x:.2f}} cores<extra></extra>"
                 ).format(name),
             }
-        )
+        )  # fmt: skip
     layout = {
         "xaxis": axis("cores used in all", rangemode="tozero"),
         "yaxis": axis("most forwarded, Mpps", rangemode="tozero"),
         "legend": {"orientation": "h", "y": -0.28},
     }
-    return Drawing("", traces, layout, 380)
+    return Drawing(title, traces, layout, 380)
 
 
 def _forwarded(row: SummaryRow) -> float:

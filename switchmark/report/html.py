@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -30,7 +31,12 @@ from switchmark.report.figures import Drawing, looks
 from switchmark.report.host_facts import flatten, machine_facts
 from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy, templates
-from switchmark.report.pictures import folded_pictures, machine_pictures, open_pictures
+from switchmark.report.pictures import (
+    folded_pictures,
+    machine_pictures,
+    open_pictures,
+    paper_pictures,
+)
 from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.samples import samples_figure
 from switchmark.report.summary_words import answers_of, summarise_in_words
@@ -46,6 +52,7 @@ from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
+from switchmark.results.times import times_of
 from switchmark.statistics.comparison import METHOD
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
@@ -128,6 +135,8 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     figures = PlotData()
     answered = answers_of(run, rows, rows)
     look = looks(rows)
+    times = partial(times_of, run)
+    paper = paper_pictures(rows, records, run.info.asked.published, look, times)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
     script, plotly = (TEMPLATES / "report.js").read_text(), get_plotlyjs()
     context = {
@@ -163,8 +172,12 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "pictures": [
             *open_pictures(rows, answered, records, look),
             *machine_pictures(run, rows, answered),
+            *paper.wanted,
         ],
-        "more_pictures": folded_pictures(rows, answered, look),
+        "more_pictures": [
+            *paper.others,
+            *folded_pictures(rows, answered, look),
+        ],
         "table": one_table(rows, answered),
         "swatch": lambda name: look[name].color.removeprefix("@"),
         "published": _published(run, rows),

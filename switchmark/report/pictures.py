@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.axes import x_axis
 from switchmark.report.cores_used import cpu_panels
 from switchmark.report.cost import steps_panels
 from switchmark.report.distributions import distribution_panels
-from switchmark.report.figures import Look, Panels
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.machines import machines_panels
+from switchmark.report.method_pictures import (
+    load_panels,
+    r_plus_times_panels,
+    scatter_panels,
+    soak_panels,
+)
+from switchmark.report.published_bars import published_panels
 from switchmark.report.ratios import ratio_panels
+from switchmark.report.swept_times import swept_cumulative_panels, swept_times_panels
 from switchmark.report.three_loads import loads_panels
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer
@@ -22,6 +32,7 @@ from switchmark.results.over_machines import run_over_machines
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
+from switchmark.statistics.histogram import Histogram
 
 
 def open_pictures(
@@ -53,10 +64,54 @@ def machine_pictures(
         yield machines_panels(found, answered[0].prove)
 
 
+@dataclass(frozen=True, slots=True)
+class PaperPictures:
+    """The pictures that papers draw: those that a run was made for, and others."""
+
+    wanted: tuple[Panels, ...]
+    others: tuple[Panels, ...]
+
+    @property
+    def drawings(self) -> Iterator[tuple[str, Drawing]]:
+        """Every drawing, with the heading over it."""
+        for panel in (*self.wanted, *self.others):
+            for one in (*panel.figures, *panel.folded):
+                yield panel.heading, one
+
+
+def paper_pictures(
+    rows: Sequence[SummaryRow],
+    records: Iterable[Record],
+    published: Sequence[Published],
+    look: dict[str, Look],
+    times: Callable[[SummaryRow], Histogram | None],
+) -> PaperPictures:
+    """Times over what was swept, what methods found, published values beside ours, CPU against
+    throughput: on the page, in files and in notebooks. `times` gives all times of a row."""
+    done = [row for row in rows if row.finished]
+    kept = [one for one in records if one.method is not None]
+    wanted = [
+        published_panels(done, published, look),
+        swept_times_panels(done, look),
+        load_panels(done, kept, look),
+        soak_panels(done, kept, look),
+        r_plus_times_panels(done, look),
+        scatter_panels(done, look),
+    ]
+    others = [
+        swept_cumulative_panels(done, times),
+        steps_panels(words.of_dimension(done, Dimension.THROUGHPUT), look),
+    ]
+    return PaperPictures(
+        tuple(panel for panel in wanted if panel.figures),
+        tuple(panel for panel in others if panel.figures),
+    )
+
+
 def folded_pictures(
     rows: list[SummaryRow], answered: list[PointAnswer], look: dict[str, Look]
 ) -> list[Panels]:
-    """The pictures that a reader unfolds: the three loads, round trips, the cost in steps."""
+    """The pictures that a reader unfolds: the three loads, round trips."""
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
     latency = words.of_dimension(rows, Dimension.LATENCY)
     panels = [
@@ -64,7 +119,6 @@ def folded_pictures(
         spread_panels(latency, look),
         curve_panels(latency, look),
         cumulative_panels(latency, look),
-        steps_panels(throughput, look),
     ]
     if not _is_swept(throughput, answered):
         panels.insert(0, throughput_panels(throughput, look))

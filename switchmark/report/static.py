@@ -7,30 +7,39 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.choices import Dimension
 from switchmark.report import pen, words
 from switchmark.report.axes import XAxis, x_axis
+from switchmark.report.drawing_files import FORMATS, write_drawing
 from switchmark.report.drawn_rows import facets
+from switchmark.report.figures import looks
+from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import axis_end
 from switchmark.results.rows import SummaryRow
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from switchmark.results.times import times_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _BASELINE = "#8a929b"
+_LONGEST_NAME = 120  # of a file, without its ending
 _WIRE_LINES = {"|": ":", "x": "-.", "_": "--"}  # of bare wires, by marker
-_FORMATS = ("svg", "png")
 
 
 def write_plots(run_directory: Path, folder: Path) -> list[Path]:
-    """Write throughput and latency plots of a run into a folder; returns the files."""
+    """Write throughput and latency plots of a run, and those that papers draw, into a folder;
+    returns the files."""
     pen.take_up()
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary(run_directory)
+    run = open_run(run_directory)
     style = _styles(rows)
     written: list[Path] = []
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)
@@ -43,7 +52,19 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     for title, members in facets(words.of_dimension(rows, Dimension.LATENCY), None):
         height = 1.2 + 0.4 * len(members)
         written += _save(folder / _file_name("latency", title), height, title, members, None, style)
+    published, times = run.info.asked.published, partial(times_of, run)
+    made = paper_pictures(rows, run.records(), published, looks(rows), times)
+    for heading, drawing in made.drawings:
+        base = _free(folder / _file_name(heading, drawing.title), written)
+        written += write_drawing(drawing, base, heading)
     return written
+
+
+def _free(base: Path, written: Sequence[Path]) -> Path:
+    """The name, with a number where another plot has it."""
+    taken = {path.with_suffix("") for path in written}
+    numbered = (base.with_name(f"{base.name}-{number}") for number in count(2))
+    return base if base not in taken else next(one for one in numbered if one not in taken)
 
 
 def _save(
@@ -65,7 +86,7 @@ def _save(
     else:
         _draw_lines(axes, rows, x, style)
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold")
-    paths = [base.with_name(f"{base.name}.{kind}") for kind in _FORMATS]
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in FORMATS]
     for path in paths:
         date: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=160, metadata=date)
@@ -185,5 +206,6 @@ def _label(row: SummaryRow) -> str:
 
 
 def _file_name(kind: str, title: str) -> str:
-    words_ = "".join(letter if letter.isalnum() else "-" for letter in title.lower())
-    return "-".join(part for part in (kind, *words_.split("-")) if part)
+    told = f"{kind} {title}".lower()
+    words_ = "".join(letter if letter.isalnum() else "-" for letter in told)
+    return "-".join(part for part in words_.split("-") if part)[:_LONGEST_NAME]

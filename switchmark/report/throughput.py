@@ -80,11 +80,11 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
         "annotations": row_names(names),
         "showlegend": False,
     }
-    whiskers = _whiskers("x", trace["y"], forwarded, 1e6, "@ink")
-    return Drawing(title, [trace, whiskers], layout, rows_height(len(drawn)))
+    ends = whiskers("x", trace["y"], forwarded, 1e6, "@ink")
+    return Drawing(title, [trace, ends], layout, rows_height(len(drawn)))
 
 
-def _whiskers(
+def whiskers(
     along: str, places: Sequence[Any], values: Sequence[Estimate], scale: float, color: str
 ) -> dict[str, Any]:
     """Confidence intervals as a trace of their own, only where there are any: plotly draws a
@@ -141,7 +141,7 @@ def _lines(
         drawn += values
         shape = look[name]
         places = [x.of(row) for row in members]
-        traces.append(_whiskers("y", places, values, scale, shape.color))
+        traces.append(whiskers("y", places, values, scale, shape.color))
         traces.append(
             {
                 "type": "scatter",

@@ -7,6 +7,7 @@ its connect mode, I/O and port kind). Rows of one point may be compared.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -48,8 +49,14 @@ class CpuSummary:
     softirq_cores: float | None
     run_delay_share: float | None
     total_cores: float | None  # of the trial in all, nothing counted twice
-    each_total_cores: tuple[float, ...]  # the same of each repetition that tells it
+    each_total_cores: tuple[float, ...]  # of each repetition that tells it; of both hosts' cores
     more: dict[str, float | None]  # by name as in the record: for each frame, useful share, ...
+
+    @property
+    def all_hosts_cores(self) -> float | None:
+        """The mean of the cores used, those of both hosts of a trial between two."""
+        held = self.each_total_cores
+        return sum(held) / len(held) if held else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +168,19 @@ def _throughput(records: Records) -> ThroughputSummary:
     )
 
 
+def _all_hosts_cores(records: Records) -> Iterator[float]:
+    """The cores that each repetition used on all hosts. Two hosts that are one machine are in the
+    first one's figure, which is the whole machine's."""
+    for near, far, same in zip(
+        records.column("total_cores_used"),
+        records.column("far_total_cores_used"),
+        records.column("far_same_machine"),
+        strict=True,
+    ):
+        if near is not None:
+            yield near if far is None or same else near + far
+
+
 def _cpu(records: Records) -> CpuSummary:
     return CpuSummary(
         switch_cores=_mean(records, "switch_cores_used"),
@@ -168,6 +188,6 @@ def _cpu(records: Records) -> CpuSummary:
         softirq_cores=_mean(records, "softirq_cores_used"),
         run_delay_share=_mean(records, "run_delay_share"),
         total_cores=_mean(records, "total_cores_used"),
-        each_total_cores=tuple(records.known("total_cores_used")),
+        each_total_cores=tuple(_all_hosts_cores(records)),
         more={name: _mean(records, name) for name in CPU_MORE},
     )

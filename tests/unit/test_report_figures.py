@@ -73,7 +73,7 @@ def test_static_plots_are_written_under_names_of_their_own(tmp_path: Path) -> No
     ]
     records += [r for r in quick_records(1) if r.latency]
     paths = write_plots(write_run(tmp_path / "results", records), tmp_path / "plots")
-    assert len(paths) == len(set(paths)) == 8
+    assert len(paths) == len(set(paths)) == 8 + 4 + 6, "CPU by size, distributions by contender"
     assert all(path.stat().st_size > 1000 for path in paths)
     svg = next(path for path in paths if path.name == "throughput-64-b.svg").read_text()
     assert "ovs-dpdk" in svg

@@ -1,0 +1,148 @@
+"""A figure of the report as SVG and PNG: its traces, drawn by matplotlib.
+
+It knows what our drawings are made of (lines, marks, horizontal bars, intervals, rows that are
+named), and no more of plotly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from markupsafe import Markup
+
+from switchmark.report import pen
+from switchmark.report.figures import Drawing
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+FORMATS = ("svg", "png")
+_WIDTH_IN, _DPI, _PX_AN_INCH = 6.4, 160, 95
+_DASHES: dict[str, Any] = {
+    "solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3)),
+    "longdashdot": (0, (8, 3, 1, 3)),
+}  # fmt: skip
+_MARKERS = {
+    "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "star": "*",
+    "hexagon": "h", "triangle-down": "v", "line-ns": "|", "x-thin": "x", "line-ew": "_",
+}  # fmt: skip
+_NAMED = {"@muted": "#8a929b", "@ink": "#1c2026", "@line": "#d6d9de"}
+_UNFILLED = ("|", "x", "_")  # marks of lines alone
+
+
+def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]:
+    """Write the drawing beside `base`, with an ending for each format; returns the files."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(_WIDTH_IN, drawing.height_px / _PX_AN_INCH), layout="constrained")
+    axes: Axes = figure.subplots()
+    for trace in drawing.traces:
+        (_bars if trace["type"] == "bar" else _points)(axes, trace)
+    _axis(axes, "x", drawing.layout["xaxis"])
+    _axis(axes, "y", drawing.layout["yaxis"])
+    _rows(axes, drawing.layout.get("annotations", ()))
+    title = ": ".join(filter(None, (heading, drawing.title)))
+    axes.set_title(title, loc="left", fontsize=10, fontweight="bold", wrap=True)
+    if axes.get_legend_handles_labels()[1]:
+        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in FORMATS]
+    for path in paths:
+        date: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
+        figure.savefig(path, dpi=_DPI, metadata=date)
+    return paths
+
+
+def _color(name: Any) -> Any:
+    if not isinstance(name, str):
+        return [_color(one) for one in name]
+    if name.startswith("@series"):
+        return pen.COLORS[int(name.removeprefix("@series")) % len(pen.COLORS)]
+    return _NAMED.get(name, name)
+
+
+def _bars(axes: Axes, trace: dict[str, Any]) -> None:
+    color = _color(trace["marker"]["color"])
+    label = trace.get("name", "_")
+    axes.barh(trace["y"], trace["x"], height=2 * trace["width"], color=color, label=label)
+
+
+def _points(axes: Axes, trace: dict[str, Any]) -> None:
+    x, y = trace["x"], trace["y"]
+    if not x:
+        return
+    shown = trace.get("showlegend", True) and "name" in trace
+    label = trace["name"] if shown else "_"
+    for name in ("error_x", "error_y"):
+        if ends := trace.get(name):
+            known: dict[str, Any] = {
+                name.replace("error_", "") + "err": [ends["arrayminus"], ends["array"]]
+            }
+            axes.errorbar(x, y, fmt="none", ecolor=_color(ends["color"]), capsize=2.5, **known)
+            return
+    marker = trace.get("marker", {})
+    line = trace.get("line", {})
+    color = _color(line.get("color") or marker.get("color", "@ink"))
+    drawn: dict[str, Any] = {"color": color, "linestyle": "none", "label": label}
+    if "lines" in trace["mode"]:
+        steps = "steps-post" if line.get("shape") == "hv" else "default"
+        width = line.get("width", 2) * 0.75
+        drawn |= {"linestyle": _DASHES[line.get("dash", "solid")], "linewidth": width}
+        drawn |= {"drawstyle": steps}
+    symbol = marker.get("symbol", "circle")
+    if "markers" not in trace["mode"]:
+        axes.plot(x, y, **drawn)
+    elif isinstance(symbol, str):
+        axes.plot(x, y, **drawn, **_mark(symbol, color), markersize=marker.get("size", 8) * 0.65)
+    else:
+        axes.plot(x, y, **drawn)
+        _each(axes, x, y, symbol, color)
+    if "text" in trace["mode"]:
+        for place in zip(x, y, trace["text"], strict=True):
+            axes.annotate(place[2], place[:2], (0, 5), textcoords="offset points", ha="center")
+
+
+def _each(
+    axes: Axes, x: Sequence[Any], y: Sequence[Any], symbols: Sequence[str], color: Any
+) -> None:
+    """Marks that differ from point to point."""
+    for symbol in dict.fromkeys(symbols):
+        held = [(a, b) for a, b, own in zip(x, y, symbols, strict=True) if own == symbol]
+        axes.plot(*zip(*held, strict=True), linestyle="none", color=color, label="_",
+                  **_mark(symbol, color))  # fmt: skip
+
+
+def _mark(symbol: str, color: Any) -> dict[str, Any]:
+    """Matplotlib's words for a mark of plotly: hollow where it is open."""
+    marker = _MARKERS[symbol.removesuffix("-open")]
+    hollow = symbol.endswith("-open") and marker not in _UNFILLED
+    return {"marker": marker, "markerfacecolor": "white" if hollow else color}
+
+
+def _axis(axes: Axes, name: str, asked: dict[str, Any]) -> None:
+    logarithmic = asked.get("type") == "log"
+    (axes.set_xscale if name == "x" else axes.set_yscale)("log" if logarithmic else "linear")
+    set_limits = axes.set_xlim if name == "x" else axes.set_ylim
+    if (ends := asked.get("range")) is not None:
+        low, high = (10**end if logarithmic else end for end in ends)
+        set_limits(low, high)
+    elif asked.get("rangemode") == "tozero":
+        set_limits(0)
+    if "tickvals" in asked:
+        ticks = axes.set_xticks if name == "x" else axes.set_yticks
+        ticks(asked["tickvals"], asked["ticktext"])
+        axes.minorticks_off()
+    (axes.set_xlabel if name == "x" else axes.set_ylabel)(asked["title"]["text"])
+
+
+def _rows(axes: Axes, names: Sequence[dict[str, Any]]) -> None:
+    """The names of rows, which the page writes above what is drawn."""
+    if names:
+        told = [Markup(str(one["text"]).replace("<br>", "\n")).striptags() for one in names]
+        axes.set_yticks([one["y"] for one in names], told)
+        axes.grid(axis="y", visible=False)
+        low, high = axes.get_ylim()
+        if not math.isclose(low, high):
+            axes.set_ylim(max(low, high), min(low, high))

@@ -1,0 +1,180 @@
+"""Times over what was swept, as papers draw them: mean and percentiles over the frame size, the
+burst, a chain's length or a CPU limit, and the cumulative distributions of all values in one plot.
+
+Round trips, and one-way times of method `one-way`, which are never in one plot.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from markupsafe import Markup
+
+from switchmark.model.campaign import Published
+from switchmark.report import words
+from switchmark.report.axes import AXES, LINE_FROM, XAxis, end_of_cumulative
+from switchmark.report.drawn_rows import facets
+from switchmark.report.figures import Drawing, Look, Panels, axis, log_axis
+from switchmark.report.throughput import whiskers
+from switchmark.results.published import measured
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.means import Estimate
+
+Way = Literal["round-trip", "one-way"]
+_WAYS: tuple[Way, ...] = ("round-trip", "one-way")
+_STATISTICS = (("mean", "mean", "solid"), ("median", "median", "dash"), ("p99", "99 %", "dot"))
+_MOST_LINES = 8  # of one cumulative plot
+_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_LINEAR_UP_TO = 10  # times the least: beyond, the axis is logarithmic
+
+
+def time_us(row: SummaryRow, statistic: str, way: Way) -> Estimate | None:
+    """A row's time in microseconds; None where it has none of this kind."""
+    kind = Published(match={}, value=0, unit="us", source="", statistic=statistic, path=way)
+    return measured(row, kind)
+
+
+def swept_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
+    """Mean, median and 99th percentile over everything that has three values or more."""
+    figures: list[list[Drawing]] = []
+    for way in _WAYS:
+        timed = [row for row in rows if time_us(row, "mean", way) is not None]
+        swept = [row for row in timed if not row.is_baseline]
+        for x in AXES:
+            if len(x.values(swept)) >= LINE_FROM:
+                held = [(title, [r for r in members if x.of(r) is not None])
+                        for title, members in facets(timed, x)]  # fmt: skip
+                figures.append(
+                    [
+                        _lines(title, members, look, x, way)
+                        for title, members in held
+                        if len(x.values(members)) > 1
+                    ]
+                )
+    first, *others = figures or [[]]
+    return Panels(
+        "Latency over what was swept",
+        "Mean (solid, with its 95 % confidence interval over repetitions), median (dashed) and "
+        "99 % (dotted) of the times.",
+        first,
+        [drawing for group in others for drawing in group],
+    )
+
+
+def _lines(
+    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis, way: Way
+) -> Drawing:
+    series: dict[str, list[SummaryRow]] = defaultdict(list)
+    for row in sorted(rows, key=lambda row: x.of(row) or 0):
+        series[row.contender].append(row)
+    traces: list[dict[str, Any]] = []
+    for name, members in sorted(series.items()):
+        shape = look[name]
+        for statistic, told, dash in _STATISTICS:
+            known = [(row, found) for row in members if (found := time_us(row, statistic, way))]
+            places, values = [x.of(row) for row, _ in known], [found for _, found in known]
+            if statistic == "mean":
+                traces.append(whiskers("y", places, values, 1.0, shape.color))
+            traces.append(
+                {
+                    "type": "scatter",
+                    "mode": "lines+markers",
+                    "name": f"{name}, {told}",
+                    "x": places,
+                    "y": [float(f"{found.mean:.5g}") for found in values],
+                    "line": {"color": shape.color, "dash": dash, "width": 2},
+                    "marker": {"color": shape.color, "symbol": shape.marker, "size": 8},
+                    "hovertemplate": Markup("{}, {}, %{{x}}: %{{y:.4g}} µs<extra></extra>").format(
+                        name, told
+                    ),
+                }
+            )
+    ticks = x.ticks(rows)
+    kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
+    layout = {
+        "xaxis": axis(x.title, tickvals=ticks, ticktext=[x.label(t) for t in ticks], **kind),
+        "yaxis": _time_axis(f"{way.replace('-', ' ')} time (µs)", traces),
+        "legend": {"orientation": "h", "y": -0.28},
+    }
+    return Drawing(", ".join(filter(None, (f"over {x.title}", title))), traces, layout, 420)
+
+
+def _time_axis(title: str, traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    heights = [value for trace in traces for value in trace["y"] if value > 0]
+    low, high = min(heights), max(heights)
+    if high <= _LINEAR_UP_TO * low:
+        return axis(title, range=[0, 1.1 * high])
+    return log_axis(title, low / 1.3, high * 1.3)
+
+
+def swept_cumulative_panels(
+    rows: Sequence[SummaryRow], times: Callable[[SummaryRow], Histogram | None]
+) -> Panels:
+    """A contender's distributions at all values that were swept, in one plot."""
+    figures = []
+    for way in _WAYS:
+        held: dict[str, list[SummaryRow]] = defaultdict(list)
+        for row in rows:
+            if not row.is_baseline and time_us(row, "mean", way) is not None:
+                held[row.contender].append(row)
+        for name, members in sorted(held.items()):
+            if 1 < len(members) <= _MOST_LINES:
+                figures.append(_overlaid(name, members, way, times))
+                continue
+            x = next((one for one in AXES if len(one.values(members)) > 1), None)
+            figures += [
+                _overlaid(", ".join(filter(None, (name, title))), group, way, times)
+                for title, group in (facets(members, x) if x else ())
+                if 1 < len(group) <= _MOST_LINES
+            ]
+    return Panels(
+        "Latency, cumulative, at all values swept",
+        "The share of frames that took at most a given time, a line for each value. Linear axes, "
+        "up to the 99th percentile of the slowest at most.",
+        figures,
+    )
+
+
+def _overlaid(
+    title: str,
+    rows: Sequence[SummaryRow],
+    way: Way,
+    times: Callable[[SummaryRow], Histogram | None],
+) -> Drawing:
+    varying = words.varying_fields(list(rows))
+    traces: list[dict[str, Any]] = []
+    reach_us = 0.0
+    for number, row in enumerate(rows):
+        found = times(row)
+        if found is None:
+            continue
+        name = words.point(dict(row.point), varying)
+        curve = found.cumulative()
+        p90, p99 = found.percentiles_ns(["90", "99"]).values()
+        reach_us = max(reach_us, end_of_cumulative(p90, p99) / 1e3)
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines",
+                "name": name,
+                "x": [float(f"{value / 1e3:.5g}") for value in curve.value_ns],
+                "y": [float(f"{100 * share:.5g}") for share in curve.quantile],
+                "line": {
+                    "color": f"@series{number % _MOST_LINES}",
+                    "dash": _DASHES[number % len(_DASHES)],
+                    "width": 2,
+                },
+                "hovertemplate": Markup(
+                    "{}: %{{y:.4g}} % within %{{x:.4g}} µs<extra></extra>"
+                ).format(name),
+            }
+        )
+    layout = {
+        "xaxis": axis(f"{way.replace('-', ' ')} time (µs)", range=[0, reach_us]),
+        "yaxis": axis("share of frames (%)", range=[0, 100]),
+        "legend": {"orientation": "h", "y": -0.28},
+    }
+    return Drawing(title, traces, layout, 400)
