@@ -88,17 +88,19 @@ def judge(
     tried: list[Tried] = []
     lacking: dict[str, None] = {}
     for claim in finding.claims:
-        found = list(_tries(claim, rows_of.get(claim.item, ())))
+        other = rows_of.get(claim.other_item, ()) if claim.other_item else ()
+        found = list(_tries(claim, rows_of.get(claim.item, ()), other))
         tried += _told_apart(claim, found)
         if not found:
             lacking[claim.item] = None
     if not tried:
         due = [name for name in lacking if name in can_run and not rows_of.get(name)]
-        if due:
+        if due and not finding.needs:
             return JudgedFinding(
                 finding, FindingVerdict.NOT_YET, f"not measured yet: {', '.join(due)}"
             )
-        why = f"without what it compares: {', '.join(lacking)}"
+        why = finding.needs and f"needs {finding.needs}"
+        why = why or f"without what it compares: {', '.join(lacking)}"
         return JudgedFinding(finding, FindingVerdict.CANNOT, why)
     adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
     outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
@@ -144,15 +146,18 @@ def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
     return measured(row, figure.kind)
 
 
-def _tries(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+def _tries(
+    claim: Claim, rows: Sequence[SummaryRow], other: Sequence[SummaryRow] = ()
+) -> Iterator[Tried]:
     """The ratios of a claim, from rows that are valid and no bare wire."""
-    able = [
-        row
-        for row in rows
-        if row.valid and not row.is_baseline and fulfils(row.trial, claim.where)
-        if estimate_of(row, claim.figure) is not None
-    ]
-    if claim.order:
+    able = _able(claim, rows, claim.where)
+    if claim.other_item is not None:
+        yield from _across(claim, able, _able(claim, other, claim.other_where))
+    elif claim.link is not None:
+        yield from _of_link(claim, claim.link, able)
+    elif claim.steady:
+        yield from _steadier(claim, able)
+    elif claim.order:
         yield from _order(claim, able)
     elif claim.than is not None:
         yield from _within(claim, claim.than, able)
@@ -162,8 +167,73 @@ def _tries(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
         yield from _along(claim, able, over)
 
 
+def _able(claim: Claim, rows: Sequence[SummaryRow], where: Mapping[str, str]) -> list[SummaryRow]:
+    return [
+        row
+        for row in rows
+        if row.valid and not row.is_baseline and fulfils(row.trial, dict(where))
+        if estimate_of(row, claim.figure) is not None
+        if not claim.cable or _over_cable(row)
+    ]
+
+
+def _over_cable(row: SummaryRow) -> bool:
+    """Whether the row's frames went over NICs, or from one machine to another."""
+    return row.one_machine is False or bool(row.trial.nics)
+
+
+def _across(
+    claim: Claim, rows: Sequence[SummaryRow], other: Sequence[SummaryRow]
+) -> Iterator[Tried]:
+    fields = [BY_NAME[name].field for name in claim.alike]
+    low, high = claim.at_least or 0.0, claim.at_most or math.inf
+    for a in rows:
+        for b in other:
+            if all(getattr(a.trial, one) == getattr(b.trial, one) for one in fields):
+                what = f"{a.contender} / {b.contender} of {claim.other_item}"
+                yield _try(a, b, claim.figure, low, high, what)
+
+
+def _of_link(claim: Claim, link: float, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    """Ratios of loads to a rate that is known, for each direction of the traffic."""
+    low, high = claim.at_least or 0.0, claim.at_most or math.inf
+    for row in rows:
+        found = estimate_of(row, claim.figure)
+        assert found is not None, "only rows with the figure are tried"
+        whole = link * (2 if row.trial.bidirectional else 1)
+        what = f"{row.contender}, of {whole / 1e9:g} Gbit/s"
+        above = found.values or (found.mean,)
+        yield _tried(what, row, above, (whole,) * len(above), low, high)
+
+
+def _steadier(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    """Ratios of two changes: each from the least to the greatest value of a key, which way it
+    went."""
+    assert claim.over is not None, "a change is over a key"
+    key = BY_NAME[claim.over]
+    place = key.axis.place if key.axis is not None else float
+    lines: dict[str, list[SummaryRow]] = {}
+    for row in rows:
+        if place(getattr(row.trial, key.field)) is not None:
+            lines.setdefault(_rest(row, {key.field}), []).append(row)
+    changes: list[tuple[SummaryRow, list[float]]] = []
+    for line in lines.values():
+        line.sort(key=lambda row: place(getattr(row.trial, key.field)) or 0.0)
+        begin, end = (estimate_of(one, claim.figure) for one in (line[0], line[-1]))
+        if len(line) > 1 and begin is not None and end is not None:
+            pairs = zip(begin.values or (begin.mean,), end.values or (end.mean,), strict=False)
+            up = 1 if end.mean >= begin.mean else -1
+            changes.append((line[0], [(b / a) ** up for a, b in pairs if a > 0 and b > 0]))
+    first, second = claim.steady
+    for a, of_a in changes:
+        for b, of_b in changes:
+            if a.trial.switch in first and b.trial.switch in second and a.point == b.point:
+                what = f"change over {claim.over}, {a.contender} / {b.contender}"
+                yield _tried(what, a, of_a, of_b, 0.0, 1.0)
+
+
 def _order(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
-    less = claim.figure.unit == "us"
+    less = claim.figure.unit in ("us", "cores")
     low, high = (0.0, 1.0) if less else (1.0, math.inf)
     for better, worse in pairwise(claim.order):
         for a in rows:
@@ -248,6 +318,18 @@ def _try(
     upper, lower = estimate_of(a, figure), estimate_of(b, of_b or figure)
     assert upper is not None and lower is not None
     above, below = upper.values or (upper.mean,), lower.values or (lower.mean,)
+    return _tried(what, a, above, below, low, high)
+
+
+def _tried(
+    what: str,
+    row: SummaryRow,
+    above: Sequence[float],
+    below: Sequence[float],
+    low: float,
+    high: float,
+) -> Tried:
+    """The ratio of two groups of figures, against its bounds."""
     found = ratio_of(below, above)
     p = None
     if found.p is not None and found.value is not None:
@@ -255,4 +337,4 @@ def _try(
         p = 1.0
         if bound is not None and bound > 0:
             p = ratio_of([value * bound for value in below], above).p
-    return Tried(what, a, found.value, found.low, found.high, low, high, p)
+    return Tried(what, row, found.value, found.low, found.high, low, high, p)

@@ -105,7 +105,10 @@ class Claim(Frozen):
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
     `rises`, `falls`: from each value of `over` to the next. `order`: switches, or groups of them,
     the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures
-    of one row, such as times at two loads, between two bounds."""
+    of one row, such as times at two loads, between two bounds. `other_item`: rows of two items that
+    agree in the keys `alike`, `item` over the other. `link`: of a load to a link's rate, in bits a
+    second. `steady`: groups of switches, of which the first change less than the second from the
+    least to the greatest value of `over`."""
 
     item: str
     figure: Figure = Figure()
@@ -118,6 +121,12 @@ class Claim(Frozen):
     left: dict[str, str] | None = None
     right: dict[str, str] | None = None
     than: Figure | None = None
+    other_item: str | None = None
+    other_where: dict[str, str] = Field(default_factory=dict)
+    alike: tuple[str, ...] = ()
+    link: float | None = None
+    steady: tuple[tuple[str, ...], ...] = ()
+    cable: bool = False  # only of rows whose frames went over NICs, or between two machines
     at_least: float | None = None  # of left over right, of the figure over `than`
     at_most: float | None = None
     within: float = 0.2  # by which a power may be missed, either way
@@ -130,6 +139,7 @@ class PaperFinding(Frozen):
     section: str
     words: str
     claims: tuple[Claim, ...] = ()
+    needs: str = ""  # what a machine must have before its claims can be tried
     cannot: str = ""  # why it cannot be tried with this bench
 
 

@@ -80,6 +80,7 @@ class SummaryRow:
     cpu: CpuSummary | None
     quality: QualitySummary
     between: BetweenHostsSummary
+    one_machine: bool | None  # both hosts are this machine; None: there is one host
     valid: bool  # every repetition is
     marks: tuple[str, ...]  # of all repetitions, and of what they are together
     remarks: tuple[str, ...]  # outliers, bands, unsteady runs: what the means do not tell
@@ -132,6 +133,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         cpu=_cpu(finished) if finished.has("applications_cores_used") else None,
         quality=summarise_quality(finished),
         between=summarise_between_hosts(finished),
+        one_machine=next(iter(finished.known("far_same_machine")), None),
         valid=len(finished) > 0 and all(finished.column("valid")),
         marks=tuple(marks),
         remarks=remarks,

@@ -19,6 +19,7 @@ from switchmark.reproduction.findings import FindingVerdict, estimate_of, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, PaperFinding, fulfils, paper_names, read_paper
 from switchmark.reproduction.run import GUESTS, folder_of
+from switchmark.results.record.runs import FarHost
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
@@ -50,6 +51,21 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
             trials = expand(campaign, THERE.switches, THERE.environments)
             for where in (claim.where, claim.left or {}, claim.right or {}):
                 assert any(fulfils(trial, where) for trial in trials), (finding.name, where)
+            if claim.other_item is None:
+                continue
+            others = expand(
+                find_campaign(paper.item(claim.other_item).campaign, THERE.known),
+                THERE.switches,
+                THERE.environments,
+            )
+            fields = [BY_NAME[key].field for key in claim.alike]
+            assert any(
+                all(getattr(a, one) == getattr(b, one) for one in fields)
+                for a in trials
+                if fulfils(a, claim.where)
+                for b in others
+                if fulfils(b, claim.other_where)
+            ), f"{finding.name}: nothing of {claim.other_item} is alike"
 
 
 def test_every_campaign_of_a_paper_is_an_item_s() -> None:
@@ -117,6 +133,78 @@ def test_findings_are_judged_by_proof(
     scaled = {who: [value * 1e6 for value in values] for who, values in rates.items()}
     judged = judge(finding(**claim), {"i": rows_of(tmp_path, scaled)})
     assert judged.verdict is verdict, judged.why
+
+
+def test_rows_of_two_items_are_compared_where_they_are_alike(tmp_path: Path) -> None:
+    fast = rows_of(tmp_path / "a", {(A, 32): (4e6, 4.01e6), (A, 64): (4e6, 4.01e6)})
+    slow = rows_of(tmp_path / "b", {(B, 32): (1e6, 1.01e6)})
+    asked = finding(other_item="j", alike=["burst"], at_least=2)
+    judged = judge(asked, {"i": fast, "j": slow})
+    assert judged.verdict is FindingVerdict.HOLDS
+    assert [one.what for one in judged.tried] == [f"{A} / {B} of j"]
+    assert judge(asked, {"i": slow, "j": fast}).verdict is FindingVerdict.CONTRADICTED
+
+
+@pytest.mark.parametrize(
+    ("nics", "gbps", "verdict"),
+    [
+        ("eth2/eth3", (9.9, 9.91, 9.92), FindingVerdict.HOLDS),
+        ("eth2/eth3", (5.0, 5.01, 5.02), FindingVerdict.CONTRADICTED),
+        ("eth2/eth3", (8.0, 9.0, 11.0), FindingVerdict.UNDECIDED),
+        ("", (9.9, 9.91, 9.92), FindingVerdict.CANNOT),
+    ],
+)
+def test_where_a_link_becomes_the_limit_is_judged_with_a_link(
+    tmp_path: Path, nics: str, gbps: Sequence[float], verdict: FindingVerdict
+) -> None:
+    trial = synthetic_trial(switch=A, scenario="p2p", nics=nics)
+    (row,) = summary(write_run(tmp_path, [synthetic_record(trial)]))
+    assert row.throughput is not None
+    loads = replace(row.throughput, forwarded_l1_bps=estimate([one * 1e9 for one in gbps]))
+    claim = {"figure": {"unit": "bps", "layer": "L1"}, "link": 1e10, "cable": True,
+             "at_least": 0.97, "at_most": 1.01}  # fmt: skip
+    asked = finding(**claim).model_copy(update={"needs": "NICs"})
+    judged = judge(asked, {"i": [replace(row, throughput=loads)]}, ["i"])
+    assert judged.verdict is verdict, judged.why
+    if verdict is FindingVerdict.CANNOT:
+        assert judged.why == "needs NICs"
+
+
+def test_a_cable_between_namespaces_of_one_machine_is_no_link(tmp_path: Path) -> None:
+    for same, verdict in ((False, FindingVerdict.CONTRADICTED), (True, FindingVerdict.CANNOT)):
+        far = FarHost(
+            name="right", address="192.0.2.7", hostname="right", near_interface="a",
+            far_interface="b", agent_version="1", engine_version="1", placement=None,
+            clock_before=None, clock_after=None, facts={}, same_machine=same,
+        )  # fmt: skip
+        trial = synthetic_trial(switch=A, location="remote")
+        records = [synthetic_record(trial.repeated(n), far_host=far) for n in range(3)]
+        rows = summary(write_run(tmp_path / str(same), records))
+        claim = {"figure": {"unit": "bps", "layer": "L1"}, "link": 1e11, "cable": True}
+        assert judge(finding(**claim, at_least=0.97), {"i": rows}).verdict is verdict
+
+
+def test_one_change_is_compared_with_another(tmp_path: Path) -> None:
+    rates = {(A, 4): NEAR, (A, 128): (2.0, 2.01, 1.99), (B, 4): NEAR, (B, 128): (0.9, 0.901, 0.899)}
+    rows = rows_of(tmp_path, rates)
+    judged = judge(finding(over="burst", steady=[[B], [A]]), {"i": rows})
+    assert judged.verdict is FindingVerdict.HOLDS, "a tenth less is a smaller change than double"
+    (only,) = judged.tried
+    assert only.value == pytest.approx((1 / 0.9) / 2, rel=0.01)
+    judged = judge(finding(over="burst", steady=[[A], [B]]), {"i": rows})
+    assert judged.verdict is FindingVerdict.CONTRADICTED
+
+
+def test_fewer_cores_are_better(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
+    used = {A: (3.0, 3.01, 2.99), B: (2.0, 2.01, 1.99)}
+    told = [
+        replace(row, cpu=replace(row.cpu, each_total_cores=used[row.trial.switch]))
+        for row in rows
+        if row.cpu is not None
+    ]
+    asked = finding(figure={"unit": "cores"}, order=[[B], [A]])
+    assert judge(asked, {"i": told}).verdict is FindingVerdict.HOLDS
 
 
 def test_ratios_of_the_same_words_say_where_they_were_measured(tmp_path: Path) -> None:
