@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.rules.layout import cable_problem
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable
@@ -27,7 +28,12 @@ def refused_by_run(
     testbed: Path | None,
 ) -> list[str]:
     """A line for each thing that `run` would refuse, or leave out if it may."""
-    problems = _of_testbed(campaign, there, testbed)
+    if target is not None and testbed is None:
+        problems = _of_hosts(campaign, target)
+    else:
+        problems = _of_testbed(campaign, there, testbed)
+    _, unable = leave_out_unable(campaign, there.switches, there.environments)
+    problems += [f"left out: {reason}" for reason in unable]
     if target is not None:
         return problems + target.lacks(
             [plan.trial.switch for plan in plans],
@@ -43,6 +49,14 @@ def refused_by_run(
     except UnavailableError as error:
         problems += str(error).splitlines()
     return problems
+
+
+def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:
+    """Why the target's machines are too few for a campaign between two."""
+    remote = any("remote" in sweep.location for sweep in campaign.sweeps)
+    if not remote or target.hosts is None or target.hosts > 1:
+        return []
+    return [f"target {target.name} is one host, and location: remote needs two (hosts: 2)"]
 
 
 def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:

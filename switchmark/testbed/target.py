@@ -8,6 +8,7 @@
     switches: [ovs-dpdk, vpp]
     environments: [netns, lxc]
     nics: [eth2, "0000:03:00.0"]
+    hosts: 2              # such machines, joined by a cable
 
 What is left out is taken to be there: without `switches`, all are. The machines of the papers come
 with switchmark, under the papers' names.
@@ -42,6 +43,7 @@ class Target:
     switches: tuple[str, ...] | None
     environments: tuple[str, ...] | None
     nics: tuple[str, ...] | None
+    hosts: int | None  # such machines, joined by a cable
 
     def lacks(
         self, switches: Sequence[str], environments: Sequence[str], nics: Sequence[str]
@@ -94,6 +96,7 @@ def read_target(text: str, where: str) -> Target:
         found.get("switches"),
         found.get("environments"),
         found.get("nics"),
+        found.get("hosts"),
     )
 
 
@@ -149,6 +152,7 @@ _READERS: dict[str, Callable[[Node], Any]] = {
     "switches": _names,
     "environments": _names,
     "nics": _names,
+    "hosts": lambda node: values.whole(_text(node), _COUNT),
 }
 
 

@@ -9,9 +9,13 @@ import pytest
 
 from switchmark.cli.main import run as switchmark
 from switchmark.cli.plan import make_plan
+from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UsageError
 from switchmark.reproduction.paper import paper_names, read_paper
 from switchmark.testbed.target import find_target, read_target, target_names
+
+# Switches of the papers' figures that cannot do here what they did there.
+LIMITS = {"ara2021": {"sriov"}, "zhang2019": {"vale"}}
 
 
 def test_a_described_machine_has_the_cpus_as_linux_numbers_them() -> None:
@@ -49,7 +53,24 @@ def test_every_item_plans_on_the_machine_of_its_paper(name: str) -> None:
     paper = read_paper(name)
     assert paper.target in target_names()
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
-        assert make_plan(campaign, [], paper.target).placed
+        made = make_plan(campaign, [], paper.target)
+        assert made.placed
+        plans = list(made.placed.values())
+        told = refused_by_run(made.campaign, plans, made.there, made.target, None)
+        limits = {one.removeprefix("left out: ").partition(" ")[0] for one in told}
+        assert all(one.startswith("left out: ") for one in told), told
+        assert limits <= LIMITS.get(name, set()), told
+
+
+def test_a_campaign_between_hosts_needs_a_target_of_two(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lab = tmp_path / "lab.yaml"
+    for hosts, refused in (("hosts: 1", True), ("hosts: 2", False), ("", False)):
+        lab.write_text(f"cores: 8\n{hosts}\n")
+        assert switchmark(["plan", "(V=linux-bridge, L=remote)", "--target", str(lab)]) == 0
+        told = "target lab is one host, and location: remote needs two" in capsys.readouterr().err
+        assert told is refused, hosts
 
 
 def test_plan_says_what_run_would_refuse(
@@ -67,6 +88,12 @@ def test_plan_says_what_run_would_refuse(
     assert switchmark(["plan", wanted, "--json"]) == 0
     refused = json.loads(capsys.readouterr().out)["refused_by_run"]
     assert any("eth1" in one for one in refused), "there is no such NIC here"
+
+
+def test_plan_says_whom_run_would_leave_out(capsys: pytest.CaptureFixture[str]) -> None:
+    assert switchmark(["plan", "ara2021-fig4d", "--target", "ara2021"]) == 0
+    told = capsys.readouterr().err
+    assert "left out: sriov cannot run between hosts" in told and "would refuse" not in told
 
 
 def test_plan_reads_the_testbed_file_that_run_would(
