@@ -94,14 +94,7 @@ def judge(
         if not found:
             lacking[claim.item] = None
     if not tried:
-        due = [name for name in lacking if name in can_run and not rows_of.get(name)]
-        if due and not finding.needs:
-            return JudgedFinding(
-                finding, FindingVerdict.NOT_YET, f"not measured yet: {', '.join(due)}"
-            )
-        why = finding.needs and f"needs {finding.needs}"
-        why = why or f"without what it compares: {', '.join(lacking)}"
-        return JudgedFinding(finding, FindingVerdict.CANNOT, why)
+        return _untried(finding, list(lacking), rows_of, can_run)
     adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
     outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
     held = [one for one in tried if one.inside]
@@ -118,6 +111,34 @@ def judge(
     told = "; ".join(one.words for one in open_[:_SHOWN])
     why = f"{len(open_)} of {len(tried)} ratios are open: {told}"
     return JudgedFinding(finding, FindingVerdict.UNDECIDED, why + left, tuple(tried))
+
+
+def _untried(
+    finding: PaperFinding,
+    lacking: Sequence[str],
+    rows_of: Mapping[str, Sequence[SummaryRow]],
+    can_run: Collection[str],
+) -> JudgedFinding:
+    """The finding without a ratio: not yet measured, not valid, or not possible here."""
+    due = [name for name in lacking if name in can_run and not rows_of.get(name)]
+    if due and not finding.needs:
+        why = f"not measured yet: {', '.join(due)}"
+        return JudgedFinding(finding, FindingVerdict.NOT_YET, why)
+    if any(_given_but_not_valid(claim, rows_of) for claim in finding.claims):
+        why = f"no figure that it compares is valid: {', '.join(lacking)}"
+        return JudgedFinding(finding, FindingVerdict.UNDECIDED, why)
+    why = f"needs {finding.needs}" if finding.needs else ""
+    why = why or f"without what it compares: {', '.join(lacking)}"
+    return JudgedFinding(finding, FindingVerdict.CANNOT, why)
+
+
+def _given_but_not_valid(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> bool:
+    """Whether the claim could be tried if all figures were valid."""
+    rows, other = (
+        [replace(row, valid=True) for row in rows_of.get(item or "", ())]
+        for item in (claim.item, claim.other_item)
+    )
+    return next(_tries(claim, rows, other), None) is not None
 
 
 def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:

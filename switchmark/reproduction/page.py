@@ -119,7 +119,12 @@ def make_page(
     folder = results / "reproduce" / paper.name / "figures"
     shown = [_shown(one, there, measured, guests, folder, states or {}) for one in chosen]
     rows = rows_by_item(paper.items, measured)
-    can_run = {one.item.name for one in shown if one.state.runs}
+    known = {one.item.name: one.state for one in shown}
+    can_run = {
+        item.name
+        for item in paper.items
+        if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
+    }
     hosts = [one.run.info for one in measured.values()]
     return PaperPage(
         paper,

@@ -51,6 +51,13 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
             trials = expand(campaign, THERE.switches, THERE.environments)
             for where in (claim.where, claim.left or {}, claim.right or {}):
                 assert any(fulfils(trial, where) for trial in trials), (finding.name, where)
+            few = find_campaign(item.campaign, THERE.known, list(item.coarse))
+            over = claim.over or claim.rises or claim.falls
+            if over is not None:
+                left = expand(few, THERE.switches, THERE.environments)
+                field = BY_NAME[over].field
+                held = {getattr(one, field) for one in left if fulfils(one, claim.where)}
+                assert len(held) > 1, f"{finding.name}: nothing to compare over {over}, if coarse"
             if claim.other_item is None:
                 continue
             others = expand(
@@ -262,6 +269,23 @@ def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> 
         assert paper.machine in " ".join(told.split())
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
     assert paper.findings[0].words in text and "undecided" in text
+
+
+def test_what_was_not_asked_for_is_not_tried_yet(tmp_path: Path) -> None:
+    paper = read_paper("ara2021")
+    page = make_page(paper, THERE, tmp_path, [paper.item("table2")])
+    verdicts = {one.finding.name: one for one in page.findings}
+    assert verdicts["burst-flat"].verdict is FindingVerdict.NOT_YET
+    assert verdicts["burst-flat"].why == "not measured yet: burst"
+    assert verdicts["remote-line-rate"].verdict is FindingVerdict.CANNOT
+
+
+def test_figures_that_are_not_valid_leave_a_finding_undecided(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
+    told = [replace(row, valid=False) for row in rows]
+    judged = judge(finding(order=[[B], [A]]), {"i": told}, ["i"])
+    assert judged.verdict is FindingVerdict.UNDECIDED
+    assert judged.why == "no figure that it compares is valid: i"
 
 
 def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) -> None:
