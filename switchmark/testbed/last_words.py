@@ -6,7 +6,8 @@ import re
 
 # `docker run` says this below its error.
 _HINT = re.compile(r"(See|Run) 'docker .*--help'.*|Usage:\s+docker .*")
-_TRACE = re.compile(r"(?im)^stack trace")
+# A trace of calls: the heading of one, or its first line, with a daemon's name in front (VPP).
+_TRACE = re.compile(r"(?im)^(?:\S+\[\d+\]: )?(?:stack trace|#0\s)")
 NOTHING = "it said nothing"
 
 

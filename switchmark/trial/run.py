@@ -56,7 +56,8 @@ def run_trial(
         watch.lap("teardown")
         words = deployment.running_switch.last_words
         died = f"{plan.switch.name}: {words}" if words else ""
-        facts = as_failed(facts, why([died, *deployment.faults()], error)) | {"switch_log": words}
+        log = deployment.running_switch.log
+        facts = as_failed(facts, why([died, *deployment.faults()], error)) | {"switch_log": log}
     for name, tell in _as_it_ran(deployment, plan).items():
         try:
             facts[name] = tell()

@@ -16,7 +16,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
 from switchmark.switch.support import contained
-from switchmark.switch.support.base import Discardable, MakesPorts
+from switchmark.switch.support.base import Discardable, Logging, MakesPorts
 from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.cores.cpu_limit import CpuLimit
 from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
@@ -39,6 +39,7 @@ class RunningSwitch:
         self.limit: CpuLimit | None = None
         self.restarted = False  # on purpose, in mid-trial
         self.last_words = ""  # how it died, when the trial failed
+        self.last_output = ""  # the end of its output then, whole
         self._session = session
         self._plan = plan
         self._nodes = nodes  # in the order of their ports, as soon as they are made
@@ -125,11 +126,19 @@ class RunningSwitch:
             return {"pinning": told}
         return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
 
+    @property
+    def log(self) -> str:
+        """How the switch died, and its output below, whole: traces that a line leaves out, too."""
+        whole = self.last_output if self.last_output not in self.last_words else ""
+        return "\n".join(filter(None, [self.last_words, whole]))
+
     def keep_last_words(self) -> None:
         """Keep how the switch died, if it has, for the record of a trial that failed."""
         if self._runs:
             with suppress(SwitchmarkError, OSError):
                 self.last_words = self.switch.alive() or ""
+                if self.last_words and isinstance(self.switch, Logging):
+                    self.last_output = self.switch.output().strip()
 
     def _start(self) -> None:
         """Start it on the host or in a container, as the trial says."""

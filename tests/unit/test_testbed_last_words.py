@@ -12,6 +12,9 @@ REFUSED = "docker: Error response from daemon: Conflict. The name /c is already 
 def test_last_words() -> None:
     assert last_words("a\n b \nc\nd\n") == "b / c / d"
     assert last_words("reason\nStack Traceback\n(1) x\n") == "reason"
+    trace = "".join(f"vpp[7]: #{n}  0x00007f0{n} f_{n}+0x1\n" for n in range(12))
+    cause = "vpp[7]: received signal SIGSEGV, PC 0x55, faulting address 0x0"
+    assert last_words(f"vpp[7]: up\n{cause}\n{trace}") == f"vpp[7]: up / {cause}"
     assert last_words("") == "it said nothing"
     assert last_line(" a\nb \n\n") == "b"
     assert last_line("\n", "no reason") == "no reason"

@@ -11,6 +11,13 @@ from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.value import parse_utc
 from switchmark.results.record import Record
+from switchmark.switch.bess import Bess
+from switchmark.switch.fastclick import FastClick
+from switchmark.switch.ovs_dpdk import OvsDpdk
+from switchmark.switch.snabb import Snabb
+from switchmark.switch.support.base import Logging
+from switchmark.switch.t4p4s import T4p4s
+from switchmark.switch.vpp import Vpp
 from switchmark.trial import run as trial_run
 from switchmark.trial import verification
 from switchmark.trial.evidence import Baseline
@@ -155,6 +162,22 @@ def test_a_switch_that_dies_while_measuring() -> None:
     assert record.message == "ovs-dpdk: was killed by signal 9: its last words"
     assert record.switch_log == "was killed by signal 9: its last words"
     assert all(len(one.intervals) == 3 for one in record.engines)
+
+
+def test_all_that_a_dead_switch_has_said_is_in_the_record() -> None:
+    """The message names the cause; the trace below it is in the record, whole."""
+
+    class Talking(FakeSwitch):
+        def output(self) -> str:
+            return "".join(f"vpp[7]: #{n}  0x7f f_{n}\n" for n in range(40))
+
+    switch = Talking("ovs-dpdk", fail_at="wait_converged", dies_after=0)
+    record = run(plan_for(trial(switch="ovs-dpdk"), switch))
+    first, *rest = record.switch_log.splitlines()
+    assert first == "was killed by signal 9: its last words" and "#39" not in record.message
+    assert len(rest) == 40 and rest[-1] == "vpp[7]: #39  0x7f f_39"
+    for real in (Vpp(), Snabb(), FastClick(), Bess(), T4p4s(), OvsDpdk()):
+        assert isinstance(real, Logging) and real.output() == "", "it has not started"
 
 
 def test_a_switch_that_dies_while_it_is_verified() -> None:

@@ -96,6 +96,15 @@ class Discardable(Protocol):
         ...
 
 
+@runtime_checkable
+class Logging(Protocol):
+    """A switch whose output is kept while it runs."""
+
+    def output(self) -> str:
+        """The end of its output, line by line, as it was written (64 KiB at most)."""
+        ...
+
+
 class Switch(Protocol):
     """A virtual switch under test. A context manager in effect: `stop` is always called."""
 

@@ -54,6 +54,7 @@ def missing_helper() -> str | None:
     return None if find_schema() else "file `vswitch.ovsschema`"
 
 
+LOG_KEPT = 1 << 16  # characters of the end of a log
 # Of no consequence, though logged as warnings: how long a round of the main loop took, and that
 # a daemon of the userspace datapath finds no kernel datapath.
 HARMLESS = re.compile(
@@ -210,6 +211,13 @@ class OvsInstance:
     def process_ids(self) -> tuple[int, ...]:
         """The switch daemon; the database only holds its configuration."""
         return (self._daemon.pid,)
+
+    def log(self) -> str:
+        """The end of the switch daemon's log, as it was written; empty without one."""
+        try:
+            return self._log.read_text(errors="replace")[-LOG_KEPT:]
+        except OSError:
+            return ""
 
     def _tail(self, name: str = "vswitchd.log", lines: int = 3) -> str:
         """The cause as a log tells it: its last errors, else its last warnings, else its last

@@ -281,6 +281,10 @@ class OvsSwitch(WithProgram, WithResources):
             return "not started"
         return self.instance.died()
 
+    def output(self) -> str:
+        """The end of the daemon's log."""
+        return "" if self._resources is None else self.instance.log()
+
     def process_ids(self) -> Sequence[int]:
         """The process of the switch daemon."""
         return () if self._resources is None else self.instance.process_ids

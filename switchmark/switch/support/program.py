@@ -154,6 +154,10 @@ class ProgramSwitch(WithProgram, WithResources):
         """The last output of the program, on one line."""
         return last_words(self.process.stderr_tail() if self.process else "")
 
+    def output(self) -> str:
+        """The end of the program's output, as it was written."""
+        return self.process.stderr_tail() if self.process else ""
+
     def alive(self) -> str | None:
         """None while the process runs."""
         if self._resources is None or self.process is None:
