@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import CampaignDefinition, Published
+from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
 from switchmark.report.axes import end_of_cumulative
@@ -46,18 +47,21 @@ def draw(
     if not able:
         return None
     bars = item.form == "bars"
-    height = 1.3 + 0.3 * min(len(able), _MOST_BARS) if bars else 3.6
+    published = [one for one in campaign.published if item.y.is_of(one)]
+    absent = _absent(item, rows, published)
+    shown = min(len(able) + len(absent), _MOST_BARS)
+    height = 1.3 + 0.3 * shown if bars else 3.6
     canvas = Canvas(figsize=(_WIDTH_IN, height), layout="constrained")
     axes: Axes = canvas.subplots()
-    published = [one for one in campaign.published if item.y.is_of(one)]
     if bars:
-        _bars(axes, item.y, able[:_MOST_BARS], published)
+        drawn = able[:_MOST_BARS]
+        _bars(axes, item.y, drawn, published, absent[: _MOST_BARS - len(drawn)])
     elif item.form == "scatter":
         _scatter(axes, item, able)
     elif item.form == "cdf":
         _cumulative(axes, able, times, published)
     else:
-        _lines(axes, item, able, published)
+        _lines(axes, item, able, published, absent)
     text = io.StringIO()
     canvas.savefig(text, format="svg", metadata={"Date": None})
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,10 +70,41 @@ def draw(
     return text.getvalue()
 
 
+def _absent(
+    item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> list[Published]:
+    """The published values of the item that no row has: of switches that are not here, say."""
+    wanted = {BY_NAME[name].field: (BY_NAME[name], text) for name, text in item.where.items()}
+    return [
+        one
+        for one in published
+        if not any(one.matches(row.trial) for row in rows)
+        and all(
+            field not in one.match or one.match[field] in key.parse(text, Known(scenarios=None))
+            for field, (key, text) in wanted.items()
+        )
+    ]
+
+
+def _told(one: Published, without: str = "") -> str:
+    """What a published value is of, in words: `bess, 64 B, both ways`."""
+    others = [
+        words.field(name, value)
+        for name, value in one.match.items()
+        if name not in ("switch", without)
+    ]
+    return ", ".join(filter(None, [str(one.match.get("switch", "")), *others]))
+
+
 def _bars(
-    axes: Axes, figure: Figure, rows: Sequence[SummaryRow], published: Sequence[Published]
+    axes: Axes,
+    figure: Figure,
+    rows: Sequence[SummaryRow],
+    published: Sequence[Published],
+    absent: Sequence[Published],
 ) -> None:
-    """Bars one above the other, the published value a diamond in front of its bar."""
+    """Bars one above the other, the published value a diamond in front of its bar; below them the
+    published values of what was not measured here."""
     scale, _ = figure.scale
     varying = words.varying_fields(list(rows))
     names = [_label(row, varying, rows) for row in rows]
@@ -85,6 +120,7 @@ def _bars(
         for one in published
         if one.matches(row.trial)
     ]
+    theirs += [(one.value / scale, f"{_told(one)} (not here)") for one in absent]
     if theirs:
         axes.plot(
             [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
@@ -99,9 +135,14 @@ def _bars(
 
 
 def _lines(
-    axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
+    axes: Axes,
+    item: Item,
+    rows: Sequence[SummaryRow],
+    published: Sequence[Published],
+    absent: Sequence[Published],
 ) -> None:
-    """A line for each combination of the other fields; the published values dashed and hollow."""
+    """A line for each combination of the other fields; the published values dashed and hollow, grey
+    where nothing of the kind was measured here."""
     assert item.x is not None, f"{item.name} has no key on its axis"
     key = BY_NAME[item.x]
     place = key.axis.place if key.axis is not None else float
@@ -134,6 +175,19 @@ def _lines(
                 [x for x, _ in theirs], [y for _, y in theirs], linestyle="--", color=color,
                 marker=marker, mfc="white", mew=1.4, label=f"{name}, published",
             )  # fmt: skip
+    others: dict[str, list[tuple[float, float]]] = {}
+    for one in absent:
+        value: Any = one.match.get(key.field)
+        at = None if value is None else place(value)
+        if at is not None:
+            others.setdefault(_told(one, key.field), []).append((at, one.value / scale))
+    for number, (name, points) in enumerate(sorted(others.items())):
+        ticks |= {x for x, _ in points}
+        axes.plot(
+            [x for x, _ in sorted(points)], [y for _, y in sorted(points)], linestyle="--",
+            color="#8a929b", marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
+            label=", ".join(filter(None, [name, "published, not here"])),
+        )  # fmt: skip
     shown = sorted(ticks)
     axes.set_xscale("log" if key.axis is None or key.axis.log else "linear")
     label = key.axis.label if key.axis is not None else "{:g}".format

@@ -307,6 +307,34 @@ def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) ->
         assert "emulated guest" in told and "NOT VALID: software-emulated" in told
 
 
+@pytest.mark.parametrize(
+    ("paper", "name", "measured", "told"),
+    [
+        ("zhang2019", "fig4a", {"packet_size_bytes": 64}, ["bess, ", "snabb, ", "(not here)"]),
+        ("dagar2017", "table5", {"cpu_limit": 1.0, "packet_size_bytes": 64},
+         ["128 B, published, not here"]),
+    ],
+)  # fmt: skip
+def test_published_values_of_what_is_not_here_are_drawn_too(
+    tmp_path: Path, paper: str, name: str, measured: dict[str, object], told: list[str]
+) -> None:
+    held = read_paper(paper)
+    item = held.item(name)
+    campaign = find_campaign(item.campaign, THERE.known)
+    trials = expand(campaign, THERE.switches, THERE.environments)
+    records = [
+        synthetic_record(trial, marks=[])
+        for trial in trials
+        if trial.repetition == 0 and trial.switch == "ovs-dpdk"
+        if all(getattr(trial, field) == value for field, value in measured.items())
+    ]
+    write_run(folder_of(held, tmp_path), records, campaign=item.campaign)
+    (shown,) = make_page(held, THERE, tmp_path, [item]).items
+    assert shown.svg is not None
+    for one in told:
+        assert one in shown.svg, one
+
+
 def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
     """A cumulative distribution, a line for each value that was swept."""
     paper = read_paper("dagar2017")
