@@ -37,7 +37,7 @@ def lines_of(
     published = [one for one in campaign.published if _concerns(one, item)]
     lines, told = [], set()
     for row in done:
-        shown = [item.y, *([item.across] if item.across else [])]
+        shown = [item.y, *item.more, *([item.across] if item.across else [])]
         for figure in shown:
             found = estimate_of(row, figure)
             held = [one for one in published if figure.is_of(one) and one.matches(row.trial)]

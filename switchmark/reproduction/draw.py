@@ -47,15 +47,17 @@ def draw(
     if not able:
         return None
     bars = item.form == "bars"
-    published = [one for one in campaign.published if item.y.is_of(one)]
+    figures = (item.y, *item.more)
+    published = [one for one in campaign.published if any(of.is_of(one) for of in figures)]
+    held = [(row, of) for row in able for of in figures if estimate_of(row, of) is not None]
     absent = _absent(item, rows, published)
-    shown = min(len(able) + len(absent), _MOST_BARS)
+    shown = min(len(held) + len(absent), _MOST_BARS)
     height = 1.3 + 0.3 * shown if bars else 3.6
     canvas = Canvas(figsize=(_WIDTH_IN, height), layout="constrained")
     axes: Axes = canvas.subplots()
     if bars:
-        drawn = able[:_MOST_BARS]
-        _bars(axes, item.y, drawn, published, absent[: _MOST_BARS - len(drawn)])
+        drawn = held[:_MOST_BARS]
+        _bars(axes, drawn, published, absent[: _MOST_BARS - len(drawn)])
     elif item.form == "scatter":
         _scatter(axes, item, able)
     elif item.form == "cdf":
@@ -98,17 +100,19 @@ def _told(one: Published, without: str = "") -> str:
 
 def _bars(
     axes: Axes,
-    figure: Figure,
-    rows: Sequence[SummaryRow],
+    held: Sequence[tuple[SummaryRow, Figure]],
     published: Sequence[Published],
     absent: Sequence[Published],
 ) -> None:
     """Bars one above the other, the published value a diamond in front of its bar; below them the
     published values of what was not measured here."""
+    rows, (_, figure) = [row for row, _ in held], held[0]
     scale, _ = figure.scale
-    varying = words.varying_fields(list(rows))
-    names = [_label(row, varying, rows) for row in rows]
-    found = [_known(row, figure) for row in rows]
+    varying = words.varying_fields(rows)
+    several = len({of.at for _, of in held}) > 1
+    at = [f", {of.at:g} R+" if several else "" for _, of in held]
+    names = [_label(row, varying, rows) + load for row, load in zip(rows, at, strict=True)]
+    found = [_known(row, of) for row, of in held]
     axes.barh(
         names, [one.mean / scale for one in found], height=0.6, color=pen.COLORS[0],
         xerr=[_half(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
@@ -116,11 +120,15 @@ def _bars(
     )  # fmt: skip
     theirs = [
         (one.value / scale, name)
-        for row, name in zip(rows, names, strict=True)
+        for (row, of), name in zip(held, names, strict=True)
         for one in published
-        if one.matches(row.trial)
+        if of.is_of(one) and one.matches(row.trial)
     ]
-    theirs += [(one.value / scale, f"{_told(one)} (not here)") for one in absent]
+    loads = [f", {one.at:g} R+" if several else "" for one in absent]
+    theirs += [
+        (one.value / scale, f"{_told(one)}{load} (not here)")
+        for one, load in zip(absent, loads, strict=True)
+    ]
     if theirs:
         axes.plot(
             [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
@@ -130,7 +138,7 @@ def _bars(
             axes.set_xscale("log")
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
-    axes.set_xlabel(figure.words)
+    axes.set_xlabel(figure.model_copy(update={"at": None}).words if several else figure.words)
     _legend(axes)
 
 

@@ -87,6 +87,7 @@ class Item(Frozen):
     form: Literal["lines", "bars", "scatter", "cdf"] = "bars"
     x: str | None = None  # the key on the axis of lines
     y: Figure = Figure()
+    more: tuple[Figure, ...] = ()  # of bars: figures of the same unit beside `y`
     across: Figure | None = None  # of a scatter: what is on the other axis
     where: dict[str, str] = Field(default_factory=dict)  # which rows of the campaign it shows
     note: str = ""  # how the paper gives it: as a plot without numbers, say

@@ -335,6 +335,26 @@ def test_published_values_of_what_is_not_here_are_drawn_too(
         assert one in shown.svg, one
 
 
+def test_times_at_all_loads_of_a_table_are_bars_with_the_published_ones(tmp_path: Path) -> None:
+    held = read_paper("zhang2019")
+    item = held.item("table3")
+    campaign = find_campaign(item.campaign, THERE.known)
+    found = run_simulated("r-plus", Behaviour(capacity_pps=1e6), fractions="0.1+0.5+0.99")
+    records = [
+        synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
+        for trial in expand(campaign, THERE.switches, THERE.environments)
+        if trial.repetition == 0 and trial.switch == "ovs-dpdk" and trial.scenario == "p2p"
+    ]
+    write_run(folder_of(held, tmp_path), records, campaign=item.campaign)
+    (shown,) = make_page(held, THERE, tmp_path, [item]).items
+    assert shown.svg is not None
+    for load in ("0.1", "0.5", "0.99"):
+        assert f"{load} R+</text>" in shown.svg, load
+    theirs = {line.theirs for line in shown.lines if line.who == "ovs-dpdk" and line.ours
+              and line.ours != "not measured here"}  # fmt: skip
+    assert theirs == {"4.3 us", "5.2 us", "9.6 us"}
+
+
 def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
     """A cumulative distribution, a line for each value that was swept."""
     paper = read_paper("dagar2017")
