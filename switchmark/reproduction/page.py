@@ -119,7 +119,7 @@ def make_page(
     folder = results / "reproduce" / paper.name / "figures"
     shown = [_shown(one, there, measured, guests, folder, states or {}) for one in chosen]
     rows = rows_by_item(paper.items, measured)
-    known = {one.item.name: one.state for one in shown}
+    known = {**(states or {}), **{one.item.name: one.state for one in shown}}
     can_run = {
         item.name
         for item in paper.items
