@@ -6,7 +6,7 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
-from switchmark.model.choices import OWN_ENGINE, PLAIN
+from switchmark.model.choices import OWN_ENGINE, PLAIN, Idle
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
@@ -85,7 +85,13 @@ def engine_args(
     own_udp, peer_udp = (UDP_PORT_A, UDP_PORT_B) if end == 0 else (UDP_PORT_B, UDP_PORT_A)
     args = [
         role,
-        "--port", port_spec(port, _io_at(trial, port), trial.ring, timed=_is_timed(trial)),
+        "--port", port_spec(
+            port,
+            _io_at(trial, port),
+            trial.ring,
+            timed=_is_timed(trial),
+            blocks=idle == Idle.BLOCK,
+        ),
         "--src-mac", port.mac,
         "--dst-mac", port.peer_mac,
         "--src-ip", own_ip,
@@ -96,7 +102,7 @@ def engine_args(
         "--stream", str(pair),
         "--burst", str(trial.burst),
         "--interval", f"{sample_s(trial.interval_s, trial.duration_s):g}",
-        "--idle", idle,
+        "--idle", _between_frames(idle),
         "--session",
     ]  # fmt: skip
     own = port.lent or (port.nic.tester if port.nic else "")
@@ -149,9 +155,18 @@ def _loses_anyway(trial: Trial) -> bool:
     return saturated and trial.method == PLAIN and trial.cpu_limit is None
 
 
-def port_spec(port: NodePort, io: Io, ring: int = RING, *, timed: bool = False) -> str:
+def _between_frames(idle: str) -> str:
+    """The engine's `--idle` where the port itself sleeps: what is left to wait for is a full
+    ring."""
+    return Idle.YIELD.value if idle == Idle.BLOCK else idle
+
+
+def port_spec(
+    port: NodePort, io: Io, ring: int = RING, *, timed: bool = False, blocks: bool = False
+) -> str:
     """The engine's `--port` value for a node's port. `timed`: frames must not be handed over late.
-    The ring that packet_mmap has for a mere counter does that, by up to a millisecond."""
+    The ring that packet_mmap has for a mere counter does that, by up to a millisecond. `blocks`: it
+    sleeps in the kernel until a frame comes, where the I/O can."""
     if io is Io.DPDK:
         return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
@@ -166,8 +181,12 @@ def port_spec(port: NodePort, io: Io, ring: int = RING, *, timed: bool = False) 
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
     row = IO_ROWS[io]
-    own = (row.arguments or "").replace("DEVICE", port.device_inside)
-    return f"{row.backend}:{own}{f',{row.timed}' if timed and row.timed else ''}"
+    words = [
+        (row.arguments or "").replace("DEVICE", port.device_inside),
+        row.timed if timed else None,
+        "block" if blocks and row.blocks else None,
+    ]
+    return f"{row.backend}:{','.join(filter(None, words))}"
 
 
 def _dpdk_port(port: NodePort, ring: int) -> str:
@@ -199,6 +218,6 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
         "--dst-mac-b", b.peer_mac,
         "--frame-size", str(trial.frame_sizes.largest),
         "--interval", "1",
-        "--idle", idle,
+        "--idle", _between_frames(idle),
         "--session",
     ]  # fmt: skip

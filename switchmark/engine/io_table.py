@@ -46,6 +46,7 @@ class IoRow:
     timed: str | None  # what is added where every frame is timed
     container: tuple[str, ...]  # Linux capabilities that it takes in a container
     datagrams: bool = False  # the kernel writes the headers of what it sends
+    blocks: bool = False  # it can sleep in the kernel until a frame comes
 
 
 IO_ROWS: dict[Io, IoRow] = {{
@@ -80,6 +81,7 @@ def table(listed: dict[str, Any]) -> str:
                 f"        ({container}{',' * (container.count(',') == 0 < len(container))}),\n"
             )
             rows += "        datagrams=True,\n" if backend["datagrams"] else ""
+            rows += "        blocks=True,\n" if "block" in backend["keys"].split(", ") else ""
             rows += "    ),\n"
     return HEAD.format(names=names, rows=rows)
 

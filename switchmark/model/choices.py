@@ -52,3 +52,4 @@ class Idle(StrEnum):
     YIELD = "yield"
     SLEEP = "sleep"
     BATON = "baton"  # those on one core take turns
+    BLOCK = "block"  # it sleeps in the kernel until a frame comes or is due

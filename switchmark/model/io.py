@@ -34,6 +34,7 @@ class IoRow:
     timed: str | None  # what is added where every frame is timed
     container: tuple[str, ...]  # Linux capabilities that it takes in a container
     datagrams: bool = False  # the kernel writes the headers of what it sends
+    blocks: bool = False  # it can sleep in the kernel until a frame comes
 
 
 IO_ROWS: dict[Io, IoRow] = {
@@ -43,6 +44,7 @@ IO_ROWS: dict[Io, IoRow] = {
         "dev=DEVICE",
         None,
         ("net_raw", "net_admin", "bpf", "ipc_lock"),
+        blocks=True,
     ),
     Io.DPDK: IoRow(
         "dpdk",
@@ -57,6 +59,7 @@ IO_ROWS: dict[Io, IoRow] = {
         "dev=DEVICE",
         None,
         ("net_raw",),
+        blocks=True,
     ),
     Io.NETMAP: IoRow(
         "netmap",
@@ -71,6 +74,7 @@ IO_ROWS: dict[Io, IoRow] = {
         "dev=DEVICE",
         "ring=v2",
         ("net_raw",),
+        blocks=True,
     ),
     Io.RAW: IoRow(
         "raw",
@@ -78,6 +82,7 @@ IO_ROWS: dict[Io, IoRow] = {
         "dev=DEVICE",
         None,
         ("net_raw",),
+        blocks=True,
     ),
     Io.RAW_MMSG: IoRow(
         "raw",
@@ -85,6 +90,7 @@ IO_ROWS: dict[Io, IoRow] = {
         "dev=DEVICE,mmsg",
         None,
         ("net_raw",),
+        blocks=True,
     ),
     Io.UDP: IoRow(
         "udp",
@@ -93,6 +99,7 @@ IO_ROWS: dict[Io, IoRow] = {
         None,
         (),
         datagrams=True,
+        blocks=True,
     ),
     Io.UDP_MMSG: IoRow(
         "udp",
@@ -101,6 +108,7 @@ IO_ROWS: dict[Io, IoRow] = {
         None,
         (),
         datagrams=True,
+        blocks=True,
     ),
 }
 

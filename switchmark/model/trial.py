@@ -134,7 +134,8 @@ class Trial(Frozen):
     idle: Annotated[Idle, Parameter(
         "idle", CONTENDER, SAME, "yield",
         "what an application does while its ring is full or empty: `poll`, `yield`, `sleep`, "
-        "`baton` (those on one core take turns), or `auto`: by the cores there are",
+        "`baton` (those on one core take turns), `block` (it sleeps in the kernel until a frame "
+        "comes or is due: blocking sockets), or `auto`: by the cores there are",
         noun="idle strategy", by_switch=True)] = Idle.AUTO
     touch: Annotated[bool, Parameter(
         "touch", TRAFFIC, SAME, "true", "write and verify every payload byte at both ends",

@@ -229,3 +229,14 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
     else:
         assert record.verdict is not None and "partial" in record.verdict.marks
         assert not record.verdict.valid
+
+
+@pytest.mark.parametrize("io", ["raw", "udp-mmsg"])
+def test_a_blocking_receiver_asks_only_when_there_is_something(io: str) -> None:
+    """It counts the same, and polls in vain a few times where the other never stops."""
+    blocking, seen = run(idle="block", io=io, **QUIET)
+    check_counts(blocking, seen)
+    assert blocking.placement is not None and blocking.placement.idle == "block"
+    polling, _ = run(idle="yield", io=io, **QUIET)
+    in_vain = [total(one, "receiver", "idle_polls") for one in (blocking, polling)]
+    assert in_vain[0] < in_vain[1] / 10

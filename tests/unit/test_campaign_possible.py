@@ -217,3 +217,11 @@ def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
         expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
     assert "sriov cannot run between hosts" in str(error.value)
     assert "learning" not in str(error.value)
+
+
+def test_only_what_the_kernel_hands_over_can_be_slept_for() -> None:
+    for asked in ("io: [raw, udp-mmsg, packet-mmap]", "io: auto", "io: [af-xdp, io-uring]"):
+        assert trials_of(f"switch: linux-bridge\nidle: block\n{asked}")
+    for asked in ("switch: ovs-dpdk", "switch: linux-bridge\nio: dpdk"):
+        with pytest.raises(UsageError, match=r"idle block: io dpdk on a .* use another idle"):
+            trials_of(f"{asked}\nidle: block")

@@ -29,7 +29,12 @@ def as_listed() -> list[dict[str, object]]:
     for io, row in IO_ROWS.items():
         word = {"name": io.value, "meaning": row.meaning, "arguments": row.arguments,
                 "timed": row.timed, "container": ",".join(row.container)}  # fmt: skip
-        one = {"name": row.backend, "keys": "", "datagrams": row.datagrams, "io": []}
+        one = {
+            "name": row.backend,
+            "keys": "block" if row.blocks else "",
+            "datagrams": row.datagrams,
+            "io": [],
+        }
         words = found.setdefault(row.backend, one)["io"]
         assert isinstance(words, list)
         words.append(word)

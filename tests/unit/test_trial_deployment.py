@@ -226,6 +226,13 @@ def test_the_other_end_mirrors_the_ports_and_sets_no_rate() -> None:
     assert "--touch" in engine_args(touched, spec(), "receiver", 0, 1, "poll")
 
 
+def test_an_application_that_sleeps_in_the_kernel_has_a_blocking_port() -> None:
+    args = engine_args(trial(io=Io.RAW), spec(), "receiver", 0, 1, "block")
+    assert value_of(args, "--port").endswith(",block")
+    assert value_of(args, "--idle") == "yield"
+    assert "block" not in value_of(engine_args(trial(), spec(), "sender", 0, 0, "poll"), "--port")
+
+
 @pytest.mark.parametrize(
     ("io", "port", "expected"),
     [

@@ -11,9 +11,10 @@ from itertools import product
 
 from switchmark.campaign.port_kinds import DEVICES
 from switchmark.campaign.rules.between import between_refusals
+from switchmark.engine.arguments import resolve_io
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import WIRE, Dimension, rewrites
+from switchmark.model.choices import WIRE, Dimension, Idle, rewrites
 from switchmark.model.io import IO_ROWS, Io, sends_datagrams
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
@@ -187,6 +188,18 @@ def io_problem(io: Io, environment: str) -> str | None:
     return None
 
 
+def idle_problem(idle: Idle, io: Io, kind: PortKind) -> str | None:
+    """Why an application cannot wait so on a port of this kind; None when it can."""
+    used = resolve_io(io, kind)
+    if idle is not Idle.BLOCK or IO_ROWS[used].blocks:
+        return None
+    able = ", ".join(name for name, row in IO_ROWS.items() if row.blocks)
+    return (
+        f"idle block: io {used} on a {kind} port has no call that sleeps until a frame comes; use "
+        f"another idle strategy, or one of io: {able}"
+    )
+
+
 def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
     """Why such nodes cannot be joined by a wire without a switch; None when they can."""
     if switch != WIRE or environment not in WIRELESS or found.kind == "p2p":
@@ -211,6 +224,7 @@ def environment_refusals(
     """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
     if (problem := io_problem(io, environment)) is not None:
         yield problem
+    yield from filter(None, [idle_problem(idle, io, kind) for idle in sweep.idle])
     if set(sweep.vcpus) != {None} and environment != "qemu":
         yield f"vcpus: {environment} has no virtual CPUs; leave it out, or use environment: qemu"
     for name in sweep.scenario:
