@@ -13,16 +13,23 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.model.capabilities import Capabilities
+from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.support.program import (
+    MAC_AGING_S,
+    ProgramSwitch,
+    dpdk_version,
+    output_of,
+)
+from switchmark.testbed.programs import digest
 
 MEMORY_MB = 256
+WITHOUT_DPDK = "without DPDK"
 BURST = 32
 DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 # ToDPDKDevice's own queue before the ring. Frames that find the ring full stay in it until the
@@ -125,12 +132,25 @@ class FastClick(WithOptions, ProgramSwitch):
     )
 
     def version_of(self, program: Path) -> str:
-        """The version that `click --version` prints, read line by line: some builds abort before
-        they have printed all."""
+        """The version that `click --version` prints, read line by line, since some builds abort
+        before they have printed all; the digest of the program, since all builds of some years have
+        one version; and that of DPDK in it."""
         found = re.search(
-            r"click \((\S+)\) (\S+)", output_of(["stdbuf", "-oL", str(program), "--version"])
+            r"click \(FastClick\) (\S+)", output_of(["stdbuf", "-oL", str(program), "--version"])
         )
-        return f"{found[1]} {found[2]}" if found and found[1] == "FastClick" else ""
+        if found is None:
+            return ""
+        dpdk = dpdk_version(program, "--dpdk") or WITHOUT_DPDK
+        return f"FastClick {found[1]}, program {digest(program)[:12]}, {dpdk}"
+
+    def check_more(self, program: Path, version: str) -> Availability:
+        """Check that its DPDK elements were built."""
+        if version.endswith(WITHOUT_DPDK):
+            return unavailable(
+                f"{program} was built without DPDK",
+                remedy="build it with `./configure --enable-dpdk`",
+            )
+        return super().check_more(program, version)
 
     def memory_mb(self) -> int:
         """The memory of all ports together."""

@@ -25,9 +25,9 @@ from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbe
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.program import ProgramSwitch, dpdk_version
 from switchmark.switch.support.tools import own_text
-from switchmark.testbed.programs import which
+from switchmark.testbed.programs import digest, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {
@@ -146,11 +146,8 @@ class T4p4s(WithOptions, ProgramSwitch):
 
     def version_of(self, program: Path) -> str:
         """The version of DPDK, and the digest of the program, which has no version of its own."""
-        found = re.search(r"DPDK \d[\d.]*", output_of([str(program), "-v", "-h"]))
-        if found is None:
-            return ""
-        digest = hashlib.sha256(program.read_bytes()).hexdigest()[:12]
-        return f"t4p4s program {digest}, {found[0]}"
+        dpdk = dpdk_version(program)
+        return f"t4p4s program {digest(program)[:12]}, {dpdk}" if dpdk else ""
 
     def memory_mb(self) -> int:
         """The memory of all ports together."""

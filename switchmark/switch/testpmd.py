@@ -23,7 +23,7 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.program import ProgramSwitch, dpdk_version
 
 BUFFERS_A_PORT = 16384
 HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
@@ -66,10 +66,7 @@ class Testpmd(WithOptions, ProgramSwitch):
 
     def version_of(self, program: Path) -> str:
         """The version that its environment layer prints first, such as `DPDK 22.11.11`."""
-        quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
-        text = output_of([str(program), "-v", *quiet, "-h"])
-        found = re.search(r"DPDK \d+\.[\w.~+-]+", text)
-        return found[0] if found else ""
+        return dpdk_version(program)
 
     def memory_mb(self) -> int:
         """Hugepages in MiB for the buffers of all ports, which lie in one pool."""

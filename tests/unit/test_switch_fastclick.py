@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.switch import fastclick
-from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC
+from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
 
 
 def test_cross_connect() -> None:
@@ -61,3 +61,18 @@ def test_control_socket(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match="b: 510 no element"):
             fastclick.read_handlers(path, ["b"])
         thread.join()
+
+
+def test_a_build_is_known_by_its_digest_and_its_dpdk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, root_with_hugepages: None
+) -> None:
+    named = 'echo "click (FastClick) 2.1"'
+    eal = "echo \"EAL: RTE Version: 'DPDK 22.11.11'\""
+    said = f'case "$*" in *--dpdk*) {eal};; *) {named};; esac'
+    monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "click", said))
+    version = str(fastclick.FastClick().availability().version)
+    assert re.fullmatch(r"FastClick 2\.1, program [0-9a-f]{12}, DPDK 22\.11\.11", version)
+    monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "bare", named))
+    without = fastclick.FastClick().availability()
+    assert "was built without DPDK" in str(without.reason)
+    assert "--enable-dpdk" in str(without.remedy)

@@ -10,9 +10,17 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.capabilities import Capabilities, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
-from switchmark.switch.support.ports import check_request, device_of, peer_index, require, socket_of
+from switchmark.switch.support.ports import (
+    check_request,
+    device_of,
+    how_it_ended,
+    peer_index,
+    require,
+    socket_of,
+)
 from switchmark.switch.support.private import SOCKET_PATH_MAX, check_socket_path
 from switchmark.switch.support.tools import parse_cpu_list, version_text
+from switchmark.testbed.last_words import NOTHING
 from switchmark.testbed.programs import find_program
 
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, max_ports=4)
@@ -105,3 +113,12 @@ def test_capabilities_are_complete(name: str) -> None:
     assert capabilities.connect_modes
     assert capabilities.description
     assert len(set(capabilities.connect_modes)) == len(capabilities.connect_modes)
+
+
+def test_how_a_program_ended() -> None:
+    assert how_it_ended(1, "no memory") == "ended with code 1: no memory"
+    assert how_it_ended(1, NOTHING) == "ended with code 1: it said nothing"
+    assert how_it_ended(-6, "assertion") == "was ended by SIGABRT: assertion"
+    killed = "was ended by SIGKILL, by somebody or by the kernel for want of memory"
+    assert how_it_ended(-9, NOTHING) == killed, "it could not say anything"
+    assert how_it_ended(-9, "up") == f"{killed}: up"

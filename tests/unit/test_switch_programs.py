@@ -20,9 +20,9 @@ pytestmark = pytest.mark.usefixtures("root_with_hugepages")
 PROGRAMS = [
     (snabb.Snabb, "SWITCHMARK_SNABB", "snabb 1"),
     (vpp.Vpp, "SWITCHMARK_VPP", "vpp v1"),
-    (fastclick.FastClick, "SWITCHMARK_FASTCLICK", "click (FastClick) 1"),
+    (fastclick.FastClick, "SWITCHMARK_FASTCLICK", "click (FastClick) 1 with DPDK 1.0"),
     (bess.Bess, "SWITCHMARK_BESS", "bessd version 1"),
-    (t4p4s.T4p4s, "SWITCHMARK_T4P4S", "DPDK 1 ingress.destination"),
+    (t4p4s.T4p4s, "SWITCHMARK_T4P4S", "DPDK 1.0 ingress.destination"),
 ]
 
 

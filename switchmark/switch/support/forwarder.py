@@ -76,8 +76,8 @@ class Pair:
     def last_words(self) -> str:
         """How the process ended and the end of its standard error, on one line."""
         said = last_words(self.process.stderr_tail())
-        ending = how_it_ended(self.process.poll())
-        return f"forwarder (pid {self.process.pid}) {ending}: {said}"
+        ending = how_it_ended(self.process.poll(), said)
+        return f"forwarder (pid {self.process.pid}) {ending}"
 
 
 def ask(pairs: Sequence[Pair]) -> int:

@@ -204,7 +204,7 @@ class OvsInstance:
         for name, process in (("ovs-vswitchd", self._daemon), ("ovsdb-server", self._server)):
             if (code := process.poll()) is not None:
                 log = self._tail() if process is self._daemon else self._tail("ovsdb.log")
-                return f"{name} (pid {process.pid}) {how_it_ended(code)}: {log}"
+                return f"{name} (pid {process.pid}) {how_it_ended(code, log)}"
         return None
 
     @property

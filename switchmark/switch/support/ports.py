@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
+from switchmark.testbed.last_words import NOTHING
 
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
 # sends frames by the wrong entry is found out.
@@ -78,13 +79,17 @@ def socket_of(port: SwitchPort) -> str:
     return port.socket
 
 
-def how_it_ended(exit_code: int | None) -> str:
-    """An exit code in words; a negative one is a signal."""
+def how_it_ended(exit_code: int | None, said: str) -> str:
+    """An exit code in words (a negative one is a signal), and what the program said last."""
     if exit_code is None:
-        return "still runs"
-    if exit_code < 0:
-        return f"was ended by {signal.Signals(-exit_code).name}"
-    return f"ended with code {exit_code}"
+        how = "still runs"
+    elif exit_code == -signal.SIGKILL:
+        how = "was ended by SIGKILL, by somebody or by the kernel for want of memory"
+    elif exit_code < 0:
+        how = f"was ended by {signal.Signals(-exit_code).name}"
+    else:
+        how = f"ended with code {exit_code}"
+    return how if said == NOTHING and exit_code == -signal.SIGKILL else f"{how}: {said}"
 
 
 def peer_index(index: int) -> int:

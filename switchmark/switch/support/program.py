@@ -7,6 +7,7 @@ peer (`waiting`), and what it has counted (`own_counters`).
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -165,7 +166,7 @@ class ProgramSwitch(WithProgram, WithResources):
         if (code := self.process.poll()) is None:
             return None
         program = self.programs[0]
-        return f"{program} (pid {self.process.pid}) {how_it_ended(code)}: {self.said()}"
+        return f"{program} (pid {self.process.pid}) {how_it_ended(code, self.said())}"
 
     def process_ids(self) -> Sequence[int]:
         """The process, all of whose threads are the switch's."""
@@ -184,6 +185,15 @@ class ProgramSwitch(WithProgram, WithResources):
         """End it and remove everything it made."""
         super().stop()
         self.process = None
+
+
+def dpdk_version(program: Path, *before: str) -> str:
+    """The version that DPDK's environment layer in a program prints first, such as
+    `DPDK 22.11.11`; empty without DPDK. `before` are the program's words before EAL's."""
+    quiet = ("--no-huge", "--no-pci", "--in-memory", "--no-telemetry")
+    text = output_of(["stdbuf", "-oL", str(program), *before, "-v", *quiet, "-h"])
+    found = re.search(r"DPDK \d+\.[\w.~+-]+", text)
+    return found[0] if found else ""
 
 
 def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
