@@ -262,7 +262,8 @@ class Trial(Frozen):
     neighbour: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "neighbour", CORES, DEFAULT, "none, cache",
         "background load while a trial measures: `cpu`, `cache`, `memory`, `stream`, `switch`, "
-        "`socket` (stress-ng), or the absolute path of a program; `none`",
+        "`socket` (stress-ng), `apache` (a web server with 100 clients), or the absolute path of a "
+        "program; `none`",
         read=read.kind_or_path(NEIGHBOURS, "kind of neighbour"))] = "none"
     neighbour_cpus: Annotated[str, Parameter(
         "neighbour_cpus", CORES, DEFAULT, "any, switch",

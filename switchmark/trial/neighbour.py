@@ -1,22 +1,24 @@
 """A noisy neighbour: background load on chosen cores, on while a trial measures, and only then.
 
-The kinds are those of stress-ng; any program of the user's can be one, too. Its CPU time is
-taken from the kernel when it has ended, so that it is not mistaken for a disturbance.
+The kinds are those of stress-ng, and Apache httpd with ApacheBench, as the Phoronix test suite runs
+them (Dagar 2017, section 4.4); any program of the user's can be one, too. Its CPU time is taken
+from the kernel when it has ended, so that it is not mistaken for a disturbance.
 """
 
 from __future__ import annotations
 
 import resource
-import shutil
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.trial import Trial
 from switchmark.results.record import Neighbour, Placement
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.programs import which
 
 # By kind: the stress-ng options for N workers.
 KINDS: dict[str, str] = {
@@ -27,15 +29,27 @@ KINDS: dict[str, str] = {
     "switch": "--switch {n}",
     "socket": "--sock {n}",
 }
+APACHE = "apache"
+APACHE_SCRIPT = Path(__file__).with_name("apache.sh")
+APACHE_CLIENTS = 100  # as in the suite
 SETTLE_S = 0.1  # in which a program that cannot run has said so
 
 
 def availability(neighbour: str) -> Availability:
     """Whether this machine can run this load."""
     if neighbour.startswith("/"):
-        found = shutil.which(neighbour)
+        found = which(neighbour)
         return Availability(found is not None, neighbour, "there is no such program")
-    if shutil.which("stress-ng") is None:
+    if neighbour == APACHE:
+        lacking = [program for program in ("apache2", "ab") if which(program) is None]
+        return (
+            unavailable(
+                f"no `{lacking[0]}` program", remedy="apt install apache2-bin apache2-utils"
+            )
+            if lacking
+            else Availability(True, "apache2")
+        )
+    if which("stress-ng") is None:
         return unavailable("no `stress-ng` program", remedy="apt install stress-ng")
     return Availability(True, "stress-ng")
 
@@ -73,7 +87,7 @@ class NoisyNeighbour:
         if self._trial.neighbour == "none":
             return
         workers = len(self.cores) or 1
-        self._command = command(self._trial.neighbour, workers)
+        self._command = command(self._trial.neighbour, workers, self._session.run_dir)
         self._begun = time.monotonic()
         try:
             self._process = self._session.host.spawn(
@@ -112,10 +126,15 @@ class NoisyNeighbour:
             process.terminate(grace_s=3.0)
 
 
-def command(neighbour: str, workers: int) -> list[str]:
+def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
     """The command line of the load."""
     if neighbour.startswith("/"):
         return [neighbour]
+    if neighbour == APACHE:  # in a network of its own, which nobody else reaches
+        folder = run_dir / "apache"
+        folder.mkdir(exist_ok=True)
+        script = ["sh", str(APACHE_SCRIPT), str(folder), str(APACHE_CLIENTS)]
+        return ["unshare", "--net", "--", *script]
     return ["stress-ng", "--quiet", *_options(neighbour, workers)]
 
 

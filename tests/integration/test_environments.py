@@ -132,6 +132,22 @@ def test_a_neighbour_is_there_for_the_trial_only(bench: Bench, tmp_path: Path) -
     assert 0.9 < noise.wall_s < 60
 
 
+def test_a_web_server_is_a_neighbour(bench: Bench, tmp_path: Path) -> None:
+    need(["linux-bridge"], ["netns"])
+    if shutil.which("apache2") is None or shutil.which("ab") is None:
+        pytest.skip("no apache2, ab on this machine: apt install apache2-bin apache2-utils")
+    (record,) = measured(
+        bench, tmp_path,
+        "switch: linux-bridge\nneighbour: apache\nneighbour_cpus: applications\n"
+        "dimension: latency\nduration: 1s\nrate: 500\n",
+    )  # fmt: skip
+    noise = record.neighbour
+    assert noise is not None and noise.command[0] == "unshare"
+    assert noise.cpu_s > 0.1, "server and clients are counted"
+    left = subprocess.run(["pgrep", "-f", "httpd.conf"], check=False, stdout=subprocess.PIPE).stdout
+    assert not left, "the server has ended with the trial"
+
+
 def test_a_neighbour_that_cannot_run_is_told_before(bench: Bench, tmp_path: Path) -> None:
     file = campaign_file(tmp_path, "switch: linux-bridge\nneighbour: /nowhere/my-load\n")
     code, _, err = bench.run("run", file, "--no-baseline", "--quiet")
