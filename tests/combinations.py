@@ -41,6 +41,9 @@ INSIDE = {
     "../vm/test_vm_sriov.py::test_virtual_functions_as_devices": _each(
         "sriov", "v2v", "netns", PortKind.VF
     ),
+    "../vm/test_vm_two_hosts.py::test_trials_between_two_nics_with_their_own_switch": _between(
+        "sriov", "v2v", "netns lxc", PortKind.VF
+    ),
     "../vm/test_vm_vale.py::test_vale_in_records": [
         *_each("vale", "v2v", "netns", PortKind.VALE),
         *_each("vale", "v2v", "netns", VETH),

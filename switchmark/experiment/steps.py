@@ -188,12 +188,13 @@ class _Asked:
     name: str
     mode: ConnectMode
     program: str  # empty: as it is found here
+    location: str
 
     @classmethod
     def of(cls, step: Step) -> _Asked:
         trial, name = step.plan.trial, step.plan.switch.name
         named = f"{name} (contender {trial.contender})" if trial.contender else name
-        return cls(named, step.plan.mode, trial.program)
+        return cls(named, step.plan.mode, trial.program, trial.location)
 
 
 def _switch_availabilities(steps: Sequence[Step]) -> dict[_Asked, Availability]:

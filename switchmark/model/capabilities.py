@@ -64,6 +64,7 @@ class Capabilities:
     # As what the end of a cable to another host can be a port; none: `uncabled` says why.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
+    is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
     # Ports by which the switch can be had where its own cannot, and is another thing: in words that
     # every plan and figure of theirs has beside it.
     stand_ins: Mapping[PortKind, str] = field(default_factory=dict, hash=False)

@@ -28,7 +28,7 @@ from switchmark.remote.channel import Channel
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello, NodeMade
 from switchmark.switch.registry import make_switch
-from switchmark.switch.support.base import MakesPorts, Switch, availability_for
+from switchmark.switch.support.base import MakesPorts, Switch, availability_for, plug_in
 from switchmark.switch.support.options import configured
 from switchmark.testbed.cores.counters import (
     EnergyReading,
@@ -130,14 +130,14 @@ class HostAgent:
         os.environ.update(variables)
 
     def do_availability(
-        self, environment: str, switch: str, mode: str, program: str
+        self, environment: str, switch: str, mode: str, program: str, cable: str
     ) -> dict[str, Availability]:
-        """Whether this host can run environment and switch."""
+        """Whether this host can run environment and switch, with this end of a cable."""
+        asked = configured(make_switch(switch), "", program)
+        plug_in(asked, cable)
         return {
             f"environment {environment}": ENVIRONMENTS[environment]().availability(),
-            f"switch {switch}": availability_for(
-                configured(make_switch(switch), "", program), ConnectMode(mode)
-            ),
+            f"switch {switch}": availability_for(asked, ConnectMode(mode)),
         }
 
     def do_facing(self, device: str, mtu_bytes: int) -> None:

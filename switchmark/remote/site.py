@@ -104,6 +104,7 @@ class Site:
             switch=switch,
             mode=mode.value,
             program=program,
+            cable=self.testbed.cable.far,
         )
 
     def place(self, demand: Demand) -> Placement:

@@ -1,8 +1,9 @@
 """`sriov`: the embedded switch of a NIC, between its virtual functions (VFs).
 
-The NIC is named by `SWITCHMARK_SRIOV_PF`. As many VFs as ports are made, and one more, the
-witness; each gets its address (and its pair's VLAN, where asked for) before its driver looks at
-it. All settings are in the ledger, and are put back in reverse.
+The NIC is named by `SWITCHMARK_SRIOV_PF`; between two hosts it is the one that the cable is plugged
+into, and what is addressed to none of its VFs leaves by that. As many VFs as ports are made, and
+one more, the witness; each gets its address (and its pair's VLAN, where asked for) before its
+driver looks at it. All settings are in the ledger, and are put back in reverse.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.testbed.host import Session
 from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import KernelSetting
 
@@ -44,14 +46,13 @@ class Sriov(WithOptions, PortMakingSwitch):
     """Virtual functions of one NIC, joined by its own switch."""
 
     name = "sriov"
+    nic: str | None = None
     capabilities = Capabilities(
         port_kinds=(PortKind.VF,),
         connect_modes=(ConnectMode.VEB,),
         polling=False,
         in_kernel=True,
-        cable_ends=(),
-        uncabled="its ports are functions of one NIC, whose wire is no port that could be lent "
-        "to it",
+        is_nic=True,
         taxonomy=Taxonomy(
             SELF, MATCH_ACTION, "in hardware", "low", "-", "virtual functions of a NIC"
         ),
@@ -73,7 +74,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         if (answer := not_root()) is not None:
             return answer
         remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
-        device = os.environ.get(SETTING)
+        device = self.nic or os.environ.get(SETTING)
         if not device:
             return unavailable("no NIC is named", remedy=remedy)
         total = _read(NET / device / "device/sriov_totalvfs")
@@ -89,9 +90,15 @@ class Sriov(WithOptions, PortMakingSwitch):
         nic = f"{driver} {vendor}:{model}, {total} VFs at most"
         return available(f"{nic}, Linux {kernel_release()}")
 
+    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+        """See `MakesPorts`; the end of a cable is the NIC itself."""
+        self.nic = next((port.device for port in wanted if port.cable), self.nic)
+        return super().make_ports(session, wanted)
+
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make one VF a port and the witness, with addresses, bound to their driver."""
-        self._device = os.environ[SETTING]
+        wanted = [port for port in wanted if not port.cable]
+        self._device = self.nic or os.environ[SETTING]
         self._function = NET / self._device / "device"
         self._count = len(wanted) + 1
         total = int(_read(self._function / "sriov_totalvfs") or 0)
@@ -216,6 +223,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             "version": str(self.availability().version),
             "datapath": "the NIC's embedded switch",
             "connect_mode": self.mode.value,
+            "nic": self._device,
             "vfs": str(self._count),
             **self.option_details(),
         }

@@ -36,7 +36,7 @@ from switchmark.scenario.support.split import split_of
 from switchmark.switch.direct import Direct
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
-from switchmark.switch.support.base import Switch, has_main_thread, splits
+from switchmark.switch.support.base import Switch, has_main_thread, plug_in, splits
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
 from switchmark.testbed.cores.demand import Demand
@@ -123,6 +123,7 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
     for end in (cable.near, cable.far):
         if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
             raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
+    plug_in(switch, cable.near)
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 
 

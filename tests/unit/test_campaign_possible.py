@@ -60,7 +60,8 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: direct\nlocation: remote\nenvironment: bare", "lends the cable to a namespace"),
         ("switch: direct\nlocation: remote\nport_kind: memif", "has the cable for a port"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
-        ("switch: sriov\nlocation: remote", "cannot run between hosts: its ports are functions"),
+        ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only"),
+        ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host's own"),
         ("switch: macvlan\nlocation: remote\nport_kind: macvlan", "to which no cable leads"),
         (
             "switch: af-packet\nlocation: remote\npairs: 2\nconnect_mode: cross-connect",
@@ -212,10 +213,10 @@ def test_a_neighbour_that_is_not_there_is_nowhere() -> None:
 
 def test_between_hosts_no_remedy_is_a_mode_that_the_switch_lacks() -> None:
     there = installed()
-    text = "switch: sriov\nconnect_mode: veb\nenvironment: lxc\nlocation: remote\n"
+    text = "switch: macvlan\nconnect_mode: veb\nenvironment: lxc\nlocation: remote\n"
     with pytest.raises(UsageError) as error:
         expand(load_text(text, "c.yaml", there.known), there.switches, there.environments)
-    assert "sriov cannot run between hosts" in str(error.value)
+    assert "macvlan cannot run between hosts" in str(error.value)
     assert "learning" not in str(error.value)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,6 +12,8 @@ import pytest
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.switch import sriov
+from switchmark.switch.support.across import cable_port
+from switchmark.switch.support.base import plug_in
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.ledger import Ledger
 
@@ -60,7 +63,9 @@ def nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     ledger = Ledger.create(tmp_path / "state", "abc123")
     monkeypatch.setattr(
-        sriov.Sriov, "make_namespace", lambda _self: SimpleNamespace(adopt=lambda _devices: None)
+        sriov.Sriov,
+        "make_namespace",
+        lambda _self: SimpleNamespace(adopt=lambda _devices: None, link_counters=dict),
     )
     yield Session("abc123", FakeHost(), ledger, tmp_path / "run")  # type: ignore[arg-type]
     ledger.close()
@@ -91,6 +96,24 @@ def test_functions_are_made_addressed_and_taken_back(nic: Path, session: Session
     assert (nic / "device/sriov_drivers_autoprobe").read_text().strip() == "1"
     assert (nic / "flags").read_text().strip() == "0x1002"
     assert session.ledger.outstanding() == []
+
+
+def test_between_hosts_the_nic_is_the_one_with_the_cable(
+    nic: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SWITCHMARK_SRIOV_PF")
+    switch = sriov.Sriov()
+    assert "no NIC is named" in said(switch)
+    plug_in(switch, "nic0")
+    assert switch.availability().available
+    far = sriov.Sriov()  # the other host's hears of it with its ports
+    cable = replace(cable_port("nic0", 1500), index=1)
+    assert far.make_ports(session, [WANTED[0], cable]) == [MadePort(device="eth1")]
+    assert (nic / "device/sriov_numvfs").read_text() == "2", "a port, and the witness"
+    far.start(session, [WANTED[0], cable], ConnectMode.VEB, [])
+    assert far.details()["nic"] == "nic0"
+    far.stop()
+    assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
 
 
 def test_each_pair_may_have_its_vlan(nic: Path, session: Session) -> None:

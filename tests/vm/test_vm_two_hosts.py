@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.results.record import Record
-from tests.vm.conftest import check_forwarded, records, trial
+from tests.vm.conftest import CONTAINERS, check_forwarded, records, trial
 from tests.vm.guest import LIMIT_S, Machine, Outcome, Running
 
 SSHD = "/usr/sbin/sshd"
@@ -29,6 +29,7 @@ KNOWS_S = 600  # how long one host waits for the other, if nobody ends it sooner
 
 PREPARE = """\
 modprobe virtio_net
+modprobe igb
 /bin/busybox hostname {name}
 ip addr add {address}/24 dev eth0
 ip link set eth0 up
@@ -78,17 +79,20 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def wires(folder: Path, number: int) -> tuple[str, ...]:
-    """The two NICs of a machine; the first machine's QEMU listens."""
-    return tuple(
+def wires(folder: Path, number: int, cable: str) -> tuple[str, ...]:
+    """The two NICs of a machine, that of the cable of this model; the first machine's QEMU
+    listens."""
+    behind = {"igb": "igb,bus=rp0", "virtio": "virtio-net-pci"}
+    port = ("-device", "pcie-root-port,id=rp0,slot=1,chassis=1") if cable == "igb" else ()
+    return port + tuple(
         word
-        for k, wire in enumerate(WIRES)
+        for k, (wire, model) in enumerate(zip(WIRES, ("virtio", cable), strict=True))
         for word in (
             "-netdev",
             f"stream,id={wire},server={'off' if number else 'on'},"
             f"addr.type=unix,addr.path={folder / wire}",
             "-device",
-            f"virtio-net-pci,netdev={wire},mac=52:54:00:00:0{k}:0{number},romfile=",
+            f"{behind[model]},netdev={wire},mac=52:54:00:00:0{k}:0{number},romfile=",
         )
     )
 
@@ -107,14 +111,17 @@ def jobs_of(folder: Path, trials: str) -> dict[str, str]:
 
 
 def joined(
-    folder: Path, jobs: dict[str, str], new_machine: Callable[..., Machine]
+    folder: Path,
+    jobs: dict[str, str],
+    new_machine: Callable[..., Machine],
+    cable: str = "virtio",
 ) -> list[Outcome]:
     """Both machines, joined, to the end of their jobs."""
     running: list[Running] = []
     ends: list[Outcome] = []
     try:
         for number, (name, job) in enumerate(jobs.items()):
-            guest = new_machine(devices=wires(folder, number))
+            guest = new_machine(with_igb=cable == "igb", devices=wires(folder, number, cable))
             if guest.qemu.version < STREAM_SINCE:
                 pytest.skip(f"QEMU {guest.qemu.version} has no `stream` network; 7.2 has")
             prepare = PREPARE.format(name=name, address=ADDRESS[name])
@@ -156,6 +163,34 @@ def test_trials_between_two_machines(
         far = record.far_host
         assert far is not None and (far.name, far.hostname) == ("right", "right")
         assert far.near_interface == far.far_interface == "eth1"
+    for one in (left, right):
+        assert (one.folder / "left").read_text() == "", "a session has left something"
+
+
+@pytest.mark.parametrize("environment", ["netns", "lxc"])
+def test_trials_between_two_nics_with_their_own_switch(
+    environment: str,
+    folder: Path,
+    new_machine: Callable[..., Machine],
+    keep: Callable[[Outcome], Outcome],
+) -> None:
+    """A virtual function of the cable's NIC on each machine, joined by both embedded switches."""
+    what = f"sriov --rate 200 --set location=remote --set environment={environment}"
+    both = CONTAINERS if environment == "lxc" else ""
+    jobs = jobs_of(folder, f"{trial(what)} || true\n")
+    jobs = {name: both + job for name, job in jobs.items()}
+    left, right = (keep(one) for one in joined(folder, jobs, new_machine, "igb"))
+    left.check()
+    right.check()
+    (record,) = records(left)
+    check_forwarded(record, "sriov", "veb")
+    assert (record.port_kind, record.trial.environment) == ("vf", environment)
+    assert record.verification is not None and record.verification.witness_frames == 0
+    assert record.reconciliation is not None
+    assert record.reconciliation.agrees, record.reconciliation.findings
+    for side in ("", "far:"):
+        assert record.switch_details[f"{side}nic"] == "eth1"
+        assert record.switch_details[f"{side}vfs"] == "2"
     for one in (left, right):
         assert (one.folder / "left").read_text() == "", "a session has left something"
 

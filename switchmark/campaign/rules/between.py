@@ -74,7 +74,7 @@ def between_problems(
             "several pairs share the one cable between two hosts, so cross-connect can carry "
             "one pair only; use connect_mode: learning, or one pair"
         )
-    elif mode in (ConnectMode.STATIC_MAC, ConnectMode.VEB):
+    elif mode is ConnectMode.STATIC_MAC:
         yield (
             f"connect_mode {mode} has one address a port, and behind the cable between hosts "
             "there are many; use learning"

@@ -85,7 +85,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         return
     if switch == WIRE:
         yield "direct joins the applications themselves, without ports of the host; leave nics out"
-    elif not can.cable_ends:
+    elif not can.cable_ends or can.is_nic:
         yield (
             f"{switch} takes no port of the host's own; leave nics out, or use linux-bridge, "
             "ovs-netdev, ovs-dpdk or basicfwd"

@@ -57,6 +57,20 @@ class HasMainThread(Protocol):
     main_core: int | None  # set before `start`; None: its own choice
 
 
+@runtime_checkable
+class ANic(Protocol):
+    """A switch that is a NIC (`Capabilities.is_nic`)."""
+
+    nic: str | None  # its network device, set before anything is asked; None: the one configured
+
+
+def plug_in(switch: Switch, device: str) -> None:
+    """Plug a cable into a switch that is a NIC: it is the one of this device. Nothing happens to
+    others, which get the device as a port."""
+    if switch.capabilities.is_nic and isinstance(switch, ANic):
+        switch.nic = device
+
+
 def splits(switch: Switch) -> TypeGuard[Splits]:
     """Whether the switch can deal frames out to several chains."""
     return _has(type(switch), Splits, switch)
