@@ -41,6 +41,9 @@ INSIDE = {
     "../vm/test_vm_sriov.py::test_virtual_functions_as_devices": _each(
         "sriov", "v2v", "netns", PortKind.VF
     ),
+    "../vm/test_vm_sriov.py::test_containers_have_virtual_functions": _each(
+        "sriov", "v2v", "lxc docker", PortKind.VF
+    ),
     "../vm/test_vm_two_hosts.py::test_trials_between_two_nics_with_their_own_switch": _between(
         "sriov", "v2v", "netns lxc", PortKind.VF
     ),
@@ -107,6 +110,9 @@ RUN: dict[str, list[Combination]] = {
         *_each("linux-bridge", "v2v", "bare docker", VETH),
         *_each("ovs-dpdk", "v2v", "docker", VHOST),
     ],
+    "test_switch_trials.py::test_macvlan": _each(
+        "macvlan", "v2v", "netns lxc docker", PortKind.MACVLAN
+    ),
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
     "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
     **INSIDE,

@@ -130,7 +130,14 @@ class DockerEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VETH, PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VALE)
+        return (
+            PortKind.VETH,
+            PortKind.VHOST_USER,
+            PortKind.MEMIF,
+            PortKind.MACVLAN,
+            PortKind.VF,
+            PortKind.VALE,
+        )
 
     def create(self, session: Session, spec: NodeSpec) -> DockerNode:
         """Make a container with its ports for a switch."""

@@ -1,8 +1,8 @@
 """`vale`: the learning switch of netmap, in the kernel.
 
 Applications that speak netmap open its ports themselves, or get them handed in where they are in a
-container; kernel devices (veth) are attached to it in netmap's generic mode. A VALE switch belongs
-to a network namespace, and ours has one of its own; who opens a port of it names that.
+container; kernel devices (veth, tap) are attached to it in netmap's generic mode. A VALE switch
+belongs to a network namespace, and ours has one of its own; who opens a port of it names that.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from switchmark.testbed.kernel import device_settings, namespaces, netmap
 from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import ValeAttachment
 
+ATTACHED = (PortKind.VETH, PortKind.TAP)
 SWITCH = "vale0"  # of our namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
 
@@ -36,14 +37,16 @@ class Vale(InKernelSwitch):
     name = "vale"
     _ways: Mapping[str, str] = MappingProxyType({})  # by device: how netmap reaches it
     capabilities = Capabilities(
-        port_kinds=(PortKind.VALE, PortKind.VETH),
+        port_kinds=(PortKind.VALE, *ATTACHED),
         connect_modes=(ConnectMode.LEARNING,),
         polling=False,
         in_kernel=True,
         reconfigures=True,
         stand_ins={
             PortKind.VETH: "veth, attached in netmap's generic mode, stands in for VALE's own "
-            "ports: the figures are not those of VALE between its own"
+            "ports: the figures are not those of VALE between its own",
+            PortKind.TAP: "taps, attached in netmap's generic mode, stand in for VALE's own ports "
+            "in virtual machines (ptnet): the figures are not those of VALE between its own",
         },
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "virtual L2 Ethernet"),
         description="VALE, the learning switch of netmap, in the kernel",
@@ -84,7 +87,7 @@ class Vale(InKernelSwitch):
     ) -> None:
         """Attach the devices, the end of a cable among them. Ports that applications open need
         nothing but the witness."""
-        if all(port.kind is PortKind.VETH for port in ports):
+        if all(port.kind in ATTACHED for port in ports):
             super().start(session, ports, mode, cores)
             return
         require(self.name, self.availability())
@@ -103,7 +106,7 @@ class Vale(InKernelSwitch):
 
     def ports_with_devices(self) -> Sequence[SwitchPort]:
         """Devices that are attached; ports that applications open are none."""
-        return [port for port in self.ports if port.kind is PortKind.VETH]
+        return [port for port in self.ports if port.kind in ATTACHED]
 
     def connect(self) -> None:
         """Attach the witness: one end of a veth, as one port more."""

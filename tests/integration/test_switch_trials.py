@@ -31,8 +31,10 @@ def measured(bench: Bench, switch: str, environment: str, *more: str) -> Record:
     return record
 
 
-@pytest.mark.parametrize("environment", ["netns", "lxc"])
-@pytest.mark.parametrize("io", ["raw-mmsg", "udp"])
+@pytest.mark.parametrize(
+    ("environment", "io"),
+    [(one, io) for one in ("netns", "lxc") for io in ("raw-mmsg", "udp")] + [("docker", "raw")],
+)
 def test_macvlan(bench: Bench, environment: str, io: str) -> None:
     record = measured(bench, "macvlan", environment, f"io={io}")
     assert (record.connect_mode, record.port_kind, record.io) == ("veb", "macvlan", io)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.vm.conftest import (
+    CONTAINERS,
     HUGEPAGES,
     check_contract,
     check_forwarded,
@@ -64,6 +65,19 @@ def test_virtual_functions_as_devices(
     assert record.verification.witness_frames == 0
     assert record.reconciliation is not None
     assert record.reconciliation.agrees, record.reconciliation.findings
+    check_restored(outcome)
+
+
+@pytest.mark.parametrize("environment", ["lxc", "docker"])
+def test_containers_have_virtual_functions(
+    environment: str, igb: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    line = trial(f"sriov --rate 200 --set environment={environment}")
+    outcome = keep(igb.run(f"{CONTAINERS}{PREPARE}{line} || true\n{FINISH}"))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "sriov", "veb")
+    assert (record.port_kind, record.trial.environment) == ("vf", environment)
     check_restored(outcome)
 
 

@@ -89,6 +89,16 @@ def test_vale_in_records(
     assert (counted is not None) == (port_kind == "veth"), "VALE itself counts nothing"
 
 
+def test_taps_of_virtual_machines_are_attached(
+    module: Path, guest: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    """Frames pass between two taps, which a test holds as two virtual machines would."""
+    job = f"insmod {shlex.quote(str(module))}\nmodprobe tun\n"
+    check_contract(
+        keep(guest.run(job + inside("tests/integration/test_switch_taps.py", "vale"))), 1
+    )
+
+
 @pytest.mark.parametrize(
     ("environment", "scenario"),
     [("bare", "v2v"), ("lxc", "v2v"), ("docker", "v2v"), ("lxc", "loopback-1")],

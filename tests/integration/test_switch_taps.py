@@ -1,0 +1,84 @@
+"""Switches that take taps, as virtual machines have them, with this test in the machine's place:
+frames written to one tap come out of the other, whole, and nothing of a tap stays."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from switchmark.model.ports import PortKind, SwitchPort
+from switchmark.switch.registry import SWITCHES, make_switch
+from switchmark.testbed.kernel import netlink
+from switchmark.testbed.session import open_session
+from switchmark.testbed.undo.entries import NetworkDevice
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import ETHERTYPE, available, mac_bytes, mac_of, own_state_dir
+
+pytestmark = [pytest.mark.integration, needs_root]
+TAKE_TAPS = [name for name in SWITCHES if PortKind.TAP in make_switch(name).capabilities.port_kinds]
+FRAMES = 200
+DEADLINE_S = 30.0
+BYTES = 2048
+
+
+@contextmanager
+def opened(device: str) -> Iterator[int]:
+    """A tap as a machine opens it: its reads do not wait."""
+    flags = netlink.IFF_TAP | netlink.IFF_NO_PI
+    tap = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(tap, netlink.TUNSETIFF, struct.pack("16sH22x", device.encode(), flags))
+        yield tap
+    finally:
+        os.close(tap)
+
+
+def frame(source: int, target: int, number: int) -> bytes:
+    head = mac_bytes(mac_of(target)) + mac_bytes(mac_of(source)) + ETHERTYPE.to_bytes(2)
+    return head + number.to_bytes(4) + bytes(range(42))
+
+
+def read(tap: int) -> list[bytes]:
+    """Every frame of ours that has come."""
+    found = []
+    while True:
+        try:
+            one = os.read(tap, BYTES)
+        except BlockingIOError:
+            return [each for each in found if each[12:14] == ETHERTYPE.to_bytes(2)]
+        found.append(one)
+
+
+@pytest.mark.parametrize("name", TAKE_TAPS)
+def test_frames_pass_between_two_taps(name: str) -> None:
+    switch = available(name)
+    with own_state_dir(), open_session(measuring=False) as session, ExitStack() as stack:
+        ports, taps = [], []
+        for index in range(2):
+            device = f"sm{session.id}t{index}"
+            session.ledger.record(NetworkDevice(device))
+            netlink.create_tap(device, 1500)
+            taps.append(stack.enter_context(opened(device)))
+            ports.append(SwitchPort(index, PortKind.TAP, mac_of(index), device))
+        mode = switch.capabilities.connect_modes[0]
+        stack.callback(switch.stop)
+        switch.start(session, ports, mode, sorted(os.sched_getaffinity(0))[:1])
+        switch.wait_ports_up(DEADLINE_S)
+        switch.wait_converged()
+        for source, target in ((1, 0), (0, 1)):  # each is heard before it is spoken to
+            wanted = {frame(source, target, number) for number in range(FRAMES)}
+            came: set[bytes] = set()
+            deadline = time.monotonic() + DEADLINE_S
+            while (left := wanted - came) and time.monotonic() < deadline:
+                os.write(taps[source], min(left))
+                came |= set(read(taps[target]))
+            assert not left, f"{len(left)} of {FRAMES} frames did not come to tap {target}"
+            assert came == wanted, "as they were sent"
+    assert not list(Path("/sys/class/net").glob(f"sm{session.id}*"))
