@@ -23,9 +23,8 @@ from switchmark.results.query import read_table
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import Judged, Ratio, Verdict
+from switchmark.statistics.paired import METHOD
 from switchmark.statistics.states import State
-
-METHOD = "pairs within a block and a state of the machine, 20 % trimmed mean of the logarithms"
 
 
 def compare_contenders(

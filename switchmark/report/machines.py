@@ -15,6 +15,7 @@ from switchmark.report.page import Page, Section, Table, page_html
 from switchmark.results.over_machines import FigureOverMachines, OverMachines
 from switchmark.statistics.comparison import Verdict
 from switchmark.statistics.machines import MachineSpread
+from switchmark.statistics.paired import METHOD
 
 _ROOM = 0.06  # of the axis, beyond what is drawn
 _WIDEST = math.log(30)  # of the axis to either side: beyond, an interval says "anything"
@@ -51,11 +52,11 @@ def machines_page(found: OverMachines, prove: float) -> str:
         Section(
             "Method",
             (
-                "On each machine: pairs within a block and a state of the machine, 20 % trimmed "
-                "mean of the logarithms. Over machines: a random effect, weighted by both errors "
-                "(Paule and Mandel), intervals by Hartung, Knapp, Sidik and Jonkman, of the "
-                "deviation between machines by the Q-profile, of a further machine by Nagashima, "
-                "Noma and Furukawa. Each interval holds by itself with 95 %.",
+                f"On each machine: {METHOD}. "
+                "Over machines: a random effect, weighted by both errors (Paule and Mandel), "
+                "intervals by Hartung, Knapp, Sidik and Jonkman, of the deviation between machines "
+                "by the Q-profile, of a further machine by Nagashima, Noma and Furukawa. Each "
+                "interval holds by itself with 95 %.",
             ),
         )
     )

@@ -25,6 +25,11 @@ from switchmark.statistics.settled import HALF, Settled
 from switchmark.statistics.states import State
 
 RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
+# What is done, in the words that results print.
+METHOD = (
+    "pairs within a block, the machine's state of each a covariate, fitted to the logarithms by "
+    "Huber's M-estimator, Student's t"
+)
 MIN_PAIRS = 5  # fewer do not tell their spread
 STATES_DIFFER = 0.01  # p below which each state gets a ratio of its own
 _LEAST_ACROSS = 2  # pairs across states that may tell a slowdown

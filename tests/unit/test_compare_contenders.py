@@ -13,6 +13,7 @@ import pytest
 from switchmark.cli import main
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.paired import METHOD
 from switchmark.statistics.sequential import blocks_instead
 from tests.unit.block_fakes import Machine, campaign, run_all
 from tests.unit.records import write_run
@@ -65,8 +66,10 @@ def test_the_two_of_a_run_are_compared_in_the_order_of_the_campaign(
     assert line["judged"]["verdict"] == "worse"
     ratio = line["judged"]["ratio"]
     assert ratio["low"] < 0.9 < ratio["high"] < 1
+    assert ratio["method"] == METHOD and "Huber's M-estimator" in METHOD
     code, out, _ = compare(run, "--contenders", "new", "old", capsys=capsys)
     assert code == 0 and "better" in out and "A is new, B is old" in out
+    assert METHOD in " ".join(out.split())
 
 
 def test_pairs_prove_what_two_runs_cannot(tmp_path: Path, text: str, capsys: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from switchmark.cli import main
 from switchmark.report.html import report_html
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.store import open_run
+from switchmark.statistics.paired import METHOD
 from tests.unit.block_fakes import Machine, campaign, run_all
 from tests.unit.records import write_run
 from tests.unit.switch_programs import script
@@ -76,6 +78,7 @@ def test_three_machines_have_a_mean_a_spread_and_a_prediction(
     assert code == 4
     assert "a further machine" in out and "machines differ by a factor of" in out
     assert "On a machine of the kind that was not measured" in page.read_text()
+    assert f"On each machine: {METHOD}." in unescape(page.read_text())
 
 
 def test_two_machines_cannot_tell_how_far_machines_differ(
