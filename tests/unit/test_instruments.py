@@ -105,7 +105,7 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "iperf3", "flows": "100"}, "flows: 1"),
         ({"generator": "iperf3", "vlan": "100"}, "vlan: none"),
         ({"generator": "iperf3", "ip_version": "6", "packet_size": "128"}, "ip_version: 4"),
-        ({"generator": "iperf3", "packet_mix": "imix"}, "packet_size"),
+        ({"generator": "iperf3", "packet_mix": "imix"}, "packet_mix: none"),
         ({"generator": "iperf3", "bidirectional": "true"}, "bidirectional: false"),
         ({"generator": "iperf3", "schedule": "poisson", "rate": "10k"}, "schedule: constant"),
         ({"generator": "iperf3", "idle": "yield"}, "idle: auto"),

@@ -202,7 +202,7 @@ import json
 from switchmark.campaign import reference
 from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import from_notation, to_notation
-from switchmark.campaign.expand import trials_of
+from switchmark.campaign.expand import expand, trials_of
 from switchmark.campaign.installed import installed
 from switchmark.errors import UsageError
 from switchmark.experiment.calibration import point_of
@@ -224,12 +224,20 @@ try:
     message = ""
 except UsageError as error:
     message = str(error)
+try:
+    foreign = "switch: linux-bridge\\ngenerator: iperf3\\nduration: 1s\\ngap: 96"
+    here = installed()
+    expand(load_text(foreign, "c.yaml", known), here.switches, here.environments)
+    refused = ""
+except UsageError as error:
+    refused = str(error)
 plain, other = plan_for(trial()), plan_for(trial(gap=20))
 print(json.dumps({
     "sweep": "gap" in Sweep.model_fields,
     "values": [one.gap for one in trials],
     "set": list(override.gap),
     "message": message,
+    "refused": refused,
     "notation": to_notation(trials[1]),
     "read back": from_notation(to_notation(trials[1])) == trials[1],
     "id": from_notation("(V=linux-bridge)").id,
@@ -269,6 +277,7 @@ def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
         "values": [12, 54, 96, 20],
         "set": [99],
         "message": "c.yaml:2: gap: 0 is not a gap; use 1 or more",
+        "refused": "c: generator iperf3 has no gap 96; use gap: 12, or generator: switchmark",
         "notation": "(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=max, B=32, gap=54)",
         "read back": True,
         "id": WRITTEN[0][0],

@@ -11,26 +11,16 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.io import Io
-from switchmark.model.parameters import PARAMETERS
+from switchmark.model.parameter import Kind, Wire
+from switchmark.model.parameters import PARAMETERS, of_kinds
 from switchmark.model.ports import PortKind
 from switchmark.model.scenario import resolve
 
-# By field: none of them has these, and what each says for itself follows.
-_ONLY_DEFAULT = {
-    "location": "location: local",
-    "schedule": "schedule: constant",
-    "probe_rate_pps": "probe_rate: none",
-    "touch": "touch: false",
-    "packet_mix": "packet_size",
-    "flows": "flows: 1",
-    "ip_version": "ip_version: 4",
-    "vlan": "vlan: none",
-    "bidirectional": "bidirectional: false",
-    "split": "split: none",
-    "nics": "nics: none",
-    "idle": "idle: auto",
-    "ring": "the default ring",
-}
+# What is sent and where to, and what else the ends must be able to do.
+_OF_THE_ENDS = [
+    *of_kinds(Kind.TRAFFIC, Kind.LAYOUT),
+    *(one for one in of_kinds(Kind.CONTENDER) if one.wire is Wire.SAME),
+]
 
 
 def generator_refusals(
@@ -56,12 +46,13 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
     for method in sweep.method:
         if method != PLAIN:
             yield f"{name} runs once, and method {method} makes many trials; use method: {PLAIN}"
-    for field, remedy in _ONLY_DEFAULT.items():
-        row = PARAMETERS[field]
-        if (
-            other := next((v for v in getattr(sweep, field) if v != row.default), None)
-        ) is not None:
-            yield f"{name} has no {row.name} {row.text(other)}; use {remedy}"
+    for row in _OF_THE_ENDS:
+        if row.field in can.fields:
+            continue
+        other = [value for value in getattr(sweep, row.field) if value != row.default]
+        if other:
+            remedy = f"{row.name}: {row.text(row.default)}"
+            yield f"{name} has no {row.name} {row.text(other[0])}; use {remedy}"
     paced = next((rate for rate in sweep.rate_pps if rate is not None), None)
     if paced is not None and not can.paces:
         yield f"{name} sends as fast as it can and keeps no rate; use rate: max"

@@ -22,6 +22,11 @@ from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.testbed.host import Spawned
 
+# What every instrument is asked for, within limits that it says, and what the bench sees to.
+COMMON_FIELDS = frozenset({
+    "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
+})  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
@@ -39,6 +44,8 @@ class Abilities:
     whole_seconds: bool  # of its durations
     # Frames beside its load that it may send over the same ports, both ways together, in a trial.
     own_frames: int = 0
+    # Parameters of the ends that may have another value than the default.
+    fields: frozenset[str] = COMMON_FIELDS
 
 
 @dataclass(frozen=True, slots=True)
