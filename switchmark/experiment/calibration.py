@@ -20,7 +20,7 @@ from typing import Any
 
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import SwitchmarkError, UnavailableError
-from switchmark.experiment.wire import load_at, over_cable
+from switchmark.experiment.wire import load_at
 from switchmark.method import calibrate
 from switchmark.model.choices import WIRE
 from switchmark.model.parameter import Kind
@@ -31,6 +31,7 @@ from switchmark.testbed.facts import Facts, gather
 from switchmark.testbed.state import cache_dir
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
+from switchmark.trial.wire import over_cable
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}

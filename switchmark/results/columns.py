@@ -77,6 +77,7 @@ def _record_columns() -> list[Column]:
         alias = f"asked_{name}" if one.resolved else name
         columns.append(Column(alias, f"/trial/{name}", _sql_type(one)))
     columns += [
+        Column("bare_wire", "/bare_wire"),
         Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
         Column("idle_used", "/placement/idle"),
         Column("switch_placed_on", "/placement/switch_cores"),

@@ -60,22 +60,27 @@ def headline(row: SummaryRow) -> Estimate:
 
 
 def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | None:
-    """The bare wire at the same point, port kind and I/O; None where it was not measured."""
+    """The bare wire that judged a row; None where it was not measured."""
+    wanted = _at_wire(row)
     for other in rows:
-        if other.method is not None:
-            continue
-        same_port = (other.port_kind, other.io) == (row.port_kind, row.io)
-        if other.is_baseline and other.finished and same_port and _load(other) == _load(row):
+        if (
+            other.is_baseline
+            and other.finished
+            and other.method is None
+            and _at_wire(other) == wanted
+        ):
             return other
     return None
 
 
-def _load(row: SummaryRow) -> dict[str, Any]:
-    """What a row and its bare wire share: the load, and the cores that the switch uses and the wire
-    leaves idle."""
+def _at_wire(row: SummaryRow) -> dict[str, Any]:
+    """What a row and its bare wire share: the load, where the wire is, and the cores that the
+    switch uses and the wire leaves idle."""
     own = row.trial.switch_cores if row.switch_has_cores else 0
     spare = row.trial.spare_cores if row.is_baseline else own
-    return load_of(row.trial) | {"spare_cores": spare}
+    ends = {"port_kind": row.port_kind, "io": row.io}
+    elsewhere = row.bare_wire.model_dump(mode="json") if row.bare_wire else {}
+    return load_of(row.trial) | ends | elsewhere | {"spare_cores": spare}
 
 
 def rank(row: SummaryRow) -> float:

@@ -19,6 +19,7 @@ from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
+from switchmark.results.record import BareWire
 from switchmark.results.remarks import remarks_of
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import TWO_BANDS
@@ -70,6 +71,7 @@ class SummaryRow:
     port_kind: str | None
     io: str | None
     idle: str | None
+    bare_wire: BareWire | None  # where the wire is that judged it; None: none, or not recorded
     oversubscribed: bool
     switch_has_cores: bool  # of its own; else it works on the senders'
     finished: int  # repetitions
@@ -115,6 +117,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         marks["two-bands"] = None
     limits = Counter(finished.column("limited_by"))
     overheads = finished.known("overhead_s")
+    wire = next(iter(finished.known("bare_wire")), None)
     return SummaryRow(
         trial=_trial(any_of),
         contender=any_of.first("switch"),
@@ -123,6 +126,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         port_kind=any_of.first("port_kind"),
         io=any_of.first("io"),
         idle=any_of.first("idle_used"),
+        bare_wire=BareWire.model_validate_json(wire) if wire else None,
         oversubscribed=any(finished.column("oversubscribed")),
         switch_has_cores=finished.first("switch_placed_on") != "[]" if finished else False,
         finished=len(finished),

@@ -24,6 +24,7 @@ from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
 from switchmark.trial.recording import as_failed, made_record, what_was_asked
 from switchmark.trial.stopwatch import Stopwatch
+from switchmark.trial.wire import judging_wire
 
 
 def run_trial(
@@ -72,6 +73,7 @@ def _planned(plan: TrialPlan) -> dict[str, Any]:
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
         "io": io_of(plan.trial, plan.port_kind).value,
+        "bare_wire": judging_wire(plan),
         "placement": _as_it_was(plan),
         "topology": draw_lines(plan.topology, plan.labels()),
         "wire_ends": [

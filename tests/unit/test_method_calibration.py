@@ -4,22 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import cast
 
 import pytest
 
 from switchmark.experiment.calibration import Calibrations, machine_facts, point_of
-from switchmark.experiment.wire import over_cable
 from switchmark.model.ports import PortKind
-from switchmark.remote.site import FarSide
 from switchmark.results.record import Record
-from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed import Cable
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
-from tests.unit.trial_fakes import SESSION, FakeSwitch, placement, plan_for, trial
+from switchmark.trial.wire import over_cable
+from tests.unit.trial_fakes import SESSION, FakeSwitch, between, placement, plan_for, trial
 
 MACHINE = {"cpu_model": "invented", "kernel": "6.18", "engine": "1"}
 
@@ -91,16 +87,6 @@ def test_only_sound_ceilings_are_kept(tmp_path: Path) -> None:
     assert record.verdict is not None
     disturbed = record.verdict.model_copy(update={"marks": ["disturbed"]})
     assert not kept.keep(wire(), record.model_copy(update={"verdict": disturbed}))
-
-
-def between(plan: TrialPlan, **changes: object) -> TrialPlan:
-    """The same with its far ends on another host."""
-    known: dict[str, object] = {
-        "cable": Cable("eth1", "eth2"), "kernel": "6.1", "there": placement()
-    } | changes  # fmt: skip
-    facts = replace(gather(), kernel=str(known["kernel"]))
-    site = SimpleNamespace(testbed=SimpleNamespace(cable=known["cable"]), facts=facts)
-    return replace(plan, far=cast(FarSide, SimpleNamespace(site=site, placement=known["there"])))
 
 
 def test_over_the_cable_both_machines_count(tmp_path: Path) -> None:

@@ -22,14 +22,17 @@ from switchmark.model.choices import Dimension
 from switchmark.model.parameter import Kind, Parameter, Wire
 from switchmark.model.parameters import CONTENDER, PARAMETERS, POINT, load_of, of_kinds
 from switchmark.model.parameters import point_of as comparison_point
+from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of as wire_of
 from switchmark.results.summary import summarise
 from switchmark.trial.evidence import Baseline
+from switchmark.trial.plan import TrialPlan
+from switchmark.trial.wire import judging_wire
 from tests.extending import example
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
-from tests.unit.trial_fakes import CAN, FakeSwitch, plan_for, trial
+from tests.unit.trial_fakes import CAN, FakeSwitch, between, plan_for, trial
 
 # Made before the parameters had a table; records lie under these ids.
 WRITTEN = [
@@ -187,6 +190,34 @@ def test_a_row_is_laid_beside_the_wire_of_its_own_load(
         wire = wire_of(row, among)
         assert wire is not None and wire.trial == made[1]
     assert wire_of(row, [one for one in rows if one.trial != made[1]]) is None
+
+
+def judged_elsewhere(where: str) -> TrialPlan:
+    """A plan whose bare wire is not where the trial is."""
+    if where == "qemu":
+        return replace(plan_for(trial(environment="qemu", scenario="p2p")), port_kind=PortKind.TAP)
+    remote = trial(location="remote", environment="bare")
+    return between(replace(plan_for(remote), port_kind=PortKind.TAP))
+
+
+@pytest.mark.parametrize("where", ["qemu", "remote"])
+def test_a_row_is_laid_beside_the_wire_that_judged_it(tmp_path: Path, where: str) -> None:
+    """The wire of guests, and of hosts, is at another place and over another kind of port."""
+    plan = judged_elsewhere(where)
+    wired = baseline_of(plan, replace(CAN, in_kernel=False))
+    assert wired is not None and wired.environment == "netns"
+    assert (wired.location == "remote") is (where == "remote")
+    io = plan.trial.model_copy(update={"io": wired.io}).io
+    records = [
+        synthetic_record(plan.trial, port_kind="tap", io=io, bare_wire=judging_wire(plan)),
+        synthetic_record(wired, port_kind="veth", io=io),
+        synthetic_record(synthetic_trial(switch="direct", environment="lxc"), io=io),
+    ]
+    directory = write_run(tmp_path, records)
+    rows = summarise(directory, read_table(directory))
+    row = next(row for row in rows if not row.is_baseline)
+    wire = wire_of(row, rows)
+    assert wire is not None and wire.trial == wired
 
 
 def test_what_is_compared_differs_in_the_means_alone() -> None:

@@ -9,7 +9,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
@@ -20,10 +21,13 @@ from switchmark.model.choices import Dimension
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.trial import Trial
+from switchmark.remote.site import FarSide
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand
 from switchmark.statistics.histogram import Histogram
+from switchmark.testbed.facts import gather
 from switchmark.testbed.host import Session
+from switchmark.testbed.testbed import Cable
 from switchmark.trial.plan import TrialPlan
 from tests.unit.engine_lines import event
 
@@ -388,3 +392,13 @@ def plan_for(
         policy=policy or TrimPolicy(warm_up_s=0.4, cool_down_s=0.4),
         verify=VerifyPolicy(),
     )
+
+
+def between(plan: TrialPlan, **changes: object) -> TrialPlan:
+    """The same with its far ends on another host."""
+    known: dict[str, object] = {
+        "cable": Cable("eth1", "eth2"), "kernel": "6.1", "there": placement()
+    } | changes  # fmt: skip
+    facts = replace(gather(), kernel=str(known["kernel"]))
+    site = SimpleNamespace(testbed=SimpleNamespace(cable=known["cable"]), facts=facts)
+    return replace(plan, far=cast(FarSide, SimpleNamespace(site=site, placement=known["there"])))

@@ -29,6 +29,7 @@ from switchmark.results.record.reconciliation import (
 )
 from switchmark.results.record.runs import (
     Attempt,
+    BareWire,
     ClockOffset,
     CpuQuota,
     EngineRun,
@@ -52,6 +53,7 @@ __all__ = [
     "L1_OVERHEAD_BYTES",
     "SCHEMA_VERSION",
     "Attempt",
+    "BareWire",
     "Certificate",
     "CertificateNote",
     "CertifiedFigure",

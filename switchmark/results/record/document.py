@@ -33,6 +33,7 @@ from switchmark.results.record.quality import LoopCost
 from switchmark.results.record.reconciliation import Reconciliation
 from switchmark.results.record.runs import (
     Attempt,
+    BareWire,
     CpuQuota,
     EngineRun,
     FarHost,
@@ -68,6 +69,7 @@ class Circumstances(Value):
     io: str | None = None
     placement: Placement | None = None
     verification: Verification | None = None
+    bare_wire: BareWire | None = None  # that judges it; None: there is none (or an older record)
 
 
 class Figures(Value):

@@ -6,7 +6,9 @@ from typing import Literal
 
 from pydantic import field_validator, model_validator
 
+from switchmark.model.io import Io
 from switchmark.model.placement import Placement
+from switchmark.model.ports import PortKind
 from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Value
 from switchmark.results.record.cost import CpuCost
 
@@ -20,6 +22,15 @@ class ClockOffset(Value):
 
     ahead_ns: int  # the other host's clock less this one's
     uncertainty_ns: Count  # half the quickest round trip, less the time it was held there
+
+
+class BareWire(Value):
+    """Where the bare wire is that a trial is judged by: what differs in its description."""
+
+    location: Literal["local", "remote"]
+    environment: str
+    port_kind: PortKind
+    io: Io
 
 
 class FarHost(Value):
