@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from switchmark.campaign import settings
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import KEYS
+from switchmark.model.parameter import Kind, Parameter
+from switchmark.model.parameters import KEYS, OF_CONTENDERS
 from switchmark.switch.registry import SWITCHES
 
 
@@ -30,6 +30,20 @@ def trial_keys() -> str:
         for key in KEYS
     ]
     return _table(("key", "letter", "meaning", "unit", "default", "example"), rows)
+
+
+def contender_keys() -> str:
+    """The keys that an entry of `contenders` may hold."""
+    kinds = {
+        "the means": Kind.CONTENDER,
+        "the cores": Kind.CORES,
+        "what applications live in": Kind.PLACE,
+    }
+    rows = [
+        (what, ", ".join(f"`{one.name}`" for one in OF_CONTENDERS.values() if one.kind is kind))
+        for what, kind in kinds.items()
+    ]
+    return _table(("of", "keys"), rows)
 
 
 def campaign_keys() -> str:
@@ -74,4 +88,8 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 if __name__ == "__main__":
-    print("\n\n".join([trial_keys(), campaign_keys(), structure_keys(), switch_options()]))
+    print(
+        "\n\n".join(
+            [contender_keys(), trial_keys(), campaign_keys(), structure_keys(), switch_options()]
+        )
+    )

@@ -81,7 +81,7 @@ def compare_machines(
     else:
         _print(found, verdicts, prove)
         print_remarks(remarks)
-    varying = _varying(found)
+    varying = words.varying_among(one.point for one in found.figures)
     return Compared(
         code, [_case(*one, prove, varying) for one in zip(found.figures, verdicts, strict=True)]
     )
@@ -103,13 +103,6 @@ def _two(pair: tuple[str, str] | None, known: Sequence[str]) -> tuple[str, str]:
     return pair
 
 
-def _varying(found: OverMachines) -> list[str]:
-    points = [dict(one.point) for one in found.figures]
-    skip = {"dimension", "packet_size_bytes"}
-    names = points[0] if points else {}
-    return [n for n in names if n not in skip and len({str(p.get(n)) for p in points}) > 1]
-
-
 def _cannot_tell(found: OverMachines) -> Iterator[str]:
     if any(one.over is not None and one.over.spread is None for one in found.figures):
         yield (
@@ -122,7 +115,7 @@ def _cannot_tell(found: OverMachines) -> Iterator[str]:
 
 
 def _print(found: OverMachines, verdicts: Sequence[Verdict], prove: float) -> None:
-    varying = _varying(found)
+    varying = words.varying_among(one.point for one in found.figures)
     lines: list[list[object]] = []
     for one, verdict in zip(found.figures, verdicts, strict=True):
         what = [words.point(dict(one.point), varying), f"{one.metric.name} [{one.metric.unit}]"]

@@ -11,8 +11,8 @@ from switchmark.cli.bar import Bar
 from switchmark.language.duration import format_duration
 from switchmark.language.printable import printable
 from switchmark.language.values import format_rate
-from switchmark.model.choices import PLAIN
-from switchmark.model.parameter import Kind
+from switchmark.model.choices import PLAIN, WIRE
+from switchmark.model.parameter import Kind, Wire
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
 from switchmark.report import words
@@ -25,7 +25,7 @@ from switchmark.trial.plan import TrialPlan
 _NAMED = [
     one
     for one in of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
-    if one.letter is None and one.field not in ("connect_mode", "io", "spare_cores")
+    if one.letter is None
 ]
 # A contender's name stands for its means and cores.
 _UNNAMED = [one for one in _NAMED if one.kind in (Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE)]
@@ -90,7 +90,8 @@ def _name(trial: Trial) -> str:
     more = [
         one.words(value)
         for one in (_UNNAMED if trial.contender else _NAMED)
-        if (value := getattr(trial, one.field)) != one.default
+        if not (trial.switch == WIRE and one.wire is Wire.PLANNED)
+        and (value := getattr(trial, one.field)) != one.default
     ]
     named = f"{trial.called}{pairs} {trial.packet_size_bytes} B {rate} {what}"
     return ", ".join([named, *more])

@@ -101,6 +101,8 @@ class Parameter:
     axis: Axis | None = None
     resolved: bool = False  # `auto` is left to planning; records tell what it came to
     by_switch: bool = False  # need not agree where one switch is compared with another
+    of_result: bool = True  # another value makes another result; False: the same, seen more finely
+    is_path: bool = False  # of a build: those of other versions lie elsewhere
 
     field: str = ""  # of Trial; filled in, as what follows
     value_type: Any = None  # without None

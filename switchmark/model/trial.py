@@ -101,8 +101,8 @@ class Trial(Frozen):
     probe_rate_pps: Annotated[int | None, Parameter(
         "probe_rate", TRAFFIC, PACE, "1k",
         "latency under load: time a stream of its own at this rate, and let `rate` and `burst` be "
-        "an untimed load beside it (dimension latency, methods one-way, r-plus and calibrate; of "
-        "traffic both ways, of each); `none`: time every frame",
+        "an untimed load beside it (dimension latency, and methods that time frames; of traffic "
+        "both ways, of each); `none`: time every frame",
         unit="packets/s a pair", show=format_rate, none="none",
         limits=read.PROBE_RATE,
         say=lambda v: f"probes at {format_rate(v)} pps" if v else "every frame timed")] = None
@@ -160,7 +160,8 @@ class Trial(Frozen):
     interval_s: Annotated[Seconds, Parameter(
         "interval", METHOD, ANY, "200ms",
         "length of one sample inside a trial; by default at most a 25th of it",
-        unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format)] = 0.2
+        unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
+        of_result=False)] = 0.2
     switch_options: Annotated[str, Parameter(  # `name:value+name:value`, sorted
         "switch_options", CONTENDER, DEFAULT, "vlan_filtering:on+static_fdb:on",
         "settings of the switch itself (table in docs/switch-options.md), also written as a "
@@ -285,7 +286,7 @@ class Trial(Frozen):
         "program", CONTENDER, DEFAULT, "/opt/vpp-new/bin/vpp",
         "the executable of a switch that is a program (of `basicfwd` and its like a build of "
         "`switchmark-traffic`), by its absolute path; `auto`: as docs/switches.md says",
-        read=read.program, none="auto", by_switch=True,
+        read=read.program, none="auto", by_switch=True, is_path=True,
         say=lambda value: value or "program as found")] = ""
     contender: Annotated[NameOrNone, Parameter(
         "contender", CONTENDER, DEFAULT, "new",

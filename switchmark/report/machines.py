@@ -44,7 +44,7 @@ def machine_words(spread: MachineSpread) -> str:
 
 def machines_page(found: OverMachines, prove: float) -> str:
     """The page as HTML."""
-    varying = _varying(found)
+    varying = words.varying_among(one.point for one in found.figures)
     sections = [_section(one, found, prove, varying) for one in found.figures]
     if found.remarks:
         sections.append(Section("Remarks", warned=found.remarks))
@@ -67,7 +67,11 @@ def machines_page(found: OverMachines, prove: float) -> str:
 
 def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
     """The figures over machines in one run's report: each contender against the first one."""
-    drawn = [(one, figure, _varying(each)) for each in found for one, figure in _with_ratio(each)]
+    drawn = [
+        (one, figure, words.varying_among(of.point for of in each.figures))
+        for each in found
+        for one, figure in _with_ratio(each)
+    ]
     return Panels(
         "Over machines",
         "The ratio on each machine by the pairs of its blocks, its mean over machines of the kind, "
@@ -86,17 +90,6 @@ def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
 
 def _with_ratio(found: OverMachines) -> Iterator[tuple[OverMachines, FigureOverMachines]]:
     return ((found, one) for one in found.figures if one.over is not None)
-
-
-def _varying(found: OverMachines) -> list[str]:
-    """The fields in which points differ, without the names of contenders."""
-    points = [dict(one.point) for one in found.figures]
-    skip = {"dimension", "packet_size_bytes"}
-    return [
-        name
-        for name in (points[0] if points else {})
-        if name not in skip and len({str(point.get(name)) for point in points}) > 1
-    ]
 
 
 def _section(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from switchmark.model.choices import Dimension
@@ -13,6 +13,8 @@ from switchmark.statistics.means import RESOLUTION, Estimate
 
 _WIDEST = 10  # an interval that is wider either way than so many times says only that
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
+_SIZE = "packet_size_bytes"
+_TOLD = (_SIZE, "dimension")  # what is said of every figure
 
 
 def number(value: float) -> str:
@@ -80,16 +82,24 @@ def field(name: str, value: Any) -> str:
     return PARAMETERS[name].words(value)
 
 
-def varying_fields(rows: list[SummaryRow]) -> list[str]:
-    """The fields of the workload in which these rows differ, besides the size."""
-    names = [name for name, _ in rows[0].point] if rows else []
-    skip = {"dimension", "packet_size_bytes"}
-    return [n for n in names if n not in skip and len({dict(row.point)[n] for row in rows}) > 1]
+def varying_fields(rows: Iterable[SummaryRow]) -> list[str]:
+    """The fields of the workload in which these rows differ, as `varying_among` names them."""
+    return varying_among(row.point for row in rows)
+
+
+def varying_among(points: Iterable[Iterable[tuple[str, Any]]]) -> list[str]:
+    """The fields in which these points differ, besides the size, which is always named, and the
+    dimension, which the figure tells."""
+    seen: dict[str, set[str]] = {}
+    for one in points:
+        for name, value in one:
+            seen.setdefault(name, set()).add(str(value))
+    return [name for name, values in seen.items() if len(values) > 1 and name not in _TOLD]
 
 
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
     """Where a figure was measured: the frame size, and the other fields that vary."""
-    named = ("packet_size_bytes", *varying)
+    named = (_SIZE, *varying)
     return ", ".join(field(name, fields[name]) for name in named)
 
 

@@ -31,7 +31,10 @@ from switchmark.results.store import open_run
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.statistics.series import ChangePoint, find_changes
 
-_NOT_OF_THE_WORKLOAD = frozenset({"switch", "program", "interval_s"})
+# The switch is what a series is of.
+_OF_THE_WORKLOAD = [
+    one.field for one in KEYS if one.of_result and not one.is_path and one.field != "switch"
+]
 _MOST_DIFFERENCES = 4
 
 Workload = tuple[tuple[str, Any], ...]
@@ -201,9 +204,7 @@ def _values(
 
 
 def _workload(row: Mapping[str, Any]) -> Workload:
-    return tuple(
-        (one.field, row[one.field]) for one in KEYS if one.field not in _NOT_OF_THE_WORKLOAD
-    )
+    return tuple((name, row[name]) for name in _OF_THE_WORKLOAD)
 
 
 def _figure(

@@ -99,7 +99,7 @@ def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
     return tuple(
         (one.field, row[f"asked_{one.field}" if one.resolved else one.field])
         for one in KEYS
-        if one.field != "interval_s" and not (across_switches and one.by_switch)
+        if one.of_result and not (across_switches and one.by_switch)
     )
 
 

@@ -169,7 +169,10 @@ def test_a_built_in_name_wins_over_a_folder_of_that_name(
 
 def test_the_page_holds_the_tables_of_the_code() -> None:
     page = PAGE.read_text()
-    for table in (reference.trial_keys(), reference.campaign_keys(), reference.structure_keys()):
+    for table in (
+        reference.contender_keys(), reference.trial_keys(), reference.campaign_keys(),
+        reference.structure_keys(),
+    ):  # fmt: skip
         assert table in page, "run python -m switchmark.campaign.reference and paste its tables"
 
 

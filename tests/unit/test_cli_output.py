@@ -28,10 +28,12 @@ def test_a_remark_follows_what_was_printed_before_it() -> None:
 
 def test_lines_of_a_sweep_can_be_told_apart() -> None:
     sweep = (
-        synthetic_trial(environment="netns"),
+        synthetic_trial(environment="netns", connect_mode=None),
         synthetic_trial(environment="lxc"),
-        synthetic_trial(environment="netns", scenario="loopback-2"),
-        synthetic_trial(environment="netns", bidirectional=True),
+        synthetic_trial(environment="netns", connect_mode=None, scenario="loopback-2"),
+        synthetic_trial(environment="netns", connect_mode=None, bidirectional=True),
+        synthetic_trial(environment="netns", connect_mode="cross-connect"),
+        synthetic_trial(environment="netns", connect_mode=None, io="udp"),
     )
     lines = [describe(synthetic_failure(trial)) for trial in sweep]
     assert len(set(lines)) == len(sweep)
