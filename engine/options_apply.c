@@ -10,6 +10,8 @@
 #include "options_table.h"
 #include "options_value.h"
 
+#define NO_VALUE "none" /* the word of campaigns for an option's absence */
+
 static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", "baton", NULL};
 static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
@@ -139,7 +141,12 @@ static bool read_schedule(const struct option_row *row, const char *text, void *
                           size_t size)
 {
     char reason[384];
-    if (row->kind == KIND_RATE && strcmp(row->name, "rate") != 0 && strcmp(text, "max") == 0)
+    const bool of_probes = row->offset == offsetof(struct options, traffic.probe_rate);
+    if (of_probes && strcmp(text, NO_VALUE) == 0) {
+        *(struct rate *)field = (struct rate){0};
+        return true;
+    }
+    if (of_probes && strcmp(text, "max") == 0)
         return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
     const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
                                              : schedule_parse(text, field, reason, sizeof reason);
@@ -214,7 +221,7 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
         return read_flows(o, text, error, size);
     case KIND_VLAN:
         o->address.tags = (uint8_t)value_parse_vlan(text, o->address.vlan);
-        good = o->address.tags > 0;
+        good = o->address.tags > 0 || strcmp(text, NO_VALUE) == 0;
         break;
     case KIND_CLOCK:
         good = value_parse_clock(text, field);

@@ -21,7 +21,7 @@ const struct option_row option_table[] = {
      "the peer's address (default 198.18.0.2 or 2001:2::2)"},
     {"ip-version", KIND_IP_VERSION, "4|6", 0, 0, AT(ip_version), 0, false,
      "IP version of the frames (default: that of the addresses given, else 4)"},
-    {"vlan", KIND_VLAN, "ID|OUTER.INNER", 1, 4094, 0, 0, false,
+    {"vlan", KIND_VLAN, "ID|OUTER.INNER|none", 1, 4094, 0, 0, false,
      "tag frames with a VLAN ID (802.1Q), or with two (802.1ad outside) (default: untagged)"},
     {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
      "this port's UDP port (default 5000)"},
@@ -79,7 +79,7 @@ const struct option_row option_table[] = {
     {"sender-clock", KIND_CLOCK, "TICKS:NS:HZ", 0, 0, AT(traffic.sender_clock), 0, true,
      "--latency with a sender on another host: its clock (see its 'counters' and 'ready') read "
      "TICKS when CLOCK_MONOTONIC was NS here, and goes HZ a second (default: this host's)"},
-    {"probe-rate", KIND_RATE, "RATE", 0, 0, AT(traffic.probe_rate), 0, true,
+    {"probe-rate", KIND_RATE, "RATE|none", 0, 0, AT(traffic.probe_rate), 0, true,
      "sender, client, tester: time a stream of its own at this rate, and not the load (default: "
      "no probes)"},
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "options.h"
+#include "options_table.h"
 #include "options_value.h"
 #include "traffic/flows.h"
 #include "traffic/rate.h"
@@ -112,6 +114,67 @@ static bool read_schedule(const char *text, char *value)
     return true;
 }
 
+/* The value of an option, in the form of its kind. */
+static void show_option(const struct option_row *row, const struct options *o, const char *text,
+                        char *value)
+{
+    const void *field = (const char *)o + row->offset;
+
+    switch (row->kind) {
+    case KIND_RATE: {
+        const struct rate *rate = field;
+        const char *absent = row->offset == offsetof(struct options, traffic.rate) ? "max" : "none";
+        if (rate->amount == 0)
+            snprintf(value, VALUE_BYTES, "%s", absent);
+        else
+            snprintf(value, VALUE_BYTES, "%.0f", rate_pps(rate, 0, FRAME_BYTES));
+        break;
+    }
+    case KIND_VLAN:
+        if (o->address.tags == 0)
+            snprintf(value, VALUE_BYTES, "none");
+        else
+            read_vlan(text, value);
+        break;
+    case KIND_SIZES:
+        snprintf(value, VALUE_BYTES, "%u-%u/%.2f", o->traffic.sizes.smallest,
+                 o->traffic.sizes.largest, sizes_mean(&o->traffic.sizes));
+        break;
+    case KIND_FLOWS:
+        snprintf(value, VALUE_BYTES, "%u", o->flows.count);
+        break;
+    case KIND_SCHEDULE:
+        read_schedule(text, value);
+        break;
+    case KIND_IDLE:
+        snprintf(value, VALUE_BYTES, "%s", idle_name(*(const uint64_t *)field));
+        break;
+    default:
+        snprintf(value, VALUE_BYTES, "%" PRIu64, *(const uint64_t *)field);
+    }
+}
+
+static bool read_option(const char *name, const char *text, char *value)
+{
+    struct options o = {0};
+    char error[400];
+
+    for (unsigned i = 0; option_aliases[i].alias != NULL; i++) {
+        if (strcmp(option_aliases[i].alias, name) == 0)
+            name = option_aliases[i].name;
+    }
+    for (unsigned i = 0; i < option_rows; i++) {
+        if (strcmp(option_table[i].name, name) != 0)
+            continue;
+        const bool good = option_apply(&o, &option_table[i], text, error, sizeof error);
+        if (good)
+            show_option(&option_table[i], &o, text, value);
+        return good;
+    }
+    fail_msg("--%s: no such option", name);
+    return false;
+}
+
 static const struct {
     const char *kind;
     reader *read;
@@ -125,6 +188,12 @@ static void check(const char *kind, const char *wanted, const char *text)
 {
     char value[VALUE_BYTES] = "";
 
+    if (strncmp(kind, "--", 2) == 0) {
+        const bool good = read_option(kind + 2, text, value);
+        if (strcmp(good ? value : "refused", wanted) != 0)
+            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", wanted);
+        return;
+    }
     for (unsigned i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (strcmp(readers[i].kind, kind) != 0)
             continue;
@@ -140,7 +209,7 @@ static void every_example_is_read_as_written(void **state)
 {
     (void)state;
     FILE *file = fopen(path, "r");
-    char line[200], kind[16], wanted[VALUE_BYTES];
+    char line[200], kind[24], wanted[VALUE_BYTES];
     unsigned examples = 0;
     int text = 0;
 
@@ -149,7 +218,7 @@ static void every_example_is_read_as_written(void **state)
         line[strcspn(line, "\n")] = '\0';
         if (line[0] == '\0' || line[0] == '#')
             continue;
-        assert_int_equal(sscanf(line, "%15s %95s %n", kind, wanted, &text), 2);
+        assert_int_equal(sscanf(line, "%23s %95s %n", kind, wanted, &text), 2);
         check(kind, wanted, line + text);
         examples++;
     }

@@ -105,18 +105,22 @@ def _whose(sweep: Sweep) -> str:
     return f"contender {named}: " if named else ""
 
 
+_RATES = [one.field for one in SWEPT if one.as_written is rates.BitRate]
+
+
 def trials_of(sweep: Sweep) -> Iterator[Trial]:
     """Every combination of the sweep's values, in no particular order, with connect modes as
     written. Bit rates become packets a second here, since that takes the packet size."""
     names = [one.field for one in SWEPT]
     for values in product(*(getattr(sweep, name) for name in names)):
         fields = dict(zip(names, values, strict=True))
+        mean_bytes: float = fields["packet_size_bytes"]
         if mix := fields["packet_mix"]:
-            fields["packet_size_bytes"] = round(traffic.mix(mix).mean)
-        if isinstance(fields["rate_pps"], rates.BitRate):
-            fields["rate_pps"] = fields["rate_pps"].pps(
-                traffic.mix(mix).mean if mix else fields["packet_size_bytes"]
-            )
+            mean_bytes = traffic.mix(mix).mean
+            fields["packet_size_bytes"] = round(mean_bytes)
+        for name in _RATES:
+            if isinstance(fields[name], rates.BitRate):
+                fields[name] = fields[name].pps(mean_bytes)
         if rates.has_own_rate(fields["schedule"]):
             fields["rate_pps"] = None
         yield Trial(dimension=sweep.dimension, **fields)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from switchmark.campaign import contenders, settings, sweeps
+from switchmark.campaign import contenders, mixes, settings, sweeps
 from switchmark.campaign.contenders import Contender
 from switchmark.campaign.sweeps import Block, Entry, joined
 from switchmark.language.source import Bad, Items, Problem, SourcePlace, Text, YamlMapping
@@ -32,6 +32,7 @@ class Layers:
             section, _, inner = name.rpartition(".")
             if name not in BY_NAME and name not in IN_SECTIONS:
                 continue
+            inner = mixes.key_of(inner, node)
             entry = sweeps.read_values(BY_NAME[inner], node, "", self.known, self.problems)
             if section:
                 block.sections.setdefault(sweeps.SECTIONS[section], {})[inner] = entry

@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, get_args
 
-from switchmark.campaign import sweeps
+from switchmark.campaign import mixes, sweeps
 from switchmark.language import values
 from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
@@ -158,7 +158,7 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
         return {}
     found: dict[str, Any] = {}
     for name, value in node.entries.items():
-        key = BY_NAME.get(name)
+        key = BY_NAME.get(mixes.key_of(name, value))
         if key is None:
             place = node.key_places.get(name, value.place)
             message = sweeps.unknown_key(name, BY_NAME)

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from switchmark.campaign import mixes
 from switchmark.language import values
 from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
 from switchmark.model import options
@@ -103,12 +104,26 @@ def read_block(
     block = Block()
     for name, node in entries.items():
         if name in BY_NAME:
-            where = joined(path, name)
-            block.plain[name] = read_values(BY_NAME[name], node, where, known, problems)
+            _read_key(name, node, path, known, problems, block.plain)
         elif name in SECTIONS:
             block.section_places[SECTIONS[name]] = node.place
             block.sections[SECTIONS[name]] = _read_section(name, node, path, known, problems)
     return block
+
+
+def _read_key(
+    name: str,
+    node: Node,
+    path: str,
+    known: Known,
+    problems: list[Problem],
+    held: dict[str, Entry],
+) -> None:
+    """Read the values of one key into `held`, under the key that they belong to."""
+    where, of = joined(path, name), mixes.key_of(name, node)
+    if of in held:
+        problems.append(Problem(node.place, where, f"is written twice, as {of}, too; keep one"))
+    held[of] = read_values(BY_NAME[of], node, where, known, problems)
 
 
 def _read_section(
@@ -122,11 +137,10 @@ def _read_section(
         problems.append(Problem(node.place, where, message))
         return {}
     allowed = [key for key in BY_NAME if key != "dimension"]
-    found = {}
+    found: dict[str, Entry] = {}
     for inner, value in node.entries.items():
         if inner in allowed:
-            key = BY_NAME[inner]
-            found[inner] = read_values(key, value, joined(where, inner), known, problems)
+            _read_key(inner, value, where, known, problems, found)
         else:
             place = node.key_places.get(inner, value.place)
             message = unknown_key(inner, allowed)
@@ -150,12 +164,18 @@ def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
 def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None:
     """The strongest entry of a key, innermost layer first; None when nobody wrote it."""
     for block in reversed(layers):
-        section = block.sections.get(dimension, {})
-        if name in section:
-            return section[name]
-        if name in block.plain:
-            return block.plain[name]
+        for held in (block.sections.get(dimension, {}), block.plain):
+            if name in held:
+                return held[name]
+            if name == mixes.MIX and mixes.SIZE in held and not _writes_mix(layers):
+                return None  # (a size takes the place of a mix that was written as one)
     return None
+
+
+def _writes_mix(layers: list[Block]) -> bool:
+    """Whether a layer writes `packet_mix` by its own name."""
+    written = [held for one in layers for held in (one.plain, *one.sections.values())]
+    return any(mixes.MIX in one and one[mixes.MIX].path.endswith(mixes.MIX) for one in written)
 
 
 def grids(

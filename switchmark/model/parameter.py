@@ -186,6 +186,8 @@ class Parameter:
             return self.none
         if self.value_type is bool:
             return "true" if value else "false"
+        if self.as_written is not None and isinstance(value, self.as_written):
+            return str(value)
         return self.show(value)
 
     def words(self, value: Any) -> str:

@@ -37,21 +37,24 @@ class BitRate:
     bps: Decimal
     layer: int
 
+    def __str__(self) -> str:
+        return f"{values.format_rate(round(self.bps))}bps-l{self.layer}"
+
     def pps(self, frame_bytes: float) -> int:
         """Frames of this size (with FCS) a second: the nearest whole number, at least 1."""
         more = L1_OVERHEAD_BYTES if self.layer == 1 else 0
         return max(1, round(float(self.bps) / (8 * (frame_bytes + more))))
 
 
-def rate(text: str) -> int | BitRate | None:
+def rate(text: str, limits: Limits = PPS) -> int | BitRate | None:
     """Read frames/s (`1.5M`, `800kpps`), bits/s of a named layer, a share of a named line, or `max`
-    (None). Raises `BadValueError`."""
-    return None if text == "max" else bit_rate(text) or _frames(text)
+    (None). The limits are of frames/s. Raises `BadValueError`."""
+    return None if text == "max" else bit_rate(text) or _frames(text, limits)
 
 
-def _frames(text: str) -> int:
+def _frames(text: str, limits: Limits) -> int:
     named = _FRAMES.fullmatch(text)
-    return values.whole(named["amount"] if named else text, PPS)
+    return values.whole(named["amount"] if named else text, limits)
 
 
 def bit_rate(text: str) -> BitRate | None:
@@ -120,7 +123,7 @@ def _end(text: str) -> str:
         )
     if text == "0":
         return text
-    return text if bit_rate(text) is not None else values.format_rate(_frames(text))
+    return text if bit_rate(text) is not None else values.format_rate(_frames(text, PPS))
 
 
 def is_steady(text: str) -> bool:

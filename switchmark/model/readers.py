@@ -13,7 +13,7 @@ from typing import Any
 from switchmark.language import values
 from switchmark.language.values import BadValueError
 from switchmark.language.values import Limits as Limits  # noqa: PLC0414 (rows have limits of their own)
-from switchmark.model import choices, options
+from switchmark.model import choices, options, rates
 from switchmark.model.parameter import Known, Reader
 
 FRAME = Limits(
@@ -25,7 +25,7 @@ FRAME = Limits(
 PROBE_RATE = Limits(
     1, choices.MAX_PROBE_RATE_PPS, "not a rate", "no low rate (1M packets/s at most)", suffixes=True
 )
-BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst")
+BURST = Limits(1, choices.MAX_BURST, "not a burst", "above the largest burst", suffixes=True)
 PAIRS = Limits(1, choices.MAX_PAIRS, "not a number of pairs", "above the most pairs one host takes")
 CORES = Limits(1, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
 SPARE = Limits(0, choices.MAX_CORES, "not a number of cores", "above any machine's cores")
@@ -189,12 +189,27 @@ def words(read: Callable[[str], Any]) -> Reader:
     return checked
 
 
+def is_mix(text: str) -> bool:
+    """Whether a text names several sizes in one trial."""
+    return re.match(r"imix$|genome:|random:|\d+[+*]", text) is not None
+
+
 def packet_size(text: str, _known: Known) -> int:
-    """Read a frame size in bytes with FCS; a mix of sizes is refused with a hint at
-    `packet_mix`."""
-    if re.match(r"imix$|genome:|random:|\d+[+*]", text):
-        raise BadValueError(f"'{text}' is a mix of sizes in one trial; write packet_mix: {text}")
+    """Read a frame size in bytes with FCS. Mixes of sizes are another key's (campaign/mixes.py)."""
+    if is_mix(text):
+        raise BadValueError(
+            f"'{text}' is a mix of sizes in one trial; write packet_mix: {text} in a sweep of its "
+            "own"
+        )
     return values.whole(text, FRAME)
+
+
+def probe_rate(text: str) -> int | rates.BitRate:
+    """Read a rate of probes, in frames or bits a second. Raises `BadValueError`."""
+    rate = rates.rate(text, PROBE_RATE)
+    if rate is None:
+        raise BadValueError("max is no rate for probes; write e.g. 1k")
+    return rate
 
 
 def time(text: str, _known: Known) -> float:

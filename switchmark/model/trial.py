@@ -75,9 +75,9 @@ class Trial(Frozen):
     packet_size_bytes: Annotated[int, Parameter(
         "packet_size", TRAFFIC, SAME, "64..512 step 64, 1024, 1500",
         "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame); several make a "
-        "sweep, a mix of sizes is `packet_mix`", unit="bytes", letter="P", read=read.packet_size,
-        limits=read.FRAME, ranges=True, usual=MIN_FRAME_BYTES, say="{} B".format,
-        axis=Axis("frame size with FCS (bytes)"))]
+        "sweep, a mix of sizes (`imix`) is one value of `packet_mix`", unit="bytes", letter="P",
+        read=read.packet_size, limits=read.FRAME, ranges=True, usual=MIN_FRAME_BYTES,
+        say="{} B".format, axis=Axis("frame size with FCS (bytes)"))]
     rate_pps: Annotated[int | None, Parameter(
         "rate", TRAFFIC, PACE, "1M..20M step 1M",
         "load offered to each pair; `max` sends as fast as the port takes it; also in bits of a "
@@ -103,8 +103,8 @@ class Trial(Frozen):
         "latency under load: time a stream of its own at this rate, and let `rate` and `burst` be "
         "an untimed load beside it (dimension latency, and methods that time frames; of traffic "
         "both ways, of each); `none`: time every frame",
-        unit="packets/s a pair", show=format_rate, none="none",
-        limits=read.PROBE_RATE,
+        unit="packets/s a pair", show=format_rate, none="none", limits=read.PROBE_RATE,
+        read=read.words(read.probe_rate), as_written=rates.BitRate,
         say=lambda v: f"probes at {format_rate(v)} pps" if v else "every frame timed")] = None
     scenario: Annotated[Name, Parameter(
         "scenario", LAYOUT, SAME, "loopback-1, loopback-2",

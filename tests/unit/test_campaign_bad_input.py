@@ -236,7 +236,8 @@ def test_all_errors_come_at_once_in_the_order_of_the_file() -> None:
         "basicfwd, two-port, no-wires",
         "c.yaml:2: switch: unknown switch 'ovs'; did you mean ovs-netdev?",
         "c.yaml:3: burst: 0 is not a burst; use 1 or more",
-        "c.yaml:3: burst: 'x' is not a number; write a whole number",
+        "c.yaml:3: burst: 'x' is not a number; write a whole number, or one with "
+        "a suffix: 10k, 1.5M, 1G",
         "c.yaml:4: foo: unknown key; known: " + ", ".join(
             [*BY_NAME, *(n for n in settings.BY_NAME if "." not in n), *settings.GROUPS,
              *settings.STRUCTURE]),

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from switchmark.campaign.expand import expand
-from switchmark.campaign.load import load_settings
+from switchmark.campaign.load import load_settings, load_text
 from switchmark.campaign.notation import expand_notation, from_notation, to_notation
 from switchmark.engine.arguments import engine_args
 from switchmark.errors import UsageError
@@ -97,8 +97,14 @@ def test_a_list_is_a_sweep_and_a_sum_is_a_mix() -> None:
     (one,) = trials(packet_mix="64+1518")
     assert one.packet_size_bytes == 791
     assert one.frame_sizes.largest == 1518
+    assert trials(packet_size="64+1518") == [one]
+    assert set(trials(packet_size="imix, 64+1518")) == set(trials(packet_mix="imix, 64+1518"))
     with pytest.raises(CampaignError, match="write packet_mix: imix"):
-        trials(packet_size="imix")
+        trials(packet_size="64, imix")
+    with pytest.raises(CampaignError, match="written twice"):
+        load_text("switch: ovs\npacket_size: imix\npacket_mix: 64+1518", "c.yaml", Known())
+    changed = load_text("switch: ovs\npacket_size: imix", "c.yaml", Known(), ["packet_size=64"])
+    assert changed.sweeps[0].packet_mix == ("",)
     with pytest.raises(CampaignError, match="is not a mix of sizes"):
         trials(packet_mix="64..1518 step 64")
 

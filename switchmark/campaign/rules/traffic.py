@@ -9,7 +9,7 @@ from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
-from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.choices import MAX_PROBE_RATE_PPS, PLAIN, Dimension
 from switchmark.model.io import sends_datagrams
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import ConnectMode
@@ -39,6 +39,14 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
 
 
 def _probe_refusals(sweep: Sweep) -> Iterator[str]:
+    means = [float(size) for size in sweep.packet_size_bytes] if "" in sweep.packet_mix else []
+    least_bytes = min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
+    for rate in sweep.probe_rate_pps:
+        if isinstance(rate, rates.BitRate) and rate.pps(least_bytes) > MAX_PROBE_RATE_PPS:
+            yield (
+                f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which is no "
+                "low rate; use 1M packets/s or less"
+            )
     if sweep.probe_rate_pps == (None,) or sweep.dimension is Dimension.LATENCY:
         return
     if not all(name != PLAIN and METHODS[name].times_frames for name in sweep.method):
