@@ -21,6 +21,7 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.language.duration import format_duration
 from switchmark.language.values import BadValueError, seconds
 from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.asked import PROVE
 from switchmark.switch.registry import SWITCHES
@@ -141,9 +142,7 @@ def judge(
     if not any(availability.available for availability in environments.values()):
         return False, "nothing can be measured: no environment for applications is available"
     ready = [
-        name
-        for name, availability in switches.items()
-        if availability.available and name != "direct"
+        name for name, availability in switches.items() if availability.available and name != WIRE
     ]
     missing = [name for name, availability in switches.items() if not availability.available]
     if not ready:

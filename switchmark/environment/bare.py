@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 
 from switchmark.environment.netns import NetnsEnvironment
+from switchmark.environment.support.base import Traits
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
@@ -22,6 +23,7 @@ class BareEnvironment(NetnsEnvironment):
     """Makes nodes that are nothing but processes and their ports."""
 
     name = "bare"
+    traits = Traits(own_network=False)
 
     def availability(self) -> Availability:
         """Available for root: making devices, and packet sockets on them, requires it."""

@@ -15,6 +15,7 @@ from pathlib import Path
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support import batons
+from switchmark.environment.support.base import Traits
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
     ENGINE_INSIDE,
@@ -108,6 +109,7 @@ class DockerEnvironment:
     """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
 
     name = "docker"
+    traits = Traits(loads_programs=False)
 
     def availability(self) -> Availability:
         """Available with a daemon, or the program to start one, a static BusyBox, and root."""

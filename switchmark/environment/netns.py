@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
+from switchmark.environment.support.base import Traits
 from switchmark.environment.support.batons import folder_of, with_baton
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
@@ -88,6 +89,7 @@ class NetnsEnvironment:
     """Makes nodes that are network namespaces, or namespaces with something around them."""
 
     name = "netns"
+    traits = Traits()
     sockets_inside: str | None = None  # where a node sees its sockets; None: where the host does
 
     def availability(self) -> Availability:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import NAME as ENGINE
 from switchmark.engine.binary import find_engine
+from switchmark.environment.support.base import Traits
 from switchmark.environment.support.rootfs import find_busybox
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
@@ -31,6 +32,7 @@ class QemuEnvironment:
     """Makes nodes that are virtual machines."""
 
     name = "qemu"
+    traits = Traits(guests=True)
 
     def availability(self) -> Availability:
         """Available with QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""

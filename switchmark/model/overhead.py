@@ -8,11 +8,13 @@ given too much time rather than too little.
 
 from __future__ import annotations
 
+from switchmark.model.choices import WIRE
+
 IN_KERNEL_S = 0.2  # and of a wire without a switch
 USER_SPACE_S = 0.3
 OVS_DPDK_S = 0.35
 IN_KERNEL = frozenset(
-    {"direct", "linux-bridge", "macvlan", "ovs", "sriov", "tc-redirect", "vale", "xdp-redirect"}
+    {WIRE, "linux-bridge", "macvlan", "ovs", "sriov", "tc-redirect", "vale", "xdp-redirect"}
 )
 
 

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability
+from switchmark.model.choices import WIRE
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, MadePort, SwitchCounters, SwitchPort
 from switchmark.model.topology import NodePlace
@@ -227,7 +228,7 @@ class FarSide:
     def place(self) -> Placement:
         """The cores of that host that this trial gets; a bare cable has no switch on any."""
         found = self.site.place(self.demand)
-        bare = self.switch.name == "direct"
+        bare = self.switch.name == WIRE
         return found.model_copy(update={"switch_cores": []}) if bare else found
 
     def end(self) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from switchmark.model.choices import WIRE
 from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
 from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
@@ -26,7 +27,6 @@ from switchmark.statistics.outliers import TWO_BANDS
 
 CPU_MORE = (*CPU_NUMBERS, *HARDWARE_NUMBERS, "microjoules_per_frame")
 KNOWN_TRUTH = "reference"
-BASELINE = "direct"  # the switch that is no switch: the bare wire
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class SummaryRow:
     @property
     def is_baseline(self) -> bool:
         """Whether this is the bare wire rather than a switch."""
-        return self.trial.switch == BASELINE
+        return self.trial.switch == WIRE
 
 
 def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from switchmark.errors import UsageError
 from switchmark.folder import Folder, class_named
+from switchmark.model.capabilities import Capabilities
 from switchmark.switch.support.base import Switch
 
 SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named)
@@ -16,3 +17,9 @@ def make_switch(name: str) -> Switch:
     if name not in SWITCHES:
         raise UsageError(f"switch {name}: not known; known switches: {', '.join(SWITCHES)}")
     return SWITCHES[name]()
+
+
+def contenders_that(can: Callable[[Capabilities], bool]) -> str:
+    """The contenders of these capabilities, in words for messages."""
+    every = {name: make().capabilities for name, make in SWITCHES.items()}
+    return " or ".join(name for name, its in every.items() if its.is_contender and can(its))

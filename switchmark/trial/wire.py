@@ -6,8 +6,8 @@ This is decided here alone; the record keeps it, so that results find the wire t
 from __future__ import annotations
 
 from switchmark.campaign.rules.between import bare_cable_problem
-from switchmark.campaign.rules.layout import WIRELESS
 from switchmark.engine.arguments import io_of
+from switchmark.environment.registry import traits_of
 from switchmark.model.choices import WIRE
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
 from switchmark.model.scenario import without_vnfs
@@ -27,7 +27,8 @@ def over_cable(plan: TrialPlan) -> bool:
 def bare_wire(plan: TrialPlan) -> BareWire:
     """What the wire of a trial is, whatever the switch."""
     trial, cabled = plan.trial, over_cable(plan)
-    elsewhere = trial.environment in WIRELESS or (cabled and trial.environment == "bare")
+    traits = traits_of(trial.environment)
+    elsewhere = traits.guests or (cabled and not traits.own_network)
     return BareWire(
         location="remote" if cabled else "local",
         environment=WIRE_ENVIRONMENT if elsewhere else trial.environment,
@@ -43,5 +44,5 @@ def judging_wire(plan: TrialPlan) -> BareWire | None:
     if trial.switch == WIRE or plan.port_kind in MADE_BY_SWITCH:
         return None
     wire = bare_wire(plan)
-    stays = wire.location == "local" and trial.environment in WIRELESS
+    stays = wire.location == "local" and traits_of(trial.environment).guests
     return None if stays and without_vnfs(trial.scenario) != "p2p" else wire

@@ -29,12 +29,12 @@ def test_what_is_said_to_be_run_is_possible_and_has_its_test() -> None:
 
 def test_cells_say_run_possible_and_why_not() -> None:
     few = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, max_ports=2)
-    environments = {"a": (PortKind.VETH,), "b": (PortKind.MEMIF,)}
-    run = [Combination("few", "p2p", "a", PortKind.VETH)]
+    environments = {"netns": (PortKind.VETH,), "lxc": (PortKind.MEMIF,)}
+    run = [Combination("few", "p2p", "netns", PortKind.VETH)]
     made = page({"few": few, "direct": few}, environments, run)
     row = next(line for line in made.splitlines() if line.startswith("| `few`"))
     cells = [cell.strip() for cell in row.split("|")[3:-1]]
-    assert cells[0] == "**a**, no: 1" and cells[3] == "a, no: 1"
+    assert cells[0] == "**netns**, no: 1" and cells[3] == "netns, no: 1"
     assert cells[4] == "no: 2" and "few takes at most 2 ports, and 2 pairs need 4" in made
-    assert "1. b has no veth ports" in made
+    assert "1. lxc has no veth ports" in made
     assert "direct is one wire, and cannot join a chain of VNFs" in made

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import product
 
+from switchmark.environment.registry import traits_of
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
@@ -38,8 +39,11 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         yield "split works at one switch only; leave location: remote out"
     if any(place != "host" for place in sweep.switch_environment):
         yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
-    if "bare" in sweep.environment and "bridge" in sweep.vnf:
-        yield "vnf bridge in environment bare works on one host only; use environment: netns"
+    shared = [name for name in sweep.environment if not traits_of(name).own_network]
+    if shared and "bridge" in sweep.vnf:
+        yield (
+            f"vnf bridge in environment {shared[0]} works on one host only; use environment: netns"
+        )
     if any(vnf.startswith("/") for vnf in sweep.vnf):
         yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
 
@@ -55,14 +59,15 @@ def between_problems(
 ) -> Iterator[str]:
     """The reasons why one combination cannot run; empty when it can. `kind` None: any kind of
     port."""
-    if environment == "qemu":
+    traits = traits_of(environment)
+    if traits.guests:
         yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
     if switch == WIRE:
         if (problem := bare_cable_problem(pairs, io)) is not None:
             yield f"direct between hosts: {problem}"
         if kind not in (None, PortKind.VETH):
             yield f"direct between hosts has the cable for a port; leave port_kind {kind} out"
-        if environment == "bare":
+        if not traits.own_network:
             yield "direct between hosts lends the cable to a namespace; use environment: netns"
     elif not can.cable_ends:
         yield (

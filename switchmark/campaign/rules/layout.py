@@ -12,6 +12,7 @@ from itertools import product
 from switchmark.campaign.port_kinds import DEVICES
 from switchmark.campaign.rules.between import between_refusals
 from switchmark.engine.arguments import resolve_io
+from switchmark.environment.registry import names_of, traits_of
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension, Idle, rewrites
@@ -20,9 +21,8 @@ from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.scenario import Resolved, resolve
 from switchmark.model.topology import wire_kind
+from switchmark.switch.registry import contenders_that
 from switchmark.switch.support.cable import end_of
-
-WIRELESS = frozenset({"qemu"})  # whose nodes cannot be joined without a switch
 
 
 def wire_problem(switch: str, found: Resolved) -> str | None:
@@ -38,7 +38,7 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
 
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
-    devices = kind in DEVICES or environment == "qemu"  # a guest has a device for every port
+    devices = kind in DEVICES or traits_of(environment).guests
     if vnf in ("bridge", "pcap") and not devices:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
@@ -78,6 +78,10 @@ def nodes_have_devices(nics: str, can: Capabilities) -> bool:
     return not (all_pci and PortKind.VHOST_USER in can.port_kinds)
 
 
+def _with_end(end: CableEnd) -> str:
+    return contenders_that(lambda can: end in can.cable_ends)
+
+
 def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """Why real ports cannot take the place of wire ends in this sweep."""
     named = [nic for text in sweep.nics for nic in parse_nics(text)]
@@ -87,8 +91,8 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         yield "direct joins the applications themselves, without ports of the host; leave nics out"
     elif not can.cable_ends or can.is_nic:
         yield (
-            f"{switch} takes no port of the host's own; leave nics out, or use linux-bridge, "
-            "ovs-netdev, ovs-dpdk or basicfwd"
+            f"{switch} takes no port of the host's own; leave nics out, or use "
+            f"{_with_end(CableEnd.INTERFACE)}"
         )
     if "remote" in sweep.location:
         yield "nics work on one host only; leave them or location: remote out"
@@ -98,7 +102,7 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
     if own and CableEnd.PCI not in can.cable_ends:
         yield (
             f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
-            "ovs-dpdk or basicfwd"
+            f"{_with_end(CableEnd.PCI)}"
         )
     by_socket = any(nodes_have_devices(text, can) for text in sweep.nics)
     if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
@@ -140,7 +144,8 @@ def _split_refusals(
     if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
         yield f"{told} needs several chains with one sender; use scenario: chains-MxN, M from 2 on"
     if not can.splits:
-        yield f"{switch} has no rules that could deal frames out; use an Open vSwitch, or no split"
+        able = contenders_that(lambda can: can.splits)
+        yield f"{switch} has no rules that could deal frames out; use {able}, or no split"
     if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
         yield f"{told} is made of rules from port to port; write connect_mode: cross-connect"
     if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
@@ -175,15 +180,16 @@ def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[st
 
 def io_problem(io: Io, environment: str) -> str | None:
     """Why this I/O cannot be used in this environment; None when it can."""
-    if environment == "bare" and sends_datagrams(io):
+    traits = traits_of(environment)
+    if not traits.own_network and sends_datagrams(io):
         return (
-            f"io {io} needs an IP stack for each end, and environment bare has the host's one "
-            "for all; use io: raw or auto, or environment: netns"
+            f"io {io} needs an IP stack for each end, and environment {environment} has the host's "
+            "one for all; use io: raw or auto, or environment: netns"
         )
-    if environment == "docker" and io is not Io.AUTO and "bpf" in IO_ROWS[io].container:
+    if not traits.loads_programs and io is not Io.AUTO and "bpf" in IO_ROWS[io].container:
         return (
-            f"io {io} loads a program into the kernel, for which Docker gives no capability short "
-            "of all (SYS_ADMIN); use environment: lxc or netns"
+            f"io {io} loads a program into the kernel, for which {environment} gives no capability "
+            "short of all (SYS_ADMIN); use environment: lxc or netns"
         )
     return None
 
@@ -202,7 +208,7 @@ def idle_problem(idle: Idle, io: Io, kind: PortKind) -> str | None:
 
 def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
     """Why such nodes cannot be joined by a wire without a switch; None when they can."""
-    if switch != WIRE or environment not in WIRELESS or found.kind == "p2p":
+    if switch != WIRE or not traits_of(environment).guests or found.kind == "p2p":
         return None
     return (
         f"{switch} in {environment}: two virtual machines are not joined without a switch; "
@@ -225,8 +231,11 @@ def environment_refusals(
     if (problem := io_problem(io, environment)) is not None:
         yield problem
     yield from filter(None, [idle_problem(idle, io, kind) for idle in sweep.idle])
-    if set(sweep.vcpus) != {None} and environment != "qemu":
-        yield f"vcpus: {environment} has no virtual CPUs; leave it out, or use environment: qemu"
+    if set(sweep.vcpus) != {None} and not traits_of(environment).guests:
+        guests = names_of(lambda traits: traits.guests)
+        yield (
+            f"vcpus: {environment} has no virtual CPUs; leave it out, or use environment: {guests}"
+        )
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:

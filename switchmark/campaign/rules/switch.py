@@ -12,6 +12,7 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
 from switchmark.campaign.rules.traffic import frame_refusals
+from switchmark.environment.registry import traits_of
 from switchmark.method.registry import METHODS
 from switchmark.model import options
 from switchmark.model.campaign import CampaignDefinition, Sweep
@@ -186,10 +187,9 @@ def _port_refusals(
             else:
                 usable = usable_ports(can, offered, io, kind)
                 best = usable[0]
-                guests = " ports of guests" if environment == "qemu" else ""
-                if set(sweep.ring) != {RING} and (
-                    best is not PortKind.VHOST_USER or environment == "qemu"
-                ):
+                in_guests = traits_of(environment).guests
+                guests = " ports of guests" if in_guests else ""
+                if set(sweep.ring) != {RING} and (best is not PortKind.VHOST_USER or in_guests):
                     yield (
                         f"ring applies to vhost-user ports of a process, and {switch} in "
                         f"{environment} has {best}{guests}; leave it out"

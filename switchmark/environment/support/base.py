@@ -7,6 +7,7 @@ An environment is one file of `switchmark/environment/`, with a class of the fil
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from switchmark.model.capabilities import Availability
@@ -74,10 +75,20 @@ def patience_with(node: Node) -> float:
     return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Traits:
+    """What the nodes of an environment are. Planning reads this and never touches the machine."""
+
+    guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
+    own_network: bool = True  # their devices and addresses are apart from the host's
+    loads_programs: bool = True  # an application may load a program into the kernel (BPF)
+
+
 class Environment(Protocol):
     """Makes nodes. Every resource goes through the session's ledger."""
 
     name: str
+    traits: Traits
 
     def availability(self) -> Availability:
         """Say whether this machine can run it. Must not change the machine."""

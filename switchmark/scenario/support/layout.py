@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any
 
 from switchmark.errors import UsageError
-from switchmark.model.choices import Dimension, rewrites
+from switchmark.model.choices import WIRE, Dimension, rewrites
 from switchmark.model.nics import parse_nics
 from switchmark.model.topology import (
     NodePlace,
@@ -46,7 +46,7 @@ def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -
     return _topology(
         (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
          trial.location == "remote"),
-        trial.switch == "direct", trial.frame_sizes.largest,
+        trial.switch == WIRE, trial.frame_sizes.largest,
     )  # fmt: skip
 
 
