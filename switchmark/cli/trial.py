@@ -59,7 +59,7 @@ def command(
         typer.Option(
             "--method",
             "-m",
-            help="plain, ndr-pdr, r-plus, plateau, soak, ...",
+            help="plain (one run), or one of `switchmark list methods`.",
             autocompletion=complete.methods,
         ),
     ] = None,

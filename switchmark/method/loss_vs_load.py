@@ -96,6 +96,7 @@ def run(task: Task) -> MethodResult:
 METHOD = Method(
     name="loss-vs-load",
     meaning="frame loss at falling loads (RFC 2544, 26.3)",
+    picture="loads",
     run=run,
     usual_time_s=trials_of_full_length(10),
     compared=(method_metric("lossless to", "pps"),),

@@ -213,6 +213,7 @@ def refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterator[str]:
 METHOD = Method(
     name="soak",
     meaning="one load for long: how much is lost, and how often",
+    picture="course",
     run=run,
     usual_time_s=trials_of_full_length(1),
     compared=(method_metric("loss ratio", "ratio"),),

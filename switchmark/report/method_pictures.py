@@ -11,6 +11,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from switchmark.method.registry import METHODS
 from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import Drawing, Look, Panels, axis, log_axis
 from switchmark.report.throughput import whiskers
@@ -31,7 +32,7 @@ def load_panels(
         "Forwarded over offered load",
         "Every trial of the sweep; the line joins the means at each load that was intended. Where "
         "it leaves the thin diagonal, frames are lost; where it goes level is the plateau.",
-        list(_over_points(rows, records, look, ("plateau", "loss-vs-load"), _curve)),
+        list(_over_points(rows, records, look, "loads", _curve)),
     )
 
 
@@ -43,7 +44,7 @@ def soak_panels(
         "Soak over time",
         "Forwarded load, window by window of the traffic's own time; open marks are windows that "
         "lost frames.",
-        list(_over_points(rows, records, look, ("soak",), _course)),
+        list(_over_points(rows, records, look, "course", _course)),
     )
 
 
@@ -51,10 +52,12 @@ def _over_points(
     rows: Sequence[SummaryRow],
     records: Iterable[Record],
     look: dict[str, Look],
-    methods: Sequence[str],
+    picture: str,
     draw: Any,
 ) -> Iterator[Drawing]:
-    """A drawing for each method and point, from the trials that records of it made."""
+    """A drawing for each point of the methods that are drawn so, from the trials that records of
+    them made."""
+    methods = {name for name, method in METHODS.items() if method.picture == picture}
     found: dict[str, list[Sequence[MethodTrial]]] = defaultdict(list)
     row_of = {one: row for row in rows for one in row.trial_ids}
     of: dict[str, list[SummaryRow]] = defaultdict(list)

@@ -9,8 +9,8 @@ from switchmark.statistics.histogram import Histogram
 
 
 def times_of(run: Run, row: SummaryRow) -> Histogram | None:
-    """Round trips of a latency trial, or the times of method `one-way`, merged over the
-    repetitions; None where there are none. Raises CorruptResultError."""
+    """Round trips of a latency trial, or the times of a method that takes them at one load, merged
+    over the repetitions; None where there are none. Raises CorruptResultError."""
     parts = [one for one in map(_times, map(run.read, row.trial_ids)) if one is not None]
     return Histogram.merged(parts) if parts else None
 
@@ -18,6 +18,6 @@ def times_of(run: Run, row: SummaryRow) -> Histogram | None:
 def _times(record: Record) -> Histogram | None:
     if record.latency is not None:
         return record.latency.histogram
-    if record.method is not None and record.method.method == "one-way":
+    if record.method is not None and len(record.method.latency) == 1:
         return record.method.latency[0].latency.histogram
     return None

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import switchmark
+from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.report.cost import steps_panels
@@ -220,3 +221,8 @@ def test_a_browser_draws_them_without_complaint(tmp_path: Path) -> None:
                 drawn = f"{shown}.filter(one => one.querySelector('.main-svg .trace')).length"
                 assert browser.value(drawn) == browser.value(f"{shown}.length"), kind
                 assert browser.value("document.documentElement.scrollWidth") <= width
+
+
+def test_a_method_says_how_its_trials_are_drawn() -> None:
+    drawn = {name: method.picture for name, method in METHODS.items() if method.picture}
+    assert drawn == {"plateau": "loads", "loss-vs-load": "loads", "soak": "course"}

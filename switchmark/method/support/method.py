@@ -38,6 +38,8 @@ class Method:
     restarts_switch: bool = False
     # What holds the headline where nothing else is seen to: a set load limits nothing.
     limited_by: Literal["switch", "rate", "unknown"] = "switch"
+    # What its trials are drawn as: forwarded over offered load, or windows over time.
+    picture: Literal["loads", "course"] | None = None
 
 
 def trials_of_full_length(count: int) -> Callable[[Trial], float]:

@@ -1,0 +1,45 @@
+"""A switch, an environment and a method is one file: no other code knows one by its name."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import switchmark
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.method.registry import METHODS
+from switchmark.switch.registry import SWITCHES
+
+ROOT = Path(switchmark.__file__).parent
+NAMES = {*SWITCHES, *ENVIRONMENTS, *METHODS}
+OTHERWISE = {
+    "switch/support/contained.py",  # a place for the switch's own process
+    "results/published.py",  # the path of a published time
+    "report/form_times.py",  # a form is of certain methods
+    "reproduction/budget.py",
+    # Looks are planned by it, and results, which are below the switches, plan them again.
+    "model/overhead.py",
+}
+
+
+def _compared(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The texts that are compared with, by their lines."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            for side in (node.left, *node.comparators):
+                texts = side.elts if isinstance(side, ast.Tuple | ast.Set | ast.List) else [side]
+                for one in texts:
+                    if isinstance(one, ast.Constant) and isinstance(one.value, str):
+                        yield node.lineno, one.value
+
+
+def test_nothing_is_compared_with_the_name_of_a_switch_an_environment_or_a_method() -> None:
+    found = [
+        f"{place}:{line}: {text}"
+        for path in sorted(ROOT.rglob("*.py"))
+        if (place := path.relative_to(ROOT).as_posix()) not in OTHERWISE
+        for line, text in _compared(ast.parse(path.read_text()))
+        if text in NAMES
+    ]
+    assert not found, "ask the registry, or a capability, instead"
