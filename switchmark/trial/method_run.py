@@ -11,6 +11,7 @@ from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import SATURATING, BudgetError
 from switchmark.method.support.task import Task
+from switchmark.model.parameters import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.results.record import Figures, MethodResult
 from switchmark.switch.support.changes import changes_of
@@ -69,7 +70,7 @@ def _found(
     try:
         return method.run(task)
     except BudgetError as error:
-        raise TrialFailed(f"{trial.method}: {error}; raise budget") from None
+        raise TrialFailed(f"{trial.method}: {error}; raise {PARAMETERS['budget_s'].name}") from None
 
 
 def _max_pps(trial: Trial, measurer: DisturbedMeasurer, wire_pps: float | None) -> float:
