@@ -40,7 +40,7 @@ _TRIAL = ("switch", "trial")
 
 
 @dataclass(frozen=True, slots=True)
-class _Figures:
+class _ScrapedFigures:
     """The figures of one record, computed when the trial has ended, so that a scrape finds them
     done."""
 
@@ -49,7 +49,7 @@ class _Figures:
     of_method: Sequence[MethodFigure]
 
     @classmethod
-    def of(cls, record: Record) -> _Figures:
+    def of(cls, record: Record) -> _ScrapedFigures:
         delays = None
         if record.latency is not None:
             times = record.latency.histogram
@@ -71,7 +71,7 @@ class CampaignMetrics(Collector):
         self._live_pps: float | None = None
         self._ended = {"finished": 0, "failed": 0}
         self._invalid = 0
-        self._figures: dict[tuple[str, str], _Figures] = {}
+        self._figures: dict[tuple[str, str], _ScrapedFigures] = {}
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
         """See `Observer`."""
@@ -95,7 +95,7 @@ class CampaignMetrics(Collector):
                 self._invalid += not record.verdict.valid
                 if record.verdict.valid:
                     trial = record.trial.repeated(0)
-                    self._figures[trial.switch, to_notation(trial)] = _Figures.of(record)
+                    self._figures[trial.switch, to_notation(trial)] = _ScrapedFigures.of(record)
 
     def collect(self) -> Iterator[Metric]:
         """The metrics known now."""
@@ -147,7 +147,7 @@ class CampaignMetrics(Collector):
         yield live
 
 
-def _of_trials(figures: dict[tuple[str, str], _Figures]) -> Iterator[Metric]:
+def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metric]:
     forwarded = GaugeMetricFamily(
         "switchmark_forwarded_packets_per_second",
         "Forwarded load of the last valid repetition.",

@@ -128,7 +128,7 @@ def check_available(steps: Sequence[Step]) -> None:
             problems.append(f"{what} cannot run here: {_why(availability)}")
     problems += _nic_problems(steps)
     problems = list(dict.fromkeys(problems))  # a switch in several modes
-    far = {_Asked.of(step): f for step in steps if (f := step.plan.far) is not None}
+    far = {_Question.of(step): f for step in steps if (f := step.plan.far) is not None}
     for one, side in far.items():
         problems += side.check(one.mode)
     if problems:
@@ -168,7 +168,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
             if not availability.available
         )
     )
-    kept = [step for step in contenders if availabilities[_Asked.of(step)].available]
+    kept = [step for step in contenders if availabilities[_Question.of(step)].available]
     if not kept:
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     instruments = _instrument_availabilities(kept)
@@ -182,7 +182,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _Question:
     """One question whether something can run here."""
 
     name: str
@@ -191,15 +191,15 @@ class _Asked:
     location: str
 
     @classmethod
-    def of(cls, step: Step) -> _Asked:
+    def of(cls, step: Step) -> _Question:
         trial, name = step.plan.trial, step.plan.switch.name
         named = f"{name} (contender {trial.contender})" if trial.contender else name
         return cls(named, step.plan.mode, trial.program, trial.location)
 
 
-def _switch_availabilities(steps: Sequence[Step]) -> dict[_Asked, Availability]:
+def _switch_availabilities(steps: Sequence[Step]) -> dict[_Question, Availability]:
     """The availability of each switch, asked once for each of its connect modes and programs."""
-    plans = {_Asked.of(step): step.plan for step in steps}
+    plans = {_Question.of(step): step.plan for step in steps}
     return {which: availability_for(plan.switch, plan.mode) for which, plan in plans.items()}
 
 

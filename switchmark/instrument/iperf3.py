@@ -91,13 +91,13 @@ def _client(job: Job, duration_s: float) -> list[str]:
     ]  # fmt: skip
 
 
-class _Part(BaseModel):
+class _ReportPart(BaseModel):
     """A part of its report; keys that are not needed here are ignored."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
 
-class _Sum(_Part):
+class _Sum(_ReportPart):
     start: float = Field(ge=0, le=LONGEST_S)
     end: float = Field(ge=0, le=LONGEST_S)
     seconds: float = Field(ge=0, le=LONGEST_S)
@@ -107,12 +107,12 @@ class _Sum(_Part):
     )  # of an interval below 0 where late ones came that were taken for lost
 
 
-class _IntervalPart(_Part):
+class _IntervalPart(_ReportPart):
     sum: _Sum
 
 
-class _IperfStream(_Part):
-    class Udp(_Part):
+class _IperfStream(_ReportPart):
+    class Udp(_ReportPart):
         """The one stream."""
 
         out_of_order: int = Field(default=0, ge=0, le=MOST_PACKETS)
@@ -120,23 +120,23 @@ class _IperfStream(_Part):
     udp: Udp
 
 
-class _End(_Part):
+class _End(_ReportPart):
     streams: list[_IperfStream]
     sum: _Sum
 
 
-class _IperfTest(_Part):
+class _IperfTest(_ReportPart):
     protocol: str = Field(max_length=20)
     blksize: int = Field(ge=0, le=MOST_PACKETS)
 
 
-class _Start(_Part):
+class _Start(_ReportPart):
     version: str = Field(max_length=100)
     system_info: str = Field(default="", max_length=500)
     test_start: _IperfTest
 
 
-class _Said(_Part):
+class _Said(_ReportPart):
     start: _Start
     intervals: list[_IntervalPart]
     end: _End

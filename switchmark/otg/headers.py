@@ -152,7 +152,7 @@ def _vlan_id(vlan: types.FlowVlan | None, path: str) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Kind:
+class _FieldType:
     """How the values of a field are read, counted and written."""
 
     default: Any
@@ -172,21 +172,21 @@ def _mac_text(number: int) -> str:
     return ":".join(f"{number:012x}"[place : place + 2] for place in range(0, 12, 2))
 
 
-def _address(version: int) -> _Kind:
+def _address(version: int) -> _FieldType:
     family = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
 
     def number(value: str) -> int:
         return int(family(value))
 
     default, bits = ("0.0.0.0", 32) if version == 4 else ("::0", 128)
-    return _Kind(default, number, lambda n: str(family(n)), bits)
+    return _FieldType(default, number, lambda n: str(family(n)), bits)
 
 
-_MAC = _Kind("00:00:00:00:00:00", _mac_number, _mac_text, 48)
-_PORT = _Kind(0, int, int, 16)
+_MAC = _FieldType("00:00:00:00:00:00", _mac_number, _mac_text, 48)
+_PORT = _FieldType(0, int, int, 16)
 
 
-def _field(pattern: Any, path: str, kind: _Kind) -> _Field:
+def _field(pattern: Any, path: str, kind: _FieldType) -> _Field:
     if pattern is None:
         return _Field((kind.default,), counts_up=True)
     choice = chosen(pattern)
@@ -205,7 +205,7 @@ def _field(pattern: Any, path: str, kind: _Kind) -> _Field:
         raise Refused(f"{path}.{choice}: {error}") from None
 
 
-def _counted(counter: Any, kind: _Kind, *, down: bool) -> _Field:
+def _counted(counter: Any, kind: _FieldType, *, down: bool) -> _Field:
     if counter is None:
         return _Field((kind.default,), counts_up=True)
     start, step = kind.number(counter.start), kind.number(counter.step)

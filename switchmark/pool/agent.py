@@ -51,7 +51,7 @@ class Archive(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Standing:
+class _PoolStanding:
     """The pool's knowledge of the testbed."""
 
     state: str
@@ -153,7 +153,7 @@ class Agent:
         self._blocks += 1
         return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
 
-    def _unfit(self, standing: _Standing) -> str | None:
+    def _unfit(self, standing: _PoolStanding) -> str | None:
         """Why the testbed cannot measure now; news of it are sent to the pool."""
         profile, wire_pps = standing.profile, standing.wire_pps
         checked = self.executor.check(profile, wire_pps)
@@ -175,13 +175,13 @@ class Agent:
         self._patiently(tell)
         return checked.problem
 
-    def _standing(self) -> _Standing:
+    def _standing(self) -> _PoolStanding:
         with self.database.transaction() as db:
             state = testbeds.state_of(db, self.member)
             profile, wire_pps = testbeds.profile_of(db, self.member.testbed)
         if state is None:
             raise Replaced(f"another agent serves {self.member.testbed} now")
-        return _Standing(state, profile, wire_pps)
+        return _PoolStanding(state, profile, wire_pps)
 
     def _claim(self) -> BlockLease | None:
         """Claim a block. (A claim whose answer was lost is claimed again: the testbed still holds

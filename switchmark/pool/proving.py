@@ -69,7 +69,7 @@ def first_blocks(
     lease_s = max(block.lease_s for block in blocks)
     found = []
     for testbed in testbeds:
-        course = _Course(campaign, trials, proving.on(testbed), lease_s)
+        course = _TestbedCourse(campaign, trials, proving.on(testbed), lease_s)
         following = course.advance()
         if following is None:
             raise UsageError(f"{campaign.name}: the budget has no room for a single block")
@@ -114,7 +114,7 @@ class TestbedCourses:
 
     def __init__(self, database: PoolDatabase) -> None:
         self._database = database
-        self._courses: dict[str, _Course] = {}
+        self._courses: dict[str, _TestbedCourse] = {}
 
     def next_after(self, lease: BlockLease) -> NextBlock | None:
         """The block after one whose trials are all stored; None: the campaign has a set number of
@@ -131,7 +131,7 @@ class TestbedCourses:
         self._courses = {lease.run_name: course}  # (one is enough: others are read again)
         return course.following
 
-    def _read(self, lease: BlockLease) -> _Course:
+    def _read(self, lease: BlockLease) -> _TestbedCourse:
         """Read the campaign, and everything that this testbed has measured of it, from the
         store."""
         with self._database.transaction() as db:
@@ -147,7 +147,7 @@ class TestbedCourses:
         trials = [Trial.model_validate(one) for one in row[0]]
         proving = Proving.of(lease.definition, lease.testbeds).on(lease.testbed)
         campaign = CampaignDefinition.model_validate(lease.definition)
-        course = _Course(campaign, trials, proving, lease.lease_s)
+        course = _TestbedCourse(campaign, trials, proving, lease.lease_s)
         done = [Trial.model_validate(one) for held in over for one in held[0]]
         course.take(self._observed(lease, done), done, lease.number)
         course.advance()
@@ -173,7 +173,7 @@ class TestbedCourses:
         return found
 
 
-class _Course:
+class _TestbedCourse:
     """One campaign on one testbed, as far as it is known."""
 
     def __init__(

@@ -61,7 +61,7 @@ MAX_LOG_LINES = 60
 
 
 @dataclass(frozen=True, slots=True)
-class _Trial:
+class _TrialParts:
     """The parts of the page about one trial."""
 
     record: Record
@@ -211,8 +211,8 @@ def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _trial(record: Record) -> _Trial:
+def _trial(record: Record) -> _TrialParts:
     log = record.switch_log.strip().splitlines()
     settings = flatten(record.trial.model_dump(mode="json", exclude_none=True))
     settings += [(f"switch: {key}", value) for key, value in record.switch_details.items()]
-    return _Trial(record, samples_figure(record), settings, "\n".join(log[-MAX_LOG_LINES:]))
+    return _TrialParts(record, samples_figure(record), settings, "\n".join(log[-MAX_LOG_LINES:]))

@@ -63,8 +63,8 @@ def summarise_latency(
             yield None
             continue
         actual, intended = zip(*map(held.__getitem__, ids), strict=True) if ids else ((), ())
-        sent = _Tail.of(records, "rtt", actual, max(records.column("rtt_max_ns")), with_curves)
-        due = _Tail.of(records, "intended_rtt", intended, math.inf, with_curves)
+        sent = _DelayTail.of(records, "rtt", actual, max(records.column("rtt_max_ns")), with_curves)
+        due = _DelayTail.of(records, "intended_rtt", intended, math.inf, with_curves)
         yield _summary(records, sent, due)
 
 
@@ -80,7 +80,7 @@ def _read(run_directory: Path, trial_ids: Sequence[str]) -> dict[str, tuple[str,
 
 
 @dataclass(frozen=True, slots=True)
-class _Tail:
+class _DelayTail:
     """Percentiles of delays from one of the two send times, with their intervals."""
 
     percentiles_ns: dict[str, float]
@@ -95,7 +95,7 @@ class _Tail:
         texts: Sequence[str | None],
         max_ns: float,
         with_curves: bool,
-    ) -> _Tail:
+    ) -> _DelayTail:
         """Of all samples in the histograms with these texts; empty where a record lacks them, or
         they were not read. The only repetition's percentiles are those in its record."""
         known = [Histogram(text) for text in texts if text is not None]
@@ -116,7 +116,7 @@ def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, B
     return values, json.loads(record.first(f"{prefix}_intervals") or "{}")
 
 
-def _summary(records: Records, sent: _Tail, due: _Tail) -> LatencySummary:
+def _summary(records: Records, sent: _DelayTail, due: _DelayTail) -> LatencySummary:
     intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
     return LatencySummary(
         count=sum(records.column("rtt_count")),

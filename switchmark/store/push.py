@@ -38,7 +38,7 @@ class Pushed:
 
 
 @dataclass(frozen=True, slots=True)
-class _File:
+class _PushedFile:
     path: Path
     trial_id: str
     attempt: int
@@ -71,7 +71,7 @@ def push_record(store: Store, folder: Path, trial_id: str) -> None:
     _push(store, folder.name, run, list(attempts_in(folder, trial_id)))
 
 
-def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_File]:
+def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_PushedFile]:
     """The record files of a folder (of one trial), as attempts: failures that were measured again
     have their numbers, the current record has the next one."""
     failed: dict[str, int] = {}
@@ -85,16 +85,16 @@ def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_File]:
         else:
             number = int(match[2])
             failed[match[1]] = max(number, failed.get(match[1], 0))
-            yield _File(path, match[1], number)
+            yield _PushedFile(path, match[1], number)
     for one, path in current.items():
         last = failed.get(one, 0)
         # A crash came between the failure's second name and the new record: there is none yet.
         if last and path.samefile(path.with_name(f"{one}.failed-{last}.json")):
             continue
-        yield _File(path, one, last + 1)
+        yield _PushedFile(path, one, last + 1)
 
 
-def _push(store: Store, run_name: str, run: int, files: Sequence[_File]) -> int:
+def _push(store: Store, run_name: str, run: int, files: Sequence[_PushedFile]) -> int:
     """Store these attempts; returns how many were new."""
     held = stored_attempts(store.connection, run, [one.trial_id for one in files])
     rows: list[IndexedAttempt] = []

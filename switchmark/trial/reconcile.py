@@ -79,7 +79,7 @@ class _Changes:
 
 
 @dataclass
-class _Cable:
+class _CableCounts:
     """One direction of the cable between two hosts, which all paths share: nobody knows whose
     frames were lost there, so they are charged to the first paths that lack some."""
 
@@ -88,7 +88,7 @@ class _Cable:
     ends_count: bool  # whether there are switches that count at its ends
 
     @classmethod
-    def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _Cable | None:
+    def crossed(cls, changes: _Changes, ends: tuple[int, ...] | None) -> _CableCounts | None:
         if ends is None:
             return None
         known = all(changes.port(index) is not None for index in ends)
@@ -129,8 +129,8 @@ def reconcile(
     says to which of its ports."""
     changes = _Changes(before, after)
     ways = []
-    forth = _Cable.crossed(changes, cable)
-    back = _Cable.crossed(changes, cable[::-1] if cable else None)
+    forth = _CableCounts.crossed(changes, cable)
+    back = _CableCounts.crossed(changes, cable[::-1] if cable else None)
     for number, pair in enumerate(pairs):
         vnfs = via[number] if via else ()
         first = 2 * (len(vnfs) + 1) * pair.a.pair  # port of the switch
@@ -161,7 +161,7 @@ def _path(
     receiver: EngineProcess,
     ports: tuple[int, int],
     vnfs: Sequence[str],
-    cable: _Cable | None = None,
+    cable: _CableCounts | None = None,
 ) -> FramePath:
     """One way, from one port of the switch to another, through VNFs if there are any."""
     sent = changes.application(sender.node, lambda one: one.tx_offered)

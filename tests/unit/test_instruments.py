@@ -18,7 +18,7 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
-from switchmark.experiment.steps import Step, _Asked, leave_out_unavailable, plan_steps
+from switchmark.experiment.steps import Step, _Question, leave_out_unavailable, plan_steps
 from switchmark.instrument import iperf3, moongen, pkt_gen, sockperf, testpmd, trex
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
@@ -455,4 +455,4 @@ def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPat
 
 
 def _all_there(steps: Sequence[Step]) -> Any:
-    return {_Asked.of(step): available("here") for step in steps}
+    return {_Question.of(step): available("here") for step in steps}

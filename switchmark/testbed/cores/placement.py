@@ -61,7 +61,7 @@ SHARED_CATCH_UP_US = 9000
 
 
 @dataclass(frozen=True, slots=True)
-class _Cores:
+class _Handed:
     """The CPUs handed out: to the switch, to applications, and kept for the bench."""
 
     switch: list[int]
@@ -96,7 +96,7 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
 
 
 def _with_generator_apart(
-    cores: _Cores, ordered: Sequence[Cpu], demand: Demand
+    cores: _Handed, ordered: Sequence[Cpu], demand: Demand
 ) -> dict[str, list[int]]:
     """Place the applications apart from the switch's cores or, where it has none, from the fullest
     node."""
@@ -106,7 +106,7 @@ def _with_generator_apart(
     return generator_apart(ordered, switch, home, inside, demand.outside)
 
 
-def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
+def _apart(cores: _Handed, ordered: Sequence[Cpu], demand: Demand) -> _Handed:
     """Put the applications on siblings of the switch's cores, or on another node, if that is asked
     for.
 
@@ -131,10 +131,10 @@ def _apart(cores: _Cores, ordered: Sequence[Cpu], demand: Demand) -> _Cores:
                 f"numa: other: this process may use CPUs of {nodes} NUMA node"
                 f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
             )
-    return _Cores(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
+    return _Handed(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
 
 
-def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Cores:
+def _as_asked(cores: _Handed, candidates: Sequence[Cpu], demand: Demand) -> _Handed:
     """Use the cores that the campaign names in place of those chosen here. Those chosen here keep
     off the named ones, where there are others."""
     here = {cpu.id for cpu in candidates}
@@ -158,7 +158,7 @@ def _as_asked(cores: _Cores, candidates: Sequence[Cpu], demand: Demand) -> _Core
         free = [core for core in cores.applications if core not in switch]
         others = [cpu.id for cpu in candidates if cpu.id not in switch]
         applications = free or others or cores.applications
-    return _Cores(switch, applications, cores.housekeeping)
+    return _Handed(switch, applications, cores.housekeeping)
 
 
 def core_map(placement: Placement) -> dict[int, list[str]]:
@@ -177,17 +177,17 @@ def core_map(placement: Placement) -> dict[int, list[str]]:
     return dict(sorted(found.items()))
 
 
-def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Cores:
+def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Handed:
     housekeeping, *rest = ordered
     if len(rest) < switch_cores:  # every CPU is the switch's, which then shares with all
         everything = [cpu.id for cpu in ordered]
-        return _Cores(everything, [housekeeping.id], housekeeping.id)
+        return _Handed(everything, [housekeeping.id], housekeeping.id)
     switch, left = rest[:switch_cores], rest[switch_cores:]
     busy = {cpu.core for cpu in switch}
     chosen = [cpu for cpu in left if cpu.core not in busy][:applications]
     if len(chosen) < applications and (housekeeping.core not in busy or not chosen):
         chosen.append(housekeeping)
-    return _Cores([cpu.id for cpu in switch], [cpu.id for cpu in chosen], housekeeping.id)
+    return _Handed([cpu.id for cpu in switch], [cpu.id for cpu in chosen], housekeeping.id)
 
 
 def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
@@ -207,7 +207,7 @@ def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
 
 def _describe(
     demand: Demand,
-    cores: _Cores,
+    cores: _Handed,
     applications: dict[str, list[int]],
     ordered: Sequence[Cpu],
     free: list[int],
@@ -243,7 +243,7 @@ def _describe(
     )
 
 
-def _bench_cores(cores: _Cores, used: Sequence[int], ordered: Sequence[Cpu]) -> list[int]:
+def _bench_cores(cores: _Handed, used: Sequence[int], ordered: Sequence[Cpu]) -> list[int]:
     """The cores of the bench: the housekeeping core or, when applications are on it, any on which
     nothing runs. Never one of the switch's: where the campaign gives the switch the housekeeping
     core, the bench shares an application's."""
