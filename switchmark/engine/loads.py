@@ -15,6 +15,8 @@ from switchmark.engine.event_parts.counters import FrameCounters
 from switchmark.engine.event_parts.streams import ProbeStream
 from switchmark.engine.events import EngineCounters, IntervalEvent, Result
 from switchmark.errors import ContradictoryCounts, TrialFailed
+from switchmark.model.rates import has_own_rate, is_steady
+from switchmark.model.trial import Trial
 
 NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
 
@@ -61,7 +63,7 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
         intended_frames=max(sender.totals.tx_intended, offered),
         offered_frames=offered,
         unique_frames=unique,
-        offered_pps=offered * 1e9 / duration_ns if duration_ns else 0.0,
+        offered_pps=frame_rate(offered, duration_ns),
     )
 
 
@@ -142,7 +144,7 @@ def load_so_far(sender: Result, received: Iterable[IntervalEvent]) -> Load:
         intended_frames=max(sender.totals.tx_intended, offered),
         offered_frames=offered,
         unique_frames=min(offered, sum(one.rx_frames for one in received)),
-        offered_pps=offered * 1e9 / sender.duration_ns if sender.duration_ns else 0.0,
+        offered_pps=frame_rate(offered, sender.duration_ns),
     )
 
 
@@ -154,6 +156,35 @@ def total(loads: Sequence[Load]) -> Load:
         unique_frames=sum(one.unique_frames for one in loads),
         offered_pps=math.fsum(one.offered_pps for one in loads),
     )
+
+
+def asked_pps(trial: Trial, streams: int) -> float | None:
+    """The load that the rate of a trial asks of so many streams together, in frames/s; None: as
+    much as the ports take."""
+    return None if trial.rate_pps is None else float(trial.rate_pps * streams)
+
+
+def stream_intended_pps(trial: Trial, sent: Iterable[IntervalEvent]) -> float | None:
+    """The load that the schedule of a trial asks of a stream; where it changes, by the sender's own
+    account."""
+    if is_steady(trial.schedule):
+        return asked_pps(trial, 1)
+    if trial.rate_pps is None and not has_own_rate(trial.schedule):
+        return None
+    return intended_pps(sent)
+
+
+def total_intended_pps(trial: Trial, each: Iterable[float | None]) -> float | None:
+    """The load that the schedule of a trial asks for, from what it asks of `each` stream."""
+    if is_steady(trial.schedule):
+        return asked_pps(trial, trial.streams)
+    asked = [one for one in each if one is not None]
+    return math.fsum(asked) if asked else None
+
+
+def frame_rate(frames: int, duration_ns: int) -> float:
+    """So many frames in this time, in frames/s; 0 for no time."""
+    return frames * 1e9 / duration_ns if duration_ns else 0.0
 
 
 def intended_pps(intervals: Iterable[IntervalEvent]) -> float:
@@ -182,7 +213,7 @@ def _per_s(intervals: Iterable[IntervalEvent], count: Callable[[IntervalEvent], 
     for one in intervals:
         frames += count(one)
         duration_ns += one.duration_ns
-    return frames * 1e9 / duration_ns if duration_ns else 0.0
+    return frame_rate(frames, duration_ns)
 
 
 def sum_of(counters: Iterable[FrameCounters]) -> FrameCounters:

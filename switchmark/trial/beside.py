@@ -41,7 +41,7 @@ def load_beside(trial: Trial, pairs: Sequence[PairEnds]) -> LoadBeside:
     whole = loads.total(each)
     return LoadBeside(
         probe_rate_pps=float((trial.probe_rate_pps or 0) * trial.streams),
-        intended_pps=float(trial.rate_pps * trial.streams) if trial.rate_pps else None,
+        intended_pps=loads.asked_pps(trial, trial.streams),
         offered_pps=whole.offered_pps,
         loss_ratio=whole.loss_ratio,
     )

@@ -227,7 +227,7 @@ class DeployedMeasurer:
         window = common_time([pair.a for pair in self._ends])
         kept = [list(kept_intervals(pair.b.intervals, window)) for pair in self._ends]
         if min(map(len, kept)) < MIN_INTERVALS:
-            return unique * 1e9 / (window[1] - window[0]), ()
+            return loads.frame_rate(unique, window[1] - window[0]), ()
         rates = [[forwarded_pps([sample]) for sample in samples] for samples in kept]
         return (
             math.fsum(forwarded_pps(samples) for samples in kept),

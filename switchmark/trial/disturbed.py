@@ -125,11 +125,11 @@ class DisturbedMeasurer(DeployedMeasurer):
         whole = loads.total(
             [loads.load_so_far(pair.a.result, pair.b.intervals) for pair in self._ends]
         )
-        seconds = max(1, *(pair.a.result.duration_ns for pair in self._ends)) / 1e9
+        duration_ns = max(pair.a.result.duration_ns for pair in self._ends)
         return LoadPoint(
             intended_pps=load_pps,
             offered_pps=whole.offered_pps,
-            forwarded_pps=whole.unique_frames / seconds,
+            forwarded_pps=loads.frame_rate(whole.unique_frames, duration_ns),
             offered_frames=whole.offered_frames,
             lost_frames=whole.lost_frames,
             duration_s=duration_s,

@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from statistics import variance
 
-from switchmark.engine.loads import NO_FRAMES
+from switchmark.engine.loads import NO_FRAMES, asked_pps, frame_rate
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.reading import CountedInterval, Reading
 from switchmark.model.campaign import TrimPolicy
@@ -74,7 +74,9 @@ def _throughput(
                 "kept_to_ns": run.begun_ns + trim.kept_to_ns,
             }
         ),
-        steady=steady_run([one.frames * 1e9 / one.duration_ns for one in reading.target.counts]),
+        steady=steady_run(
+            [frame_rate(one.frames, one.duration_ns) for one in reading.target.counts]
+        ),
         kept_samples=len(received),
         source_counters=NO_FRAMES.model_copy(
             update={"tx_offered": sum(one.frames for one in sent)}
@@ -99,7 +101,7 @@ def _loads(
 ) -> PairLoads:
     return PairLoads(
         pair=0,
-        intended_pps=None if trial.rate_pps is None else float(trial.rate_pps),
+        intended_pps=asked_pps(trial, 1),
         offered_pps=_rate_pps(sent),
         forwarded_pps=_rate_pps(received),
         lost_frames=_lost(reading),
@@ -114,11 +116,11 @@ def _lost(reading: Reading) -> int:
 
 def _rate_pps(counts: Sequence[CountedInterval]) -> float:
     """All frames over the true length of all intervals."""
-    return sum(one.frames for one in counts) * 1e9 / sum(one.duration_ns for one in counts)
+    return frame_rate(sum(one.frames for one in counts), sum(one.duration_ns for one in counts))
 
 
 def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
-    rates = [one.frames * 1e9 / one.duration_ns for one in counts]
+    rates = [frame_rate(one.frames, one.duration_ns) for one in counts]
     return math.sqrt(variance(rates)) if len(rates) > 1 else 0.0
 
 

@@ -7,6 +7,7 @@ offered.
 
 from __future__ import annotations
 
+from switchmark.engine import loads
 from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import SATURATING, BudgetError
@@ -74,8 +75,8 @@ def _found(
 
 
 def _max_pps(trial: Trial, measurer: DisturbedMeasurer, wire_pps: float | None) -> float:
-    if trial.rate_pps is not None:
-        return float(trial.rate_pps * trial.streams)
+    if (asked_pps := loads.asked_pps(trial, trial.streams)) is not None:
+        return asked_pps
     if wire_pps is not None:
         return wire_pps
     seen = [measurer.measure(FIRST_LOOK_S, SATURATING)]

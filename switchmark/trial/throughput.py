@@ -18,7 +18,6 @@ from switchmark.engine.loads import KeptLoss, Load, forwarded_pps, sending_half,
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import TrimPolicy
-from switchmark.model.rates import has_own_rate, is_steady
 from switchmark.model.trial import Trial
 from switchmark.results.record import (
     DirectionLoads,
@@ -145,7 +144,7 @@ class _Stream:
         kept = PairLoads(
             pair=pair.a.pair,
             direction=pair.direction,
-            intended_pps=_intended_pps(trial, sent),
+            intended_pps=loads.stream_intended_pps(trial, sent),
             offered_pps=loads.offered_pps(sent),
             forwarded_pps=forwarded_pps(received),
             lost_frames=found.lost_frames,
@@ -158,22 +157,6 @@ class _Stream:
         return cls(pair, found, sent, received, lost, kept)
 
 
-def _intended_pps(trial: Trial, sent: Sequence[IntervalEvent]) -> float | None:
-    """The load that the schedule asked for; where it changes, by the sender's own account."""
-    if is_steady(trial.schedule):
-        return float(trial.rate_pps) if trial.rate_pps else None
-    if trial.rate_pps is None and not has_own_rate(trial.schedule):
-        return None
-    return loads.intended_pps(sent)
-
-
-def _total_intended_pps(trial: Trial, streams: Sequence[_Stream]) -> float | None:
-    if is_steady(trial.schedule):
-        return float(trial.rate_pps * trial.streams) if trial.rate_pps else None
-    asked = [one.loads.intended_pps for one in streams if one.loads.intended_pps is not None]
-    return math.fsum(asked) if asked else None
-
-
 def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
     forwarded = math.fsum(one.loads.forwarded_pps for one in streams)
     l2_bps = forwarded * trial.packet_size_bytes * 8
@@ -184,7 +167,7 @@ def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
     lost = loads.total_kept([one.loss for one in streams])
     reordered = sum(loss.reordered for loss in losses)
     return Throughput(
-        intended_pps=_total_intended_pps(trial, streams),
+        intended_pps=loads.total_intended_pps(trial, (one.loads.intended_pps for one in streams)),
         offered_pps=math.fsum(one.loads.offered_pps for one in streams),
         forwarded_pps=forwarded,
         forwarded_l2_bps=l2_bps,

@@ -8,18 +8,23 @@ from switchmark.engine.events import Result, parse
 from switchmark.engine.loads import (
     Load,
     arrived,
+    asked_pps,
     forwarded_l2_bps,
     forwarded_pps,
+    frame_rate,
     intended_pps,
     load,
     load_so_far,
     loss_of,
     offered_pps,
     sending_half,
+    stream_intended_pps,
     total,
+    total_intended_pps,
 )
 from switchmark.errors import TrialFailed
 from tests.unit.engine_lines import counted, counters, event, interval
+from tests.unit.trial_fakes import trial
 
 S = 1_000_000_000
 
@@ -91,3 +96,17 @@ def test_all_that_reached_an_application_has_arrived() -> None:
     )
     assert arrived(seen) == 63
     assert arrived(counted(rx_socket_drops=5, tx_offered=7)) == 0
+
+
+def test_the_load_that_a_trial_asks_for() -> None:
+    """A steady rate is the trial's own, of every stream; a shaped one the sender's account."""
+    both_ways = trial(rate_pps=1000, pairs=2, bidirectional=True)
+    assert asked_pps(both_ways, 1) == stream_intended_pps(both_ways, []) == 1000
+    assert total_intended_pps(both_ways, []) == 4000
+    assert asked_pps(trial(), 1) is total_intended_pps(trial(), []) is None
+    ramp = trial(schedule="ramp:1k:2k:1s")
+    line = interval(tx_intended=300, duration_ns=S // 5)
+    assert stream_intended_pps(ramp, [line]) == 1500
+    assert total_intended_pps(ramp, [1500.0, 500.0]) == 2000
+    assert stream_intended_pps(trial(schedule="on-off:10ms:90ms"), [line]) is None
+    assert (frame_rate(10, S // 2), frame_rate(10, 0)) == (20.0, 0.0)
