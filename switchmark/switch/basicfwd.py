@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
@@ -204,10 +204,10 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def details(self) -> dict[str, str]:
         """Versions and placement."""
-        ready: dict[str, Any] = self._pairs[0].ready if self._pairs else {}
+        ready = self._pairs[0].ready if self._pairs else None
         return {
             "version": str(self.availability().version),
-            "dpdk_version": str(ready.get("dpdk_version", "unknown")),
+            "dpdk_version": (ready and ready.dpdk_version) or "unknown",
             "datapath": "DPDK vhost-user, one process a pair",
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),

@@ -3,13 +3,16 @@ directions; and a line that is no event is refused in one line that says why."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from importlib import resources
 from typing import Any
 
 import pytest
 
+from switchmark.engine import plain_events
 from switchmark.engine.events import EVENT, IntervalEvent, parse
+from tests.unit import engine_lines
 
 SCHEMA = json.loads(resources.files("switchmark.engine").joinpath("events.schema.json").read_text())
 WORDS = {"title", "description", "default", "discriminator", "$schema", "$defs"}
@@ -98,3 +101,33 @@ def test_what_the_schema_does_not_know_is_refused_in_one_line(line: str, says: s
         parse(line)
     assert says in str(caught.value)
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
+
+
+JSON_TYPES = {"int": "integer", "bool": "boolean", "str | None": ["string", "null"]}
+
+
+@pytest.mark.parametrize("name", plain_events.KINDS)
+def test_what_is_read_without_pydantic_is_what_the_schema_says(name: str) -> None:
+    described = OF_SCHEMA[name]["properties"]
+    for field in dataclasses.fields(plain_events.KINDS[name]):
+        if field.name != "ports":
+            assert described[field.name]["type"] == JSON_TYPES[str(field.type)], field.name
+            assert field.name in OF_SCHEMA[name]["required"]
+            continue
+        port = described["ports"]["items"]
+        for one in dataclasses.fields(plain_events.PlainPort):
+            assert port["properties"][one.name]["type"] == JSON_TYPES[str(one.type)], one.name
+            assert one.name in port["required"]
+
+
+def test_plain_events_are_read_from_the_lines_of_the_engine() -> None:
+    port = {"rx_frames": 1, "rx_socket_drops": 2, "tx_offered": 3, "tx_dropped": 4, "up": True}
+    read = plain_events.parse_plain(engine_lines.event("interval", t_ns=5, ports=[port]))
+    assert read == plain_events.PlainInterval(5, (plain_events.PlainPort(**port),))
+    assert plain_events.parse_plain(
+        engine_lines.event("counters", t_ns=6)
+    ) == plain_events.PlainCounters(6)
+    assert plain_events.parse_plain(engine_lines.event("started")) is None
+    for line in ("", "[]", "{}", "null", '{"event":"interval","t_ns":5}'):
+        with pytest.raises(ValueError, match=r"."):
+            plain_events.parse_plain(line)

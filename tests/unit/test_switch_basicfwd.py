@@ -13,6 +13,7 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchPo
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
+from tests.unit.engine_lines import event
 
 ENGINE = """\
 #!/bin/sh
@@ -20,17 +21,26 @@ ENGINE = """\
 echo "$*" >> "$0.args"
 [ -e "$0.broken" ] && { echo "socket refused" >&2; exit 1; }
 [ -e "$0.lonely" ] && exec sleep 30
-echo '{"v":2,"event":"ready","dpdk_version":"DPDK 22.11"}'
-echo '{"v":2,"event":"started","t_ns":1}'
+echo 'READY'
+echo 'STARTED'
 while read -r asked; do  # it reports when it is asked, and only then
   [ "$asked" = interval ] || exit 3
   t=$(cut -d" " -f1 /proc/uptime | tr -d .)
-  a='{"rx_frames":10,"rx_socket_drops":2,"tx_offered":3,"tx_dropped":1,"up":true}'
-  b='{"rx_frames":4,"rx_socket_drops":0,"tx_offered":9,"tx_dropped":0,"up":true}'
   # the monotonic clock in 10 ms steps, rounded up: never behind the caller's
-  echo "{\\"v\\":1,\\"event\\":\\"interval\\",\\"t_ns\\":$((t + 1))0000000,\\"ports\\":[$a,$b]}"
+  echo 'INTERVAL' | sed "s/987654321/$((t + 1))0000000/"
 done
 """
+PORTS = [
+    {"rx_frames": 10, "rx_socket_drops": 2, "tx_offered": 3, "tx_dropped": 1, "up": True},
+    {"rx_frames": 4, "rx_socket_drops": 0, "tx_offered": 9, "tx_dropped": 0, "up": True},
+]
+LINES = {
+    "READY": event("ready", role="forwarder", dpdk_version="DPDK 22.11"),
+    "STARTED": event("started", t_ns=1),
+    "INTERVAL": event("interval", t_ns=987654321, ports=PORTS),
+}
+for _word, _line in LINES.items():
+    ENGINE = ENGINE.replace(f"'{_word}'", f"'{_line}'")
 
 
 @pytest.fixture

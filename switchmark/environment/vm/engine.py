@@ -8,12 +8,12 @@ those round trips is the bound of their error.
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from collections import deque
 from contextlib import suppress
 
+from switchmark.engine.plain_events import PlainCounters, parse_plain
 from switchmark.testbed.host import Spawned
 
 READINGS = 5
@@ -101,10 +101,9 @@ class GuestEngine:
             if line is None:
                 self._passed.append(None)
                 return None
-            # (Not the types of engine/events.py: the other host's agent is without pydantic.)
-            with suppress(ValueError, TypeError, KeyError):
-                event = json.loads(line)
-                if event["event"] == "counters":
+            with suppress(ValueError):
+                event = parse_plain(line)
+                if isinstance(event, PlainCounters):
                     middle_ns = (asked_ns + answered_ns) // 2
-                    return (answered_ns - asked_ns) // 2, middle_ns - event["t_ns"]
+                    return (answered_ns - asked_ns) // 2, middle_ns - event.t_ns
             self._passed.append(line)

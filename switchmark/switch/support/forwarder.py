@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
+from switchmark.engine.plain_events import (
+    PlainEvent,
+    PlainInterval,
+    PlainPort,
+    PlainReady,
+    parse_plain,
+)
 from switchmark.errors import SwitchmarkError
 from switchmark.model.ports import PortCounters
 from switchmark.switch.support.ports import how_it_ended
@@ -16,7 +21,15 @@ from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import last_words
 
 POLL_S = 0.005  # for a report that was asked for
-COUNTED = ("rx_frames", "rx_socket_drops", "tx_offered", "tx_dropped")  # of each port
+
+
+def _sum(so_far: PortCounters, port: PlainPort) -> PortCounters:
+    return PortCounters(
+        so_far.rx_frames + port.rx_frames,
+        so_far.tx_frames + port.tx_offered,
+        so_far.rx_dropped + port.rx_socket_drops,
+        so_far.tx_dropped + port.tx_dropped,
+    )
 
 
 class Pair:
@@ -25,10 +38,10 @@ class Pair:
     def __init__(self, process: Spawned, sockets: tuple[str, str]) -> None:
         self.process = process
         self.sockets = sockets
-        self.ready: dict[str, Any] = {}
+        self.ready: PlainReady | None = None
         self.up = False
         self.counted_until_ns = 0
-        self.totals = [dict.fromkeys(COUNTED, 0) for _ in "AB"]
+        self._totals = [PortCounters(0, 0, 0, 0) for _ in "AB"]
         self._news = threading.Condition()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -41,19 +54,19 @@ class Pair:
                 continue
             if line is None:
                 return
-            self._take(json.loads(line))
+            with suppress(ValueError):  # (who reports nothing that can be read is noticed)
+                self._take(parse_plain(line))
 
-    def _take(self, event: dict[str, Any]) -> None:
-        if event["event"] == "ready":
-            self.ready = event
-        elif event["event"] == "interval":
-            with self._news:
-                self.up = all(port["up"] for port in event["ports"])
-                for total, port in zip(self.totals, event["ports"], strict=True):
-                    for key in total:
-                        total[key] += port[key]
-                self.counted_until_ns = event["t_ns"]
-                self._news.notify_all()
+    def _take(self, event: PlainEvent | None) -> None:
+        match event:
+            case PlainReady():
+                self.ready = event
+            case PlainInterval(t_ns, ports):
+                with self._news:
+                    self.up = all(port.up for port in ports)
+                    self._totals = list(map(_sum, self._totals, ports))
+                    self.counted_until_ns = t_ns
+                    self._news.notify_all()
 
     def ask(self) -> None:
         """Have the process report now. One that has ended is left alone: its end is noticed."""
@@ -68,10 +81,7 @@ class Pair:
     def counters(self) -> list[PortCounters]:
         """The counters of both ports so far."""
         with self._news:
-            return [
-                PortCounters(t["rx_frames"], t["tx_offered"], t["rx_socket_drops"], t["tx_dropped"])
-                for t in self.totals
-            ]
+            return list(self._totals)
 
     def last_words(self) -> str:
         """How the process ended and the end of its standard error, on one line."""

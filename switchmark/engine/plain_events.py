@@ -1,0 +1,71 @@
+"""The events that are read where pydantic is not: the agent of another host runs switches and
+guests, too.
+
+Only what is used there, as plain values; events.py has the whole. A unit test holds these fields to
+events.schema.json as well.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class PlainPort:
+    """One port of a forwarder in an interval."""
+
+    rx_frames: int
+    rx_socket_drops: int
+    tx_offered: int
+    tx_dropped: int
+    up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PlainReady:
+    """A forwarder's ports are made."""
+
+    dpdk_version: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainInterval:
+    """What happened in a forwarder's interval."""
+
+    t_ns: int
+    ports: tuple[PlainPort, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlainCounters:
+    """The answer to `counters`."""
+
+    t_ns: int
+
+
+PlainEvent = PlainReady | PlainInterval | PlainCounters
+KINDS: dict[str, type[PlainEvent]] = {
+    "ready": PlainReady,
+    "interval": PlainInterval,
+    "counters": PlainCounters,
+}
+
+
+def parse_plain(line: str) -> PlainEvent | None:
+    """The event of a line; None for an event that is not read here. Raises ValueError for a line
+    that is none, or lacks a field."""
+    try:
+        given = json.loads(line)
+        kind = KINDS.get(given["event"])
+        return None if kind is None else _read(kind, given)
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"no event of the engine: {line[:80]}") from error
+
+
+def _read(kind: Any, given: dict[str, Any]) -> Any:
+    held = {one.name: given[one.name] for one in fields(kind)}
+    if "ports" in held:
+        held["ports"] = tuple(_read(PlainPort, port) for port in held["ports"])
+    return kind(**held)
