@@ -230,6 +230,7 @@ def test_what_is_compared_differs_in_the_means_alone() -> None:
 
 USE = """
 import json
+from pathlib import Path
 from switchmark.campaign import reference
 from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import from_notation, to_notation
@@ -238,37 +239,48 @@ from switchmark.campaign.installed import installed
 from switchmark.errors import UsageError
 from switchmark.experiment.calibration import point_of
 from switchmark.model.campaign import Sweep
-from switchmark.model.parameters import CONTENDER, load_of, point_of as comparison_point
+from switchmark.model.parameters import COMPARABLE, CONTENDER, load_of
+from switchmark.model.parameters import point_of as comparison_point
 from switchmark.model.trial import Trial
+from switchmark.report import words
 from switchmark.report.axes import AXES
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
+from switchmark.results.query import read_table
+from switchmark.results.ranking import baseline_of
+from switchmark.results.record import Record
+from switchmark.results.summary import summarise
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import plan_for, trial
+
+def refusal(text):
+    here = installed()
+    try:
+        expand(load_text(text, "c.yaml", known), here.switches, here.environments)
+    except UsageError as error:
+        return str(error).partition("; known:")[0]
+    return ""
+
 
 known = installed().known
 text = "switch: linux-bridge\\ngap: 12..96 step 42\\nlatency: {gap: 20}\\n"
 campaign = load_text(text + "dimension: [throughput, latency]", "c.yaml", known)
 (override,) = load_text(text, "c.yaml", known, ["gap=99"]).sweeps
 trials = [one for sweep in campaign.sweeps for one in trials_of(sweep)]
-try:
-    load_text("switch: linux-bridge\\ngap: 0", "c.yaml", known)
-    message = ""
-except UsageError as error:
-    message = str(error)
-try:
-    foreign = "switch: linux-bridge\\ngenerator: iperf3\\nduration: 1s\\ngap: 96"
-    here = installed()
-    expand(load_text(foreign, "c.yaml", known), here.switches, here.environments)
-    refused = ""
-except UsageError as error:
-    refused = str(error)
+wires = [synthetic_trial(switch="direct", spare_cores=1, gap=gap) for gap in (12, 20)]
+made = [*wires, synthetic_trial(switch="ovs-dpdk", gap=20)]
+folder = write_run(Path("run"), [synthetic_record(one) for one in made])
+rows = summarise(folder, read_table(folder))
+row = next(one for one in rows if not one.is_baseline)
+wire = baseline_of(row, rows)
 plain, other = plan_for(trial()), plan_for(trial(gap=20))
 print(json.dumps({
     "sweep": "gap" in Sweep.model_fields,
     "values": [one.gap for one in trials],
     "set": list(override.gap),
-    "message": message,
-    "refused": refused,
+    "message": refusal("switch: linux-bridge\\ngap: 0"),
+    "misspelt": refusal("switch: linux-bridge\\ngpa: 12"),
+    "foreign": refusal("switch: linux-bridge\\ngenerator: iperf3\\nduration: 1s\\ngap: 96"),
     "notation": to_notation(trials[1]),
     "read back": from_notation(to_notation(trials[1])) == trials[1],
     "id": from_notation("(V=linux-bridge)").id,
@@ -277,19 +289,26 @@ print(json.dumps({
     "at one load": load_of(trial()) == load_of(trial(gap=20)),
     "under one ceiling": point_of(plain) == point_of(other),
     "page": next(line for line in reference.trial_keys().splitlines() if "`gap`" in line),
+    "key of contenders": "`gap`" in reference.contender_keys(),
+    "compared": "gap" in COMPARABLE
+    and comparison_point(trial(compared="gap")) == comparison_point(trial(gap=20, compared="gap")),
+    "baseline": wire.trial.gap,
+    "words": [words.field("gap", 20), words.varying_fields(rows[:2])],
+    "schema": Record.model_json_schema()["$defs"]["Trial"]["properties"]["gap"]["default"],
     "columns": "gap" in export.columns() and "gap" in [one.name for one in COLUMNS],
     "axis": [one.title for one in AXES if one.field == "gap"],
 }))
 """
 
 
-@pytest.mark.parametrize("kind", ["TRAFFIC", "CONTENDER"])
+@pytest.mark.parametrize("kind", ["TRAFFIC", "LAYOUT", "PLACE", "CORES", "METHOD", "CONTENDER"])
 def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
     """The row of docs/extending.md in the table, and nothing else."""
     row = example("gap: Annotated", "text")
     package = Path(switchmark.__file__).parent
-    shutil.copytree(package, tmp_path / "switchmark")
-    shutil.copytree(Path(__file__).parents[1], tmp_path / "tests")
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(package, tmp_path / "switchmark", ignore=ignored)
+    shutil.copytree(Path(__file__).parents[1], tmp_path / "tests", ignore=ignored)
     table = tmp_path / "switchmark" / "model" / "trial.py"
     before = table.read_text()
     table.write_text(
@@ -302,21 +321,29 @@ def test_a_made_up_parameter_is_one_row(tmp_path: Path, kind: str) -> None:
     )  # fmt: skip
     assert run.returncode == 0, run.stderr
     seen = json.loads(run.stdout)
-    contender = kind == "CONTENDER"
+    contender, placed = kind == "CONTENDER", kind in ("PLACE", "CORES")
+    of_ends = kind in ("TRAFFIC", "LAYOUT", "CONTENDER")
+    foreign = "c: generator iperf3 has no gap 96; use gap: 12, or generator: switchmark"
     assert seen == {
         "sweep": True,
         "values": [12, 54, 96, 20],
         "set": [99],
         "message": "c.yaml:2: gap: 0 is not a gap; use 1 or more",
-        "refused": "c: generator iperf3 has no gap 96; use gap: 12, or generator: switchmark",
+        "misspelt": "c.yaml:2: gpa: unknown key; did you mean gap?",
+        "foreign": foreign if of_ends else "",
         "notation": "(D=throughput, L=local, S=1vs1, V=linux-bridge, P=64, R=max, B=32, gap=54)",
         "read back": True,
         "id": WRITTEN[0][0],
         "at one point": contender,
         "a contender": contender,
         "at one load": False,
-        "under one ceiling": False,
+        "under one ceiling": kind == "CORES",  # where they really ran is in the key instead
         "page": "| `gap` |  | bytes left between two frames | bytes | `12` | `12, 96` |",
+        "key of contenders": contender or placed,
+        "compared": placed,
+        "baseline": 20,
+        "words": ["gap 20", [] if contender else ["gap"]],
+        "schema": 12,
         "columns": True,
-        "axis": [] if contender else ["gap (bytes)"],
+        "axis": ["gap (bytes)"] if kind in ("TRAFFIC", "LAYOUT", "CORES") else [],
     }
