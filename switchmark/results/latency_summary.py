@@ -1,6 +1,7 @@
 """Round trips over a row's repetitions, from their records: figures, percentiles and curves.
 
-The histograms of the repetitions are read here, merged once, and taken no further.
+The histograms of the repetitions are read here and merged once; what draws all times takes the
+merged one from the summary.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class LatencySummary:
     intended_intervals_ns: dict[str, Bounds]
     curve: PercentileCurve | None  # of all samples, where it was asked for
     intended_curve: PercentileCurve | None
+    times: Histogram | None  # of all samples, where curves were asked for
 
 
 def summarise_latency(
@@ -86,6 +88,7 @@ class _DelayTail:
     percentiles_ns: dict[str, float]
     intervals_ns: dict[str, Bounds]
     curve: PercentileCurve | None = None
+    times: Histogram | None = None
 
     @classmethod
     def of(
@@ -100,12 +103,12 @@ class _DelayTail:
         they were not read. The only repetition's percentiles are those in its record."""
         known = [Histogram(text) for text in texts if text is not None]
         merged = Histogram.merged(known) if known and len(known) == len(texts) else None
-        curve = merged.curve() if merged and with_curves else None
+        drawn = (merged.curve(), merged) if merged and with_curves else (None, None)
         if len(records) == 1:
-            return cls(*_of_one(records, prefix), curve)
+            return cls(*_of_one(records, prefix), *drawn)
         if merged is None:
             return cls({}, {})
-        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged), curve)
+        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged), *drawn)
 
 
 def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, Bounds]]:
@@ -135,6 +138,7 @@ def _summary(records: Records, sent: _DelayTail, due: _DelayTail) -> LatencySumm
         intended_intervals_ns=due.intervals_ns,
         curve=sent.curve,
         intended_curve=due.curve,
+        times=sent.times,
     )
 
 

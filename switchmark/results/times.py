@@ -11,6 +11,8 @@ from switchmark.statistics.histogram import Histogram
 def times_of(run: Run, row: SummaryRow) -> Histogram | None:
     """Round trips of a latency trial, or the times of a method that takes them at one load, merged
     over the repetitions; None where there are none. Raises CorruptResultError."""
+    if row.latency is not None and row.latency.times is not None:
+        return row.latency.times
     parts = [one for one in map(_times, map(run.read, row.trial_ids)) if one is not None]
     return Histogram.merged(parts) if parts else None
 

@@ -21,8 +21,9 @@ from switchmark.results.published import published_beside
 from switchmark.results.query import FULL_CHECK_LIMIT, _connection, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
-from switchmark.results.store import open_run
+from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise, summary
+from switchmark.results.times import times_of
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import estimate
 from tests.unit.records import (
@@ -80,6 +81,21 @@ def test_latency_percentiles_come_from_the_merged_histogram(tmp_path: Path) -> N
     assert row.latency.p50_ns.mean == pytest.approx(
         sum(one.percentiles_ns["50"] for one in held) / 3
     )
+
+
+def test_all_times_of_a_row_are_merged_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page draws the histogram that the percentiles are of; it reads no record again."""
+    directory = write_run(tmp_path, repeated(3, dimension=Dimension.LATENCY, rate_pps=1000))
+    run = open_run(directory)
+    (row,) = summarise(directory, read_table(directory), with_curves=True)
+    (plain,) = summarise(directory, read_table(directory))
+    merged = times_of(run, plain)
+    assert merged is not None
+    monkeypatch.setattr(Run, "read", lambda *_: pytest.fail("a record was read again"))
+    times = times_of(run, row)
+    assert times is not None and times.percentiles_ns() == merged.percentiles_ns()
 
 
 def test_marks_unite_and_one_invalid_repetition_spoils_the_row(tmp_path: Path) -> None:
