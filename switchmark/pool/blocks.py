@@ -12,10 +12,10 @@ from itertools import groupby
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
+from switchmark.campaign.rules.pool import pool_refusal
 from switchmark.errors import UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.expectation import ExpectedFigure
 from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
@@ -35,28 +35,11 @@ def blocks_of(
     campaign: CampaignDefinition, there: Installed, shortest_lease_s: float = SHORTEST_LEASE_S
 ) -> list[PlannedBlock]:
     """All blocks of the campaign in their order. Raises `UsageError` for what a pool cannot run."""
-    if (refused := refusal(campaign)) is not None:
+    if (refused := pool_refusal(campaign)) is not None:
         raise UsageError(f"{campaign.name}: {refused}")
     trials = expand(campaign, there.switches, there.environments)
     grouped = groupby(trials, key=lambda trial: (trial.repetition, point_of(trial)))
     return [_block(campaign, list(members), shortest_lease_s) for _, members in grouped]
-
-
-def refusal(campaign: CampaignDefinition) -> str | None:
-    """Why a pool cannot run this campaign, and what to do; None when it can."""
-    if campaign.until_ci is not None:
-        return (
-            "how often each trial is repeated follows from its own interval (until_ci), which a "
-            "pool does not watch: set repetitions, or prove and budget"
-        )
-    if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
-        return (
-            "expects slower_than_baseline, but a pool measures the bare wire apart from blocks: "
-            "expect throughput or rtt_p50"
-        )
-    if campaign.time_budget_s is not None:
-        return "has a time_budget, which a pool does not keep to: set repetitions"
-    return None
 
 
 def _block(

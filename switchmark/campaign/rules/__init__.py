@@ -1,6 +1,12 @@
-"""Which combinations cannot be, and why. A reason ends with what to do; nothing else decides it.
+"""Which combinations cannot be, and why. A reason ends with what to do.
 
 `switch.py`: what a switch cannot do of a sweep. `layout.py`: scenario, environment, ports and
-hosts. `traffic.py`: frames, loads and times. `times.py`: all trials together. `combination.py`: a
-cell of docs/combinations.md.
+hosts; `between.py`: two hosts. `traffic.py`: frames, loads and times. `generator.py`: foreign
+instruments. `times.py`: all trials together. `pool.py`: many testbeds. `combination.py`: a cell of
+docs/combinations.md.
+
+What one method or one instrument alone cannot do is said in its own file, and asked for here:
+`Method.refusals`, `Method.one_host` and `Method.reads`, `Instrument.refusals`. What is known only
+when ports and cores are planned (addresses, wire ends, the end of a cable) is refused by the plan,
+before anything is touched.
 """
