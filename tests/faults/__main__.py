@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import asdict
 from itertools import count
 from pathlib import Path
 
@@ -17,14 +15,19 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.contained import problem
 from tests.faults import machines, snapshot
 from tests.faults.bench import MACHINES
-from tests.faults.case import Case, draw
+from tests.faults.case import HOST, LOCAL, REMOTE, Case, There, draw
 from tests.faults.decoys import decoys
-from tests.faults.inflict import FAULTS
+from tests.faults.inflict import FAULTS, Fault
 from tests.faults.judge import judge
-from tests.faults.table import Row, table, tell
+from tests.faults.phases import PHASES
+from tests.faults.row import Row
+from tests.faults.table import tell, tell_all
+from tests.integration.two_hosts import missing
 
+CONTAINERS_AND_NAMESPACES = ("netns", "lxc", "docker")  # where a switch can be, too
 NOT_DRAWN = ("direct", "reference")  # the bare wire, and known truth
 LONG_MINUTES = 60.0  # some cases of such a run have virtual machines
 
@@ -48,14 +51,14 @@ def main() -> int:
                 rows.append(Row.of(judge(case, top / str(number))))
                 tell(rows[-1])
                 if asked.tell_to is not None:
-                    os.write(asked.tell_to, f"{json.dumps(asdict(rows[-1]))}\n".encode())
+                    os.write(asked.tell_to, f"{rows[-1].line()}\n".encode())
                 longest_s = max(one.seconds for one in rows)
                 if time.monotonic() + (longest_s if asked.within else 0) > ends:
                     break
     finally:
         shutil.rmtree(top, ignore_errors=True)
     if asked.tell_to is None:
-        table(rows)
+        tell_all(rows)
     return 1 if any(one.findings for one in rows) else 0
 
 
@@ -66,7 +69,10 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--case", type=int, help="only the case of this seed")
     parser.add_argument("--switches", default="", help="only these, with commas")
     parser.add_argument("--environments", default="", help="only these, with commas")
-    parser.add_argument("--faults", default="", help="only seeds of these, with commas")
+    parser.add_argument("--faults", default="", help="only these, with commas")
+    parser.add_argument("--phases", default="", help="only these, with commas")
+    parser.add_argument("--locations", default="", help="local or remote; both")
+    parser.add_argument("--switch-environments", default="", help="only these, with commas")
     parser.add_argument("--every", type=int, default=1, help="every so many-th seed (1)")
     parser.add_argument("--tell-to", type=int, help="a descriptor for verdicts; no table then")
     parser.add_argument("--within", action="store_true", help="begin no case that may end later")
@@ -114,22 +120,43 @@ def _cases(
     with_machines: list[tuple[str, str]],
 ) -> Iterator[Case]:
     """By seed, without end, unless it is one."""
+    phases = _chosen(asked.phases, list(PHASES), "phases")
+    locations = _chosen(asked.locations, [LOCAL, REMOTE], "locations")
+    locations = locations if missing() is None else [LOCAL]
+    known = {fault.name: fault for fault in (*FAULTS, *machines.OWN)}
+    names = _chosen(asked.faults, list(known), "faults")
 
-    def of(seed: int) -> Case:
-        if with_machines and (not pairs or seed % machines.EVERY == 0):
-            return draw(seed, with_machines, machines.MACHINE_FAULTS)
-        return draw(seed, pairs)
+    def there(pairs: list[tuple[str, str]], faults: list[Fault]) -> There:
+        wanted = [fault for fault in faults if fault.name in names]
+        return There(pairs, wanted, phases, locations, _places(asked))
 
-    if asked.case is not None:
-        yield of(asked.case)
-        return
-    known = [fault.name for fault in (*FAULTS, *machines.OWN)]
-    names = asked.faults.split(",") if asked.faults else known
+    local = there(pairs, FAULTS)
+    guests = there(with_machines, machines.MACHINE_FAULTS)
+    if not (pairs and local.faults) and not (with_machines and guests.faults):
+        sys.exit("faults: none of these faults befalls what can run here; ask for other ones")
+    for seed in [asked.case] if asked.case is not None else count(asked.seed, asked.every):
+        rare = seed % machines.EVERY == 0 or not pairs or not local.faults
+        yield draw(seed, guests if with_machines and guests.faults and rare else local)
+
+
+def _chosen(given: str, known: list[str], option: str) -> list[str]:
+    """What an option names; all where it is not given."""
+    names = given.split(",") if given else known
     if unknown := set(names) - set(known):
-        sys.exit(f"faults: --faults: no fault is called {', '.join(sorted(unknown))}")
-    for seed in count(asked.seed, asked.every):
-        if (case := of(seed)).fault.name in names:
-            yield case
+        sys.exit(f"faults: --{option}: there is no {', '.join(sorted(unknown))}; there is: "
+                 f"{', '.join(known)}")  # fmt: skip
+    return names
+
+
+def _places(asked: argparse.Namespace) -> dict[str, list[str]]:
+    """Where each switch can be on this machine, as far as it is asked for."""
+    known = [HOST, *CONTAINERS_AND_NAMESPACES]
+    wanted = _chosen(asked.switch_environments, known, "switch-environments")
+    here = [one for one in wanted if problem(one) is None]
+    return {
+        name: [one for one in can.runs_in if one in here]
+        for name, can in installed().switches.items()
+    }
 
 
 def _there(registry, without):  # type: ignore[no-untyped-def]

@@ -32,7 +32,13 @@ throughput: {{rate: 5k, duration: 0.6s}}
 trim: {{warm_up: 0.1s, cool_down: 0.1s}}
 interval: 0.1s
 location: {location}
+switch_environment: {place}
 """
+# What makes and holds containers; the rest of a session is engines and switches.
+CONTAINER_PROGRAMS = (
+    "lxc-execute", "lxc-start", "[lxc monitor]", "dockerd", "docker", "containerd",
+    "containerd-shim-runc-v2", "runc",
+)  # fmt: skip
 
 
 @dataclass
@@ -168,14 +174,32 @@ class Job:
                     named.append((pid, words.rstrip("\0").split("\0")))
         return named
 
-    def others(self) -> list[int]:
-        """What it started that is no engine: switches, monitors of containers."""
-        engines = set(self.engines())
-        return [pid for pid, _ in self.processes() if pid not in engines]
+    def monitors(self) -> list[int]:
+        """What holds its containers: monitors, and the daemons above them."""
+        return [pid for pid, words in self.processes() if _name(words) in CONTAINER_PROGRAMS]
+
+    def switches(self) -> list[int]:
+        """Its switches' processes; the simplest are engines, too."""
+        engines = {*self.engines()} - {*self.engines("forwarder")}
+        holders = ("init", "busybox")  # first processes of containers
+        return [
+            pid
+            for pid, words in self.processes()
+            if pid not in engines and _name(words) not in (*CONTAINER_PROGRAMS, *holders)
+        ]
 
 
-def campaign(switch: str, environment: str, location: str) -> tuple[str, int]:
-    """What a case's campaign says, and how many trials it has. Of machines one a trial."""
+def _name(words: list[str]) -> str:
+    """Of a program; a monitor of LXC's has written a sentence over its own."""
+    name = Path(words[0]).name
+    return "[lxc monitor]" if words[0].startswith("[lxc monitor]") else name
+
+
+def campaign(
+    switch: str, environment: str, location: str, place: str = "host", more: str = ""
+) -> tuple[str, int]:
+    """What a case's campaign says (with `more`), and how many trials it has; `place` is where the
+    switch is. Of machines one a trial."""
     with_machines = environment in MACHINES
     sizes = MACHINES_SIZES if with_machines else SIZES
     text = CAMPAIGN.format(
@@ -184,8 +208,9 @@ def campaign(switch: str, environment: str, location: str) -> tuple[str, int]:
         scenario="p2v" if with_machines else "v2v",
         sizes=", ".join(map(str, sizes)),
         location=location,
+        place=place,
     )
-    return text, len(sizes)
+    return text + more, len(sizes)
 
 
 def stored(places: Places) -> dict[str, tuple[int, int, str]]:

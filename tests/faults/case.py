@@ -1,13 +1,31 @@
-"""A case of the matrix, drawn by its seed alone: the same seed is the same case."""
+"""A case of the matrix, drawn by its seed: the same seed is the same case where the same can be
+drawn. Each part is drawn by itself, so that what else a machine has does not change it."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from tests.faults.inflict import FAULTS, Fault
 from tests.faults.phases import PHASES
+
+LOCAL, REMOTE, HOST = "local", "remote", "host"
+REMOTE_SHARE = 0.25  # of the cases that can be between two hosts: they take twice as long
+CONTAINED_SHARE = 0.3  # of the cases whose switch can be elsewhere than on the host
+# Between two hosts others have more than two cores can give: both hosts are this machine.
+BETWEEN = ("linux-bridge", "tc-redirect", "ovs-netdev", "af-packet")
+
+
+@dataclass(frozen=True, slots=True)
+class There:
+    """What can be drawn: on this machine, and as far as it is asked for."""
+
+    pairs: Sequence[tuple[str, str]]  # of a switch and an environment
+    faults: Sequence[Fault] = tuple(FAULTS)
+    phases: Sequence[str] = tuple(PHASES)
+    locations: Sequence[str] = (LOCAL, REMOTE)
+    places: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of a switch
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,28 +39,53 @@ class Case:
     environment: str
     finished_before: int  # trials, of the three that the campaign has
     delay: float  # share of the phase's first moments that passes before the fault
-
-    def __str__(self) -> str:
-        return (
-            f"case {self.seed}: {self.fault.name} in {self.phase} (trial "
-            f"{self.finished_before + 1}), {self.switch}, {self.environment}"
-        )
+    location: str = LOCAL
+    place: str = HOST  # the switch's environment
 
 
-def draw(
-    seed: int, pairs: Sequence[tuple[str, str]], faults: Sequence[Fault] = tuple(FAULTS)
-) -> Case:
-    """The case of this seed, on a machine that has these switches in these environments."""
-    rng = random.Random(seed)
-    fault = rng.choice(faults)
-    phase = rng.choice(fault.phases or list(PHASES))
-    switch, environment = rng.choice(fault.pairs_of(pairs))
+def draw(seed: int, there: There) -> Case:
+    """The case of this seed, among what can be drawn."""
+
+    def of(part: str) -> random.Random:
+        return random.Random(f"{seed} {part}")
+
+    fault = of("fault").choice(there.faults)
+    own = fault.phases or list(PHASES)
+    phase = of("phase").choice([one for one in own if one in there.phases] or list(there.phases))
+    switch, environment = of("pair").choice(_pairs(fault, there))
+    location = _location(of("location"), fault, switch, environment, there)
     return Case(
         seed=seed,
         fault=fault,
         phase=phase,
         switch=switch,
         environment=environment,
-        finished_before=0 if phase == "plan" else rng.randrange(2),
-        delay=rng.random(),
+        finished_before=0 if phase == "plan" else of("trial").randrange(2),
+        delay=of("delay").random(),
+        location=location,
+        place=_place(of("place"), switch, location, there),
     )
+
+
+def _pairs(fault: Fault, there: There) -> list[tuple[str, str]]:
+    """Those that it can befall, where they can be between two hosts if it needs these."""
+    pairs = fault.pairs_of(there.pairs)
+    far = [one for one in pairs if one[0] in BETWEEN]
+    return far or pairs if fault.location == REMOTE else pairs
+
+
+def _location(rng: random.Random, fault: Fault, switch: str, environment: str, there: There) -> str:
+    can = fault.travels and switch in BETWEEN and environment == "netns"
+    if fault.location == REMOTE or (can and LOCAL not in there.locations):
+        return REMOTE
+    return REMOTE if can and REMOTE in there.locations and rng.random() < REMOTE_SHARE else LOCAL
+
+
+def _place(rng: random.Random, switch: str, location: str, there: There) -> str:
+    """(Between two hosts the switches are on the hosts themselves.)"""
+    places = there.places.get(switch, ())
+    elsewhere = [one for one in places if one != HOST]
+    if location == REMOTE or not elsewhere:
+        return HOST
+    contained = HOST not in places or rng.random() < CONTAINED_SHARE
+    return rng.choice(elsewhere) if contained else HOST

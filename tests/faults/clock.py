@@ -8,11 +8,12 @@ import random
 import shutil
 import struct
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 
 from tests.faults.bench import Job
+from tests.faults.undo import Undo
 
 FILE = "clock"
 JUMPS_S = (-86400, -3600, -2, 2, 3600, 86400)
@@ -30,7 +31,7 @@ def prepare(folder: Path) -> Mapping[str, str]:
     return {"LD_PRELOAD": str(library), "FAULTS_CLOCK": str(folder / FILE)}
 
 
-def jump(job: Job, rng: random.Random) -> Callable[[], object] | None:
+def jump(job: Job, rng: random.Random) -> Undo | None:
     """A step there; and back, once the bench has ended."""
     file = job.places.campaign.with_name(FILE)
     if not file.exists():

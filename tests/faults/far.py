@@ -6,11 +6,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 
 from tests.faults.bench import Job
+from tests.faults.undo import Inflict, Undo, for_good
 from tests.integration.two_hosts import TwoHosts, sh
 
 FORGET = """
@@ -23,39 +23,36 @@ mkdir -p /run/sshd
 """
 
 
-def between_hosts(
-    inflict: Callable[[Job, random.Random], Callable[[], object] | None],
-    job: Job,
-    rng: random.Random,
-) -> Callable[[], object] | None:
+def between_hosts(inflict: Inflict, job: Job, rng: random.Random) -> Undo | None:
     """The fault, where the bench has a far host."""
     return inflict(job, rng) if job.hosts else None
 
 
-def kill_agent(job: Job, rng: random.Random) -> None:
-    """One of the processes that the bench has there."""
-    if pids := sorted(_hosts(job).right.programs()):
-        _kill([rng.choice(pids)])
+def agents(job: Job) -> list[int]:
+    """The processes that the bench has there."""
+    return sorted(_hosts(job).right.programs())
 
 
-def cut(job: Job, _rng: random.Random) -> None:
+def cut(job: Job, _rng: random.Random) -> Undo | None:
     """The connection, and nobody says goodbye."""
-    _kill(_hosts(job).right.sshd_sessions())
+    sessions = _hosts(job).right.sshd_sessions()
+    _kill(sessions)
+    return for_good if sessions else None
 
 
-def out_of_reach(job: Job, _rng: random.Random) -> Callable[[], object]:
+def out_of_reach(job: Job, _rng: random.Random) -> Undo:
     """The network of control is down until the bench has ended."""
     return _down("ctl0", ["ip"], _hosts(job).left.pid)
 
 
-def cable_down(job: Job, _rng: random.Random) -> Callable[[], object]:
+def cable_down(job: Job, _rng: random.Random) -> Undo:
     """The cable between the applications loses its carrier until the bench has ended."""
     cable = _hosts(job).cable
     assert cable is not None
     return _down("c0", ["nsenter", "-t", str(cable.pid), "-n", "ip"])
 
 
-def reboot(job: Job, _rng: random.Random) -> None:
+def reboot(job: Job, _rng: random.Random) -> Undo:
     """All that ran there is gone, and whatever lay in memory."""
     hosts = _hosts(job)
     right = hosts.right
@@ -67,9 +64,10 @@ def reboot(job: Job, _rng: random.Random) -> None:
     sh("sh", "-c", FORGET, inside=right.pid, check=False)
     hosts.plug_in_anew(right)
     sh("ip", "link", "set", "ctl0", "up", inside=right.pid)
+    return for_good
 
 
-def _down(device: str, ip: list[str], inside: int | None = None) -> Callable[[], object]:
+def _down(device: str, ip: list[str], inside: int | None = None) -> Undo:
     sh(*ip, "link", "set", device, "down", inside=inside)
     return partial(sh, *ip, "link", "set", device, "up", inside=inside, check=False)
 

@@ -16,6 +16,7 @@ from tests.faults import machines, snapshot
 from tests.faults.bench import MACHINES, Job, Places, begun, campaign, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
+from tests.faults.undo import Undo
 from tests.integration.two_hosts import TwoHosts, missing
 
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
@@ -29,6 +30,7 @@ class Verdict:
 
     case: Case
     met: bool  # whether the bench was in the phase before it ended
+    inflicted: bool = False  # whether there was something that the fault could befall
     findings: list[str] = field(default_factory=list)
     trials_kept: int = 0
     seconds: float = 0.0
@@ -78,8 +80,10 @@ class _Rig:
             path.mkdir()
             _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
         case = self.case
-        location = case.fault.location if missing() is None else "local"
-        text, self.trials = campaign(case.switch, case.environment, location)
+        location = case.location if missing() is None else "local"
+        text, self.trials = campaign(
+            case.switch, case.environment, location, case.place, case.fault.campaign
+        )
         self.places.campaign.write_text(text)
         self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}
         if self.has_machines:
@@ -100,12 +104,13 @@ class _Rig:
         case, verdict = self.case, Verdict(self.case, met=False)
         say = verdict.findings.append
         job = self._start()
-        undo: Callable[[], object] | None = None
+        undo: Undo | None = None
         try:
             verdict.met = meet(job, case.phase, case.finished_before, case.delay)
             kept = stored(self.places)
             if verdict.met:
                 undo = case.fault.inflict(job, random.Random(case.seed))
+                verdict.inflicted = undo is not None
                 if undo and case.fault.lasts_s is not None:
                     _wait(job, case.fault.lasts_s / job.patience)
                     undo()

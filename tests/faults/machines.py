@@ -12,7 +12,7 @@ import shlex
 import signal
 import socket
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,8 @@ from switchmark.environment.qemu import ENGINE_SETTING
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
 from tests.faults.bench import ROOT, Job
-from tests.faults.inflict import FAULTS, RUNNING, STOPPED_S, TRAFFIC, Fault, Undo, signal_one
+from tests.faults.inflict import FAULTS, RUNNING, STOPPED_S, TRAFFIC, Fault, signal_one
+from tests.faults.undo import Inflict, Undo, for_good
 
 EVERY = 101  # of long runs: a case takes some times as long as others
 FOLDER = "machines"  # one for all cases: what is known of KVM is known of this QEMU
@@ -76,18 +77,22 @@ def _tell(command: str, job: Job, rng: random.Random, then: str = "") -> Undo | 
     if not pids:
         return None
     door = job.places.campaign.parent.parent / FOLDER / str(rng.choice(pids))
-    _say(door, command)
-    return partial(_say, door, then) if then else None
+    if not _say(door, command):
+        return None
+    return partial(_say, door, then) if then else for_good
 
 
-def _say(door: Path, command: str) -> None:
-    """(The monitor may be gone, or come yet.)"""
+def _say(door: Path, command: str) -> bool:
+    """Whether it could be said: the monitor may be gone, or come yet."""
+    said = False
     with socket.socket(socket.AF_UNIX) as monitor, suppress(OSError):
         monitor.settimeout(ANSWERS_S)
         monitor.connect(str(door))
         _read_prompt(monitor)
         monitor.sendall(f"{command}\n".encode())
+        said = True
         _read_prompt(monitor)
+    return said
 
 
 def _read_prompt(monitor: socket.socket) -> None:
@@ -105,7 +110,7 @@ def _machine(number: signal.Signals, lasts_s: float | None = None) -> Fault:
 
 
 def _guest(name: str, command: str, phases: Sequence[str] = TRAFFIC, then: str = "") -> Fault:
-    inflict: Callable[[Job, random.Random], Undo | None] = partial(_tell, command, then=then)
+    inflict: Inflict = partial(_tell, command, then=then)
     return Fault(name, inflict, phases, lasts_s=STOPPED_S if then else None)
 
 

@@ -1,75 +1,75 @@
-"""What came of many cases: a line for each, and the table of all."""
+"""What came of many cases: a line for each, and the tables of all."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
-from tests.faults.bench import MACHINES
 from tests.faults.inflict import FAULTS
-from tests.faults.judge import Verdict
 from tests.faults.machines import OWN
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A verdict as it is told from one process to another."""
-
-    seed: int
-    case: str
-    fault: str
-    phase: str
-    switch: str
-    environment: str
-    met: bool
-    findings: list[str]
-    trials_kept: int
-    seconds: float
-
-    @classmethod
-    def of(cls, verdict: Verdict) -> Row:
-        """What is told of a verdict."""
-        case = verdict.case
-        return cls(
-            case.seed, str(case), case.fault.name, case.phase, case.switch, case.environment,
-            verdict.met, verdict.findings, verdict.trials_kept, verdict.seconds,
-        )  # fmt: skip
+from tests.faults.phases import PHASES
+from tests.faults.row import Row
 
 
 def tell(row: Row) -> None:
     """Print what came of one case."""
-    met = "" if row.met else ", ended before the phase"
+    without = "" if row.inflicted else ", nothing to befall"
+    met = without if row.met else ", ended before the phase"
     state = "FOUND" if row.findings else "ok"
     lines = [f"{state}: {row.case} ({row.seconds:.0f} s{met})"]
     lines += [f"    {line}" for line in row.findings]
     if row.findings:
-        machines = f" --environments {row.environment}" if row.environment in MACHINES else ""
-        lines.append(f"    again: tools/faults --case {row.seed}{machines}")
+        lines.append(f"    again: {row.again}")
     print("\n".join(lines), flush=True)
 
 
-def table(rows: Sequence[Row]) -> None:
-    """Print the table by fault, the counts, and the cases with findings."""
-    done, met, found = Counter[str](), Counter[str](), Counter[str]()
+def by(what: str, key: Callable[[Row], str], order: Sequence[str], rows: Sequence[Row]) -> str:
+    """A table of the rows by something that they have; first what is ordered, then the rest."""
+    done, met, inflicted, found = (Counter[str]() for _ in range(4))
     for one in rows:
-        done[one.fault] += 1
-        met[one.fault] += one.met
-        found[one.fault] += bool(one.findings)
-    print("\n| fault | cases | in their phase | with findings |\n|---|---|---|---|")
-    for fault in (*FAULTS, *OWN):
-        if done[fault.name]:
-            print(f"| {fault.name} | {done[fault.name]} | {met[fault.name]} | "
-                  f"{found[fault.name]} |")  # fmt: skip
-    phases = Counter(one.phase for one in rows)
-    print("\nphases:", ", ".join(f"{name} {count}" for name, count in sorted(phases.items())))
-    for what in ("switch", "environment"):
-        counts = Counter(getattr(one, what) for one in rows)
-        print(f"{what}:", ", ".join(f"{name} {count}" for name, count in sorted(counts.items())))
+        name = key(one)
+        done[name] += 1
+        met[name] += one.met
+        inflicted[name] += one.inflicted
+        found[name] += bool(one.findings)
+    names = [name for name in order if name in done]
+    names += sorted(set(done) - set(names))
+    lines = [
+        f"| {what} | cases | in their phase | inflicted | with findings |",
+        "|---|---|---|---|---|",
+        *(
+            f"| {name} | {done[name]} | {met[name]} | {inflicted[name]} | {found[name]} |"
+            for name in names
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def tables(rows: Sequence[Row]) -> str:
+    """All tables, and what they are of."""
     seeds = [one.seed for one in rows]
-    print(f"{len(rows)} cases, seeds {min(seeds)} to {max(seeds)}; "
-          f"{sum(one.trials_kept for one in rows)} finished trials kept through faults; "
-          f"{sum(bool(one.findings) for one in rows)} cases with findings")  # fmt: skip
+    total = (
+        f"{len(rows)} cases, seeds {min(seeds)} to {max(seeds)}; "
+        f"{sum(one.trials_kept for one in rows)} finished trials kept through faults; "
+        f"{sum(bool(one.findings) for one in rows)} cases with findings"
+    )
+    faults = [fault.name for fault in (*FAULTS, *OWN)]
+    return "\n\n".join(
+        [
+            total,
+            by("fault", lambda row: row.fault, faults, rows),
+            by("phase", lambda row: row.phase, list(PHASES), rows),
+            by("switch", lambda row: row.switch, (), rows),
+            by("environment", lambda row: row.environment, (), rows),
+            by("location", lambda row: row.location, (), rows),
+            by("the switch is in", lambda row: row.switch_environment, (), rows),
+        ]
+    )
+
+
+def tell_all(rows: Sequence[Row]) -> None:
+    """Print the tables, and the cases with findings."""
+    print(f"\n{tables(rows)}")
     for one in rows:
         if one.findings:
-            print(f"FOUND: {one.case}: {one.findings[0][:200]}")
+            print(f"FOUND: {one.case}: {one.findings[0][:200]}\n    again: {one.again}")

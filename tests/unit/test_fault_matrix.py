@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import random
-from dataclasses import asdict
+import signal
+import subprocess
 from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,24 +12,51 @@ from typing import cast
 
 import pytest
 
-from tests.faults import judge, snapshot
+from tests.faults import judge, network, shortages, snapshot, storage, undo
 from tests.faults.bench import Job
-from tests.faults.case import draw
+from tests.faults.case import BETWEEN, There, draw
 from tests.faults.inflict import FAULTS
 from tests.faults.judge import Verdict
 from tests.faults.phases import PHASES
-from tests.faults.table import Row, table
+from tests.faults.row import Row, rows_in
+from tests.faults.table import tell, tell_all
 
 PAIRS = [(s, e) for s in ("linux-bridge", "ovs-dpdk") for e in ("netns", "lxc")]
+PLACES = {"linux-bridge": ["host", "netns"], "ovs-dpdk": ["host", "lxc"]}
+THERE = There(PAIRS, places=PLACES)
 
 
 def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
-    cases = [draw(seed, PAIRS) for seed in range(2000)]
-    assert cases == [draw(seed, PAIRS) for seed in range(2000)]
+    cases = [draw(seed, THERE) for seed in range(2000)]
+    assert cases == [draw(seed, THERE) for seed in range(2000)]
     assert {case.fault.name for case in cases} == {fault.name for fault in FAULTS}
     assert {case.phase for case in cases} == set(PHASES)
     assert {(case.switch, case.environment) for case in cases} == set(PAIRS)
     assert all(case.phase in (case.fault.phases or PHASES) for case in cases)
+    assert {(case.switch, case.place) for case in cases} == {
+        (switch, place) for switch, places in PLACES.items() for place in places
+    }
+    far = [case for case in cases if case.location == "remote"]
+    assert len({case.fault.name for case in far}) > 20
+    assert all(
+        (case.switch, case.environment, case.place) == ("linux-bridge", "netns", "host")
+        for case in far
+    )
+
+
+def test_a_case_is_the_same_on_a_machine_that_has_others_by_what_is_printed_of_it() -> None:
+    for seed in range(200):
+        case = draw(seed, THERE)
+        elsewhere = There(
+            [(case.switch, case.environment)], [case.fault], [case.phase], [case.location],
+            {case.switch: [case.place]},
+        )  # fmt: skip
+        assert draw(seed, elsewhere) == case
+
+
+def test_where_two_hosts_are_needed_the_switch_is_one_that_can() -> None:
+    cases = [draw(seed, THERE) for seed in range(2000)]
+    assert all(c.switch in BETWEEN for c in cases if c.fault.location == "remote")
 
 
 def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,15 +77,26 @@ def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_what_is_told_between_processes_is_the_same(capsys: pytest.CaptureFixture[str]) -> None:
     rows = [
-        Row.of(Verdict(draw(seed, PAIRS), met=True, trials_kept=1, findings=["lost"] * (seed == 7)))
+        Row.of(
+            Verdict(
+                draw(seed, THERE), met=True, inflicted=seed == 7, trials_kept=1,
+                findings=["lost"] * (seed == 7),
+            )
+        )
         for seed in (7, 3)
-    ]
-    assert [Row(**json.loads(json.dumps(asdict(row)))) for row in rows] == rows
-    table(rows)
+    ]  # fmt: skip
+    assert rows_in(row.line() for row in rows) == rows
+    tell_all(rows)
+    told = capsys.readouterr().out
     assert (
         "2 cases, seeds 3 to 7; 2 finished trials kept through faults; 1 cases with findings"
-        in (capsys.readouterr().out)
+        in told
     )
+    assert f"| {rows[0].fault} | 1 | 1 | 1 | 1 |" in told
+    assert f"| {rows[1].fault} | 1 | 1 | 0 | 0 |" in told
+    assert f"again: tools/faults --case 7 --faults '{rows[0].fault}' --phases" in told
+    tell(rows[1])
+    assert "nothing to befall" in capsys.readouterr().out
 
 
 def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
@@ -66,7 +104,7 @@ def test_a_machine_without_sshd_has_the_cases_of_a_far_host_and_nothing_is_done(
 ) -> None:
     monkeypatch.setattr(judge, "missing", lambda: "no sshd here")
     monkeypatch.setattr(judge, "_sh", lambda *_words: None)
-    case = next(c for c in (draw(seed, PAIRS) for seed in count()) if c.fault.name == "SSH cut")
+    case = next(c for c in (draw(seed, THERE) for seed in count()) if c.fault.name == "SSH cut")
     with judge._Rig(tmp_path / "case", case) as rig:
         assert rig.hosts is None
         assert "location: local" in rig.places.campaign.read_text()
@@ -85,3 +123,59 @@ def test_a_group_that_is_busy_at_first_is_removed(
     monkeypatch.setattr(Path, "read_text", lambda _path: "")
     judge._remove_group(group)
     assert not group.exists()
+
+
+def ended_job(tmp_path: Path) -> Job:
+    """A bench that has ended, of which there is nothing."""
+    process = SimpleNamespace(pid=2**22 + 1, poll=lambda: 0)
+    places = SimpleNamespace(state=tmp_path, results=tmp_path, campaign=tmp_path / "faults.yaml")
+    return cast(
+        Job,
+        SimpleNamespace(
+            process=process, running=False, session="", places=places, groups=[], hosts=None,
+            engines=lambda _role="": [], switches=lambda: [], monitors=lambda: [],
+            processes=lambda: [],
+        ),
+    )  # fmt: skip
+
+
+def test_a_fault_that_finds_nothing_to_befall_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that a case in which nothing was done is not told as one that was survived."""
+    monkeypatch.setattr(network, "run", lambda *_words: False)
+    monkeypatch.setattr(shortages, "run", lambda *_words: False)
+    monkeypatch.setattr(storage, "run", lambda *_words: False)
+    monkeypatch.setattr(storage, "BUSY_S", 0.0)
+    always = ("none", "disk of results full", "disk of the state folder full")
+    for fault in FAULTS:
+        if fault.name not in always:
+            assert fault.inflict(ended_job(tmp_path), random.Random(1)) is None, fault.name
+
+
+def test_a_machine_without_the_first_control_groups_has_no_limit_to_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shortages, "CGROUPS", tmp_path)
+    job = cast(Job, SimpleNamespace(running=True))
+    assert shortages.no_more_processes(job, random.Random(1)) is None
+    assert shortages.no_more_memory(job, random.Random(1)) is None
+
+
+def test_a_stopped_process_is_let_go_and_one_that_is_gone_was_not_befallen() -> None:
+    process = subprocess.Popen(["sleep", "100"])
+    let_go = undo.send(process.pid, signal.SIGSTOP)
+    assert let_go is not None
+    let_go()
+    assert undo.send(process.pid, signal.SIGKILL) is undo.for_good
+    process.wait()
+    assert undo.send(process.pid, signal.SIGTERM) is None
+
+
+def test_the_path_of_the_next_nodes_socket_is_taken(tmp_path: Path) -> None:
+    folder = tmp_path / "abc123" / "vhost-rx0"
+    folder.mkdir(parents=True)
+    places = SimpleNamespace(state=tmp_path)
+    job = cast(Job, SimpleNamespace(running=True, session="abc123", places=places))
+    assert network.take_socket(job, random.Random(1)) is undo.for_good
+    assert (folder / "port.sock").is_socket()

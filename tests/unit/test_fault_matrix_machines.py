@@ -15,10 +15,11 @@ import pytest
 from switchmark.environment.vm import packages
 from tests.faults import machines
 from tests.faults.bench import MACHINES, Job, campaign
-from tests.faults.case import draw
+from tests.faults.case import There, draw
 from tests.faults.judge import Verdict
 from tests.faults.machines import MACHINE_FAULTS, OTHERS, OWN
-from tests.faults.table import Row, table, tell
+from tests.faults.row import Row
+from tests.faults.table import tell, tell_all
 
 PAIRS = [(switch, "qemu") for switch in machines.SWITCHES]
 
@@ -26,14 +27,14 @@ PAIRS = [(switch, "qemu") for switch in machines.SWITCHES]
 def test_all_faults_of_machines_are_drawn_and_told_with_how_to_see_them_again(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    cases = [draw(seed, PAIRS, MACHINE_FAULTS) for seed in range(1000)]
+    cases = [draw(seed, There(PAIRS, MACHINE_FAULTS)) for seed in range(1000)]
     assert {case.fault.name for case in cases} == {*OTHERS, *(fault.name for fault in OWN)}
     row = Row.of(Verdict(cases[7], met=True, findings=["lost"]))
     tell(row)
-    table([row])
+    tell_all([row])
     told = capsys.readouterr().out
-    assert "tools/faults --case 7 --environments qemu\n" in told
-    assert f"| {row.fault} | 1 | 1 | 1 |" in told
+    assert "tools/faults --case 7 " in told and " --environments qemu " in told
+    assert f"| {row.fault} | 1 | 1 | 0 | 1 |" in told
 
 
 def test_a_campaign_with_machines_is_shorter_and_has_one_a_trial() -> None:

@@ -1,0 +1,96 @@
+"""What is kept of a case: a line of JSON, by which it can be believed and tried again later."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import subprocess
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from functools import cache
+
+from tests.faults.bench import ROOT
+from tests.faults.judge import Verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A verdict as it is told from one process to another, and kept."""
+
+    seed: int
+    fault: str
+    phase: str
+    trial: int
+    switch: str
+    environment: str
+    location: str
+    switch_environment: str
+    met: bool  # the bench was in the phase before it ended
+    inflicted: bool  # there was something that the fault could befall
+    findings: list[str]
+    trials_kept: int
+    seconds: float
+    revision: str
+
+    @classmethod
+    def of(cls, verdict: Verdict) -> Row:
+        """What is told of a verdict."""
+        case = verdict.case
+        return cls(
+            seed=case.seed,
+            fault=case.fault.name,
+            phase=case.phase,
+            trial=case.finished_before + 1,
+            switch=case.switch,
+            environment=case.environment,
+            location=case.location,
+            switch_environment=case.place,
+            met=verdict.met,
+            inflicted=verdict.inflicted,
+            findings=verdict.findings,
+            trials_kept=verdict.trials_kept,
+            seconds=round(verdict.seconds, 1),
+            revision=revision(),
+        )
+
+    @property
+    def case(self) -> str:
+        """The case in words."""
+        far = ", between two hosts" if self.location == "remote" else ""
+        inside = self.switch_environment
+        within = f" in {inside}" if inside != "host" else ""
+        return (
+            f"case {self.seed}: {self.fault} in {self.phase} (trial {self.trial}), "
+            f"{self.switch}{within}, {self.environment}{far}"
+        )
+
+    @property
+    def again(self) -> str:
+        """The command that tries it again, on whatever machine has this switch."""
+        return shlex.join(
+            ["tools/faults", "--case", str(self.seed), "--faults", self.fault,
+             "--phases", self.phase, "--switches", self.switch,
+             "--environments", self.environment, "--locations", self.location,
+             "--switch-environments", self.switch_environment]
+        )  # fmt: skip
+
+    def line(self) -> str:
+        """As it is kept."""
+        return json.dumps(asdict(self), separators=(",", ":"))
+
+
+def rows_in(lines: Iterable[str]) -> list[Row]:
+    """Those of such lines."""
+    return [Row(**json.loads(line)) for line in lines]
+
+
+@cache
+def revision() -> str:
+    """Of this checkout, marked where files differ from it; empty where there is no git."""
+    words = ["git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT)]
+    words += ["describe", "--always", "--exclude=*", "--dirty", "--abbrev=12"]
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+    except OSError:
+        return ""
+    return done.stdout.strip()
