@@ -7,17 +7,21 @@ import os
 import secrets
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
+STARTS_S = 10.0
+SCHEMA = Path("/usr/share/openvswitch")
 NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are seen by all own hosts
 
 
 @contextmanager
 def decoys() -> Iterator[None]:
-    """A bridge, a namespace with an address, a route, files, a mount, a cgroup and a process that
-    is called as the engine is."""
+    """A bridge with a filter and a rule of tc's and netfilter's, a namespace with an address, a
+    route, files, a mount, a cgroup, a process that is called as the engine is, a container and the
+    database of a switch, the last two where the machine has the programs."""
     bridge = f"smb{os.getpid()}"
     program = Path("/run") / NAME / "switchmark-traffic"
     group = Path("/sys/fs/cgroup/cpu") / NAME
@@ -36,14 +40,66 @@ def decoys() -> Iterator[None]:
         (Path(folder) / f"{NAME}.socket").write_text("a user's")
     with suppress(OSError):
         group.mkdir()
-    process = subprocess.Popen([program, "100000"], stdout=subprocess.DEVNULL)
-    try:
+    _filter(bridge)
+    with ExitStack() as undo:
+        undo.callback(_remove, group)
+        undo.enter_context(_running(program, "100000"))
+        if shutil.which("lxc-execute"):
+            undo.enter_context(_container(program.parent))
+        if shutil.which("ovsdb-server"):
+            undo.enter_context(_database(program.parent))
         yield
-    finally:
-        process.kill()
-        process.wait()
-        with suppress(OSError):
-            group.rmdir()
+
+
+def _filter(bridge: str) -> None:
+    subprocess.run(["tc", "qdisc", "add", "dev", bridge, "clsact"], check=True)
+    words = ["tc", "filter", "add", "dev", bridge, "ingress", "prio", "7", "protocol", "ip"]
+    subprocess.run([*words, "u32", "match", "u32", "0", "0", "flowid", "1:1"], check=True)
+    if shutil.which("nft"):
+        subprocess.run(["nft", "add", "table", "inet", NAME], check=False)
+
+
+@contextmanager
+def _running(*words: str | Path) -> Iterator[None]:
+    nothing = subprocess.DEVNULL
+    with subprocess.Popen(words, stdin=nothing, stdout=nothing, stderr=nothing) as process:
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _container(folder: Path) -> Iterator[None]:
+    """Of LXC, which runs `sleep`; its groups bear the decoys' name."""
+    (folder / NAME / "rootfs").mkdir(parents=True)
+    (folder / NAME / "config").write_text(
+        f"lxc.uts.name = {NAME}\nlxc.rootfs.path = dir:/\nlxc.net.0.type = empty\n"
+        "lxc.console.path = none\nlxc.apparmor.profile = unconfined\nlxc.autodev = 0\n"
+    )
+    where = ("-P", str(folder), "-n", NAME)
+    with _running("lxc-execute", *where, "--", "/bin/sleep", "100000"):
+        subprocess.run(["lxc-wait", *where, "-s", "RUNNING", "-t", "20"], check=True)
+        yield
+        subprocess.run(["lxc-stop", *where, "-k"], check=False)
+
+
+@contextmanager
+def _database(folder: Path) -> Iterator[None]:
+    """Of Open vSwitch: a user's own switch has its server beside the bench's."""
+    file = folder / "conf.db"
+    subprocess.run(["ovsdb-tool", "create", file, *SCHEMA.glob("vswitch.ovsschema")], check=True)
+    door = f"punix:{folder}/db.sock"
+    with _running("ovsdb-server", file, f"--remote={door}", f"--unixctl={folder}/ctl"):
+        deadline = time.monotonic() + STARTS_S
+        while not (folder / "db.sock").exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        yield
+
+
+def _remove(group: Path) -> None:
+    with suppress(OSError):
+        group.rmdir()
 
 
 def _ip(*words: str) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -21,6 +22,7 @@ HUNGRY = ("ovs-dpdk", "basicfwd", "testpmd", "vpp", "snabb", "bess", "fastclick"
 PROGRAMS = ("ovs-dpdk", "ovs-netdev", "ovs-afxdp", "basicfwd", "testpmd", "vpp", "snabb")
 NAMED = ("netns", "lxc", "docker")  # environments whose nodes have a namespace with a name
 STOPPED_S = 3.0
+MOMENT_S = 1.0  # a trial that is being deployed has its processes soon
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +65,10 @@ def _signal(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | Non
 def signal_one(
     find: Callable[[Job], list[int]], number: signal.Signals, job: Job, rng: random.Random
 ) -> Undo | None:
-    """Send it to one of those that are found; SIGSTOP has an end."""
-    pids = find(job)
+    """Send it to one of those that are found, or will be in a moment; SIGSTOP has an end."""
+    deadline = time.monotonic() + MOMENT_S
+    while not (pids := find(job)) and job.running and time.monotonic() < deadline:
+        time.sleep(0.002)
     return send(rng.choice(pids), number) if pids else None
 
 

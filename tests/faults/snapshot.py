@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterable
 from contextlib import suppress
@@ -15,8 +16,17 @@ from pathlib import Path
 from tests.faults import decoys
 
 FOLDERS = ("/tmp", "/run", "/dev/shm", "/var/tmp", "/dev/hugepages")
-SYSCTLS = ("net", "kernel/sched_rt_runtime_us", "kernel/core_pattern")
-VOLATILE = ("/net/netfilter/nf_conntrack_count", "route/gc_", "/random/")
+SYSCTLS = (
+    "net", "vm", "kernel/sched_rt_runtime_us", "kernel/core_pattern", "kernel/numa_balancing",
+    "kernel/nmi_watchdog", "kernel/perf_event_paranoid", "kernel/randomize_va_space",
+)  # fmt: skip
+VOLATILE = (
+    "/net/netfilter/nf_conntrack_count", "route/gc_", "/random/", "vm/stat_refresh",
+)  # fmt: skip
+HUGEPAGES = Path("/sys/kernel/mm/hugepages")
+RULES = (("nft", "--stateless", "list", "ruleset"), ("iptables-save",), ("ip6tables-save",))
+_COUNTED = re.compile(r"\[\d+:\d+\]")
+_NAMESPACE = re.compile(r"(cgroup|ipc|mnt|net|pid|time|user|uts):\[\d+\]")
 _TIMER = re.compile(r"\w+_timer [\d.]+ ")
 # What programs of the system make once, for themselves, and everybody has from then on.
 OF_THE_SYSTEM = (
@@ -48,7 +58,12 @@ def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
         | _lines("ip", "-6", "route", "show", "table", "all")
         | _lines("ip", "rule"),
         "queues": _lines("tc", "qdisc", "show"),
+        "filters": _filters(),
+        "packet rules": _packet_rules(),
         "namespaces": _namespaces(),
+        "namespaces without a name": _unnamed_namespaces(),
+        "BPF": bpf_objects(),
+        "hugepages": _hugepages(),
         "sysctls": _sysctls(),
         "cgroups": _cgroups(list(sessions)),
         "mounts": _mounts(),
@@ -80,6 +95,59 @@ def _namespaces() -> set[str]:
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         inside = _lines("ip", "-n", path.name, "-o", "address")
         found.add(f"{path.name}: {'; '.join(sorted(inside))}")
+    return found
+
+
+def _filters() -> set[str]:
+    """Of tc, by device and direction."""
+    return {
+        f"{device.name} {direction}: {line}"
+        for device in Path("/sys/class/net").iterdir()
+        for direction in ("ingress", "egress")
+        for line in _lines("tc", "filter", "show", "dev", device.name, direction)
+    }
+
+
+def _packet_rules() -> set[str]:
+    """Of netfilter, by whichever tool is there; without what they have counted, and when told."""
+    found = set()
+    for words in RULES:
+        if shutil.which(words[0]):
+            lines = {_COUNTED.sub("", line) for line in _lines(*words)}
+            found |= {f"{words[0]}: {line}" for line in lines if line and line[0] != "#"}
+    return found
+
+
+def _unnamed_namespaces() -> set[str]:
+    """What processes are in or hold open, by kind and number; mounts hold the rest by name."""
+    links = []
+    for process in Path("/proc").glob("[0-9]*"):
+        for folder in ("ns", "fd"):
+            with suppress(OSError):
+                links += list((process / folder).iterdir())
+    return {target for target in map(_target, links) if _NAMESPACE.fullmatch(target)}
+
+
+def bpf_objects() -> set[str]:
+    """Programs, maps and links that processes hold; devices tell what is attached to them."""
+    found = set()
+    for path in Path("/proc").glob("[0-9]*/fd/*"):
+        if (target := _target(path)).startswith(("anon_inode:bpf", "anon_inode:[bpf")):
+            found.add(f"{path.parts[2]}: {target}")
+    return found
+
+
+def _target(link: Path) -> str:
+    with suppress(OSError):
+        return str(link.readlink())
+    return ""
+
+
+def _hugepages() -> set[str]:
+    """How many are reserved, by size: not how many are free, which others use, too."""
+    found = set()
+    for path in HUGEPAGES.glob("*/nr_*hugepages"):
+        found.add(f"{path.parent.name}/{path.name}: {path.read_text().strip()}")
     return found
 
 
