@@ -379,6 +379,24 @@ static void what_was_sent_and_never_came_is_lost(void **state)
     assert_false(s.any);
 }
 
+/* 32 bits cannot tell an outage of more than 2^31 frames from a frame that comes late. What was
+ * sent tells how many were lost all the same, and what could not be told is counted. */
+static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
+{
+    (void)state;
+    const uint64_t outage = (1ULL << 31) + 1000;
+    for (uint32_t i = 0; i < 100; i++)
+        arrive(i);
+    for (uint32_t i = 0; i < 100; i++)
+        arrive((uint32_t)(100 + outage + i));
+    struct sequence_summary s = sequence_summarise(&t);
+    sequence_told(&s, 200 + outage);
+    assert_int_equal(s.received_unique, 200);
+    assert_int_equal(s.lost, outage);
+    assert_int_equal(s.beyond_window, 100);
+    assert_int_equal(s.duplicates, 0);
+}
+
 static void empty_is_sound(void **state)
 {
     (void)state;
@@ -400,6 +418,7 @@ int main(void)
         cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
         cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
         cmocka_unit_test_setup(what_was_sent_and_never_came_is_lost, reset),
+        cmocka_unit_test_setup(an_outage_of_half_of_all_numbers_is_lost_frames, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,7 +2,12 @@
  * empty pool and sent the head of a burst twice after a partial send. */
 #include "test.h"
 
+#include <unistd.h>
+
 #include "fake_io.h"
+#include "measure/sequence.h"
+#include "report/json.h"
+#include "report/report.h"
 #include "traffic/transmit.h"
 
 static struct transmitter tx;
@@ -173,6 +178,60 @@ static void lateness_of_an_absence_is_told_apart(void **state)
     tx.lateness_away = NULL;
 }
 
+#define NEAR (UINT32_MAX - 9ULL) /* ten frames before 2^32 */
+#define COUNTER_IS_WIDE(name) _Static_assert(sizeof counters.name == 8, #name " has 64 bits");
+#define COUNTER_NEAR(name) counters.name = NEAR;
+#define COUNTER_RISES(name) assert_true(counters.name >= before.name && counters.name >= NEAR);
+
+/* A trial of hours: counts go on beyond 2^32, and so do numbers for whoever follows them. */
+static void counts_and_numbers_go_on_beyond_32_bits(void **state)
+{
+    (void)state;
+    static struct sequence_tracker tracker;
+    COUNTERS(COUNTER_IS_WIDE)
+    begin(0, 32, UINT64_MAX, 0);
+    port->accepts = 5;
+    tx.sequence = NEAR;
+    COUNTERS(COUNTER_NEAR)
+    for (uint64_t now = 0; now < 20; now++) {
+        const struct counters before = counters;
+        transmit_step(&tx, now);
+        COUNTERS(COUNTER_RISES)
+    }
+    assert_true(port->sent_count > 20);
+    assert_int_equal(counters.tx_offered, NEAR + port->sent_count);
+    assert_true(counters.tx_offered > UINT32_MAX);
+    assert_int_equal(tx.sequence, counters.tx_offered);
+    sequence_reset(&tracker);
+    for (unsigned i = 0; i < port->sent_count; i++)
+        sequence_add(&tracker, __builtin_bswap32(load32(port->sent[i] + 46)), i);
+    const struct sequence_summary s = sequence_summarise(&tracker);
+    assert_int_equal(s.first_sequence, NEAR);
+    assert_int_equal(s.last_sequence, tx.sequence - 1);
+    assert_int_equal(s.lost + s.duplicates + s.reordered, 0);
+}
+
+/* What is told of them is as wide. */
+static void counts_beyond_32_bits_are_reported_whole(void **state)
+{
+    (void)state;
+    struct json j = {0};
+    struct counters sum = {.tx_offered = NEAR}, one = {.tx_offered = 100};
+    char text[2048] = "";
+    int pipes[2];
+
+    counters_sum(&sum, &one);
+    assert_int_equal(pipe(pipes), 0);
+    json_begin(&j);
+    report_counters(&j, &sum);
+    assert_true(json_write(&j, pipes[1]));
+    assert_true(read(pipes[0], text, sizeof text - 1) > 0);
+    assert_non_null(strstr(text, "\"tx_offered\":4294967386,"));
+    close(pipes[0]);
+    close(pipes[1]);
+    json_free(&j);
+}
+
 static void large_bursts_go_in_several_calls(void **state)
 {
     (void)state;
@@ -224,6 +283,8 @@ int main(void)
         cmocka_unit_test_teardown(a_full_port_gives_up_in_time, finish),
         cmocka_unit_test_teardown(the_end_accounts_for_everything, finish),
         cmocka_unit_test_teardown(lateness_of_an_absence_is_told_apart, finish),
+        cmocka_unit_test_teardown(counts_and_numbers_go_on_beyond_32_bits, finish),
+        cmocka_unit_test(counts_beyond_32_bits_are_reported_whole),
         cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
         cmocka_unit_test_teardown(verification_stops_at_what_is_accepted, finish),
