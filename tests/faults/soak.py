@@ -11,16 +11,18 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.undo.ledger import COMPACT_BYTES
-from tests.faults import snapshot
+from tests.faults import one_trial, snapshot
 from tests.faults.bench import Job, Places
+from tests.faults.held import ENGINES, KERNEL_OBJECTS, SPENT, held, memory_mb
+from tests.integration.two_hosts import TwoHosts
 
 WARM_UP = 50  # trials, in which caches fill
 GROWTH = 0.05  # of the median of the last trials over that of the first after the warm-up
+LOOKS_S = 0.05
 SPAN = 50  # trials that a median is of
 CAMPAIGN = """
 name: soak
@@ -30,33 +32,44 @@ packet_size: 64
 throughput: {{rate: 5k, duration: 0.3s}}
 trim: {{warm_up: 0.05s, cool_down: 0.05s}}
 interval: 0.05s
+location: {location}
 repetitions: {trials}
 """
-SPENT = "CPU time of the bench a trial (s)"
+SPENT_EACH = "CPU time of the bench a trial (s)"
 AROUND = "time around a trial (s), others at work included"
 LEDGER = "kept in the ledger (bytes)"
-KERNEL_OBJECTS = ("namespaces", "devices")  # the next trial may have made its own by then
 LIMITS_S = 3600.0  # a trial takes at most so long: a bench that does nothing more is hung
 
 
 def main() -> int:
     """0: nothing grew; 1: something did, or the campaign did not end well."""
     asked = _arguments()
+    if asked.one_trial:
+        return one_trial.run(asked)
     trials = asked.trials or round(asked.hours * 3600 / asked.seconds_each)
-    top = Path(f"/tmp/soak{os.getpid()}")
+    top = Path(f"/var/tmp/soak{os.getpid()}")  # (a far host has a /tmp of its own)
     places = Places(top / "state", top / "results", top / "cache", top / "soak.yaml")
     top.mkdir(mode=0o755)
     places.campaign.write_text(
-        CAMPAIGN.format(switch=asked.switch, environment=asked.environment, trials=trials)
-    )
+        CAMPAIGN.format(
+            switch=asked.switch, environment=asked.environment, trials=trials,
+            location=asked.location,
+        )
+    )  # fmt: skip
     snapshot.leave_out_mounts()
-    before = snapshot.take([top], ())
-    job = Job.start(
-        places, "run", str(places.campaign), "--no-baseline", "--results", str(places.results)
-    )
-    seen = _watch(job, trials)
-    code = job.process.wait(LIMITS_S)
-    after = snapshot.take([top], [job.session] if job.session else [])
+    with ExitStack() as undo:
+        hosts = None
+        if asked.location == "remote":
+            hosts = TwoHosts.make(top / "hosts")
+            undo.callback(hosts.end)
+        before = snapshot.take([top], ())
+        job = Job.start(
+            places, "run", str(places.campaign), "--no-baseline", "--results",
+            str(places.results), hosts=hosts,
+        )  # fmt: skip
+        seen = _watch(job, trials, top)
+        code = job.process.wait(LIMITS_S)
+        after = snapshot.take([top], [job.session] if job.session else [])
     print(f"{len(seen)} trials through {asked.switch}, {asked.environment}; exit code {code}")
     for message, times in _failures(places.results).items():
         print(f"failed {times} times: {message}")
@@ -81,46 +94,42 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--trials", type=int, default=0, help="how many")
     parser.add_argument("--hours", type=float, default=1.0, help="or for how long, about (1)")
     parser.add_argument("--seconds-each", type=float, default=2.0, help="a trial with all (2)")
+    parser.add_argument("--one-trial", action="store_true", help="one soak trial of --hours")
+    parser.add_argument("--rate", default="50k", help="of that trial (50k)")
+    parser.add_argument("--location", default="local", choices=("local", "remote"))
     parser.add_argument("--switch", default="linux-bridge")
     parser.add_argument("--environment", default="netns")
     return parser.parse_args()
 
 
-def _watch(job: Job, trials: int) -> list[dict[str, float]]:
+def _watch(job: Job, trials: int, top: Path) -> list[dict[str, float]]:
     """What the bench holds each time that another record is there."""
     seen: list[dict[str, float]] = []
     known: set[str] = set()
+    engines_mb = 0.0  # most at once, since the last record
     while len(known) < trials:
         stored = {path.name for path in job.places.results.glob("*/trials/[0-9a-f]*.json")}
         for name in sorted(stored - known):
             with suppress(OSError, ValueError):
-                seen.append(_look(job, name))
+                seen.append(_look(job, name, top) | {ENGINES: engines_mb})
+                engines_mb = 0.0
         known |= stored
+        engines_mb = max(engines_mb, memory_mb(job.engines()))
         if not job.running:
             break
-        time.sleep(0.02)
-    spent = [one[SPENT] for one in seen]
-    for one, before, now in zip(seen[1:], spent, spent[1:], strict=False):
-        one[SPENT] = now - before
+        time.sleep(LOOKS_S)
+    spent = [one.pop(SPENT) for one in seen]
+    for one, before, now in zip(seen, [0.0, *spent], spent, strict=False):
+        one[SPENT_EACH] = now - before
     return seen
 
 
-def _look(job: Job, name: str) -> dict[str, float]:
+def _look(job: Job, name: str, top: Path) -> dict[str, float]:
     job.ledger()  # (finds its session)
-    process = Path(f"/proc/{job.process.pid}")
-    status = dict(
-        line.split(":", 1) for line in (process / "status").read_text().splitlines() if ":" in line
-    )
     (record,) = job.places.results.glob(f"*/trials/{name}")
     timing = json.loads(record.read_text()).get("timing") or {}
     return {
-        "memory of the bench (MB)": int(status["VmRSS"].split()[0]) / 1024,
-        "threads": float(status["Threads"]),
-        "descriptors": float(len(list((process / "fd").iterdir()))),
-        "files in the state folder": float(sum(1 for _ in job.places.state.rglob("*"))),
-        "namespaces": float(len(list(Path("/run/netns").iterdir()))),
-        "devices": float(len(list(Path("/sys/class/net").iterdir()))),
-        SPENT: process_cpu_s(job.process.pid),  # (until now; see `_watch`)
+        **held(job, top),
         LEDGER: float(_ledger_size(job)),
         AROUND: float(timing.get("overhead_s", 0.0)),
     }

@@ -1,0 +1,57 @@
+"""What a soak looks at: bench, agents, engines and what the kernel has of them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+from tests.faults import held, one_trial
+from tests.faults.bench import Job
+
+
+def job(tmp_path: Path, engines: list[int], session: str = "") -> Job:
+    """A bench that is this process, with such engines."""
+    return cast(
+        Job,
+        SimpleNamespace(
+            process=SimpleNamespace(pid=os.getpid()), hosts=None, session=session,
+            places=SimpleNamespace(state=tmp_path), engines=lambda: engines,
+        ),
+    )  # fmt: skip
+
+
+def test_engines_are_held_beside_the_bench(tmp_path: Path) -> None:
+    with subprocess.Popen(["sleep", "100"]) as engine:
+        try:
+            seen = held.held(job(tmp_path, [engine.pid, 2**22 + 1]), tmp_path)
+        finally:
+            engine.kill()
+    assert seen[held.ENGINES] > 0 and seen["memory of the bench (MB)"] > 10
+    assert seen["memory of agents (MB)"] == 0
+    assert set(held.KERNEL_OBJECTS) <= set(seen)
+    assert seen["mounts"] > 0 and seen["devices"] >= 1
+
+
+def test_files_in_shared_folders_are_counted_but_not_those_of_the_soak_itself(
+    tmp_path: Path,
+) -> None:
+    here, other = job(tmp_path, []), tmp_path / "other"
+    apart = tmp_path.is_relative_to("/tmp")
+    before = held.held(here, tmp_path)["files in shared folders"]
+    other.write_text("x")
+    assert held.held(here, tmp_path)["files in shared folders"] <= before + (not apart)
+
+
+def test_one_trial_that_grows_or_counts_backwards_is_told() -> None:
+    steady = [(100.0, 20.0, 1000 * at) for at in range(100)]
+    assert one_trial.judged(steady) == []
+    grows = [(100.0 + at, 20.0, 1000 * at) for at in range(100)]
+    assert one_trial.judged(grows) == ["grew: memory of the bench (MB)"]
+    engines = [(100.0, 20.0 + at, 1000 * at) for at in range(100)]
+    assert one_trial.judged(engines) == ["grew: memory of engines (MB)"]
+    back = [(100.0, 20.0, 2**32 - 50 + at if at < 50 else at) for at in range(100)]
+    assert one_trial.judged(back) == ["a count of frames went back"]
+    assert one_trial.judged(steady[:10])[0].startswith("too few samples")
