@@ -3,7 +3,8 @@
 A search proves a load over seconds; a soak asks whether it holds for hours. The loss ratio of
 frames says how much was lost, the share of windows with loss how often; with no loss at all the
 upper limit is stated instead of a zero (rule of three: at most 3/n with 95 % confidence after n
-frames without loss). Between two windows nothing is measured.
+frames without loss). Between two windows nothing is measured. A window's samples are looked at as
+it ends and not kept, so that what a soak holds hardly grows with its duration.
 
 A soak goes on through an outage, which it exists to find. The time in which nothing arrived is
 given apart, since a port that takes nothing loses nothing of what it took.
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
@@ -60,6 +61,28 @@ class Soak:
         return self.lost_frames / self.offered_frames if self.offered_frames else 0.0
 
 
+@dataclass(slots=True)
+class _Silence:
+    """The longest run of samples without any of many due frames, across the windows' ends."""
+
+    longest_s: float = 0.0
+    window: int = 0  # in which it ended
+    told: bool = False  # whether any window's samples could tell
+    _running_s: float = 0.0
+
+    def add(self, index: int, window: LoadPoint) -> None:
+        """The next window."""
+        sample_s = window.sample_s or 0.0
+        if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < TOLD_FRAMES:
+            self._running_s = 0.0
+            return
+        self.told = True
+        for rate_pps in window.samples_pps:
+            self._running_s = self._running_s + sample_s if rate_pps <= 0 else 0.0
+            if self._running_s > self.longest_s:
+                self.longest_s, self.window = self._running_s, index
+
+
 def soak(
     measurer: Measurer,
     load_pps: float,
@@ -75,27 +98,27 @@ def soak(
     (the switch died)."""
     if not 0 < window_s <= duration_s:
         raise UsageError(f"soak: window of {window_s:g} s must be above 0, at most {duration_s:g}")
-    budgeted = BudgetedMeasurer(measurer, budget_s)
+    budgeted, silence = BudgetedMeasurer(measurer, budget_s), _Silence()
     for index in range(max(1, round(duration_s / window_s))):
         try:
-            budgeted.measure(window_s, load_pps)
+            silence.add(index, budgeted.measure(window_s, load_pps))
+            budgeted.points[-1] = replace(budgeted.points[-1], samples_pps=())
         except BudgetError:
             if index == 0:
                 raise
             break
         except TrialFailed as error:
             raise TrialFailed(f"{error}{_until_then(budgeted.points, window_s)}") from error
-    return _summary(load_pps, budgeted.points)
+    return _summary(load_pps, budgeted.points, silence)
 
 
-def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
+def _summary(load_pps: float, windows: list[LoadPoint], silence: _Silence) -> Soak:
     offered = sum(window.offered_frames for window in windows)
     lost = sum(window.lost_frames for window in windows)
     lossy = sum(window.lost_frames > 0 for window in windows)
     low, high = share_interval(lossy, len(windows))
     values = [window.forwarded_pps for window in windows]
     wanted = sum(window.wanted_frames for window in windows)
-    silence_s, silence_window = _longest_silence(windows)
     return Soak(
         load_pps=load_pps,
         windows=tuple(windows),
@@ -111,8 +134,8 @@ def _summary(load_pps: float, windows: list[LoadPoint]) -> Soak:
         course=detect(values),
         load_met=all(window.load_met for window in windows),
         unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, wanted),
-        silence_s=silence_s,
-        silence_window=silence_window,
+        silence_s=silence.longest_s if silence.told else None,
+        silence_window=silence.window,
     )
 
 
@@ -125,23 +148,6 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
         f"; {len(windows)} windows of {window_s:g} s had passed, in which {lost} of {offered} "
         "frames were lost"
     )
-
-
-def _longest_silence(windows: list[LoadPoint]) -> tuple[float | None, int]:
-    """The longest run of samples without any of many due frames, across the windows' ends, and the
-    window in which it ended."""
-    longest, where, running, told = 0.0, 0, 0.0, False
-    for index, window in enumerate(windows):
-        sample_s = window.sample_s or 0.0
-        if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < TOLD_FRAMES:
-            running = 0.0
-            continue
-        told = True
-        for rate_pps in window.samples_pps:
-            running = running + sample_s if rate_pps <= 0 else 0.0
-            if running > longest:
-                longest, where = running, index
-    return longest if told else None, where
 
 
 def _longest_clean_s(windows: list[LoadPoint]) -> float:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from switchmark.engine import loads
 from switchmark.engine.loads import NO_FRAMES, forwarded_pps, sending_half, sum_of
@@ -160,7 +161,7 @@ class DeployedMeasurer:
         kept."""
         senders = [pair.a for pair in self._ends]
         receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
-        self.points.append(point)
+        self.points.append(replace(point, samples_pps=()))  # (a soak of hours has many)
         self.side_counts.append(self._side_counts(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
             self.stretch = max(self.stretch, stretch(senders, point.duration_s))

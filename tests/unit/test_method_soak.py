@@ -118,6 +118,7 @@ def test_an_outage_is_found_and_the_soak_goes_on():
     assert found.loss_ratio == 0.0
     assert found.silence_s == pytest.approx(8.0)
     assert found.silence_window == 2
+    assert not any(window.samples_pps for window in found.windows), "kept for hours"
     assert found.unoffered_ratio == pytest.approx(8 / 40)
     assert not found.load_met
 
