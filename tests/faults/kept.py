@@ -1,0 +1,32 @@
+"""The cases that are kept (`tools/faults --rows`, tests/faults/seen), and the page made of them:
+`python -m tests.faults.kept` writes their tables into docs/reliability.md."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.faults.bench import ROOT
+from tests.faults.row import Row, rows_in
+from tests.faults.table import tables
+
+FOLDER = Path(__file__).parent / "seen"
+PAGE = ROOT / "docs" / "reliability.md"
+BEGIN, END = "<!-- of tests/faults/seen -->\n", "<!-- until here -->"
+
+
+def kept() -> list[Row]:
+    """All that are kept, by seed."""
+    files = sorted(FOLDER.glob("*.jsonl"))
+    rows = [row for file in files for row in rows_in(file.read_text().splitlines())]
+    return sorted(rows, key=lambda row: (row.seed, row.revision))
+
+
+def page(now: str) -> str:
+    """The page with the tables of what is kept."""
+    before, _, rest = now.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n{tables(kept())}\n\n{END}{after}"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(PAGE.read_text()))
