@@ -8,6 +8,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pytest
+
 from tests.faults import held, one_trial
 from tests.faults.bench import Job
 
@@ -36,13 +38,16 @@ def test_engines_are_held_beside_the_bench(tmp_path: Path) -> None:
 
 
 def test_files_in_shared_folders_are_counted_but_not_those_of_the_soak_itself(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    here, other = job(tmp_path, []), tmp_path / "other"
-    apart = tmp_path.is_relative_to("/tmp")
-    before = held.held(here, tmp_path)["files in shared folders"]
-    other.write_text("x")
-    assert held.held(here, tmp_path)["files in shared folders"] <= before + (not apart)
+    monkeypatch.setattr(held, "SHARED", (str(tmp_path).lstrip("/"),))
+    ours = tmp_path / "ours"
+    ours.mkdir()
+    (ours / "a").write_text("x")
+    assert held._shared_files(os.getpid(), ours) == 0
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "c").write_text("x")
+    assert held._shared_files(os.getpid(), ours) == 2
 
 
 def test_one_trial_that_grows_or_counts_backwards_is_told() -> None:
