@@ -39,6 +39,7 @@ class Fault:
     location: str = "local"
     travels: bool = False  # it is drawn between two hosts, too
     prepare: Callable[[Path], Mapping[str, str]] | None = None  # the bench's environment
+    on_disk: bool = False  # its results are on a disk that can fail
     campaign: str = ""  # what its campaign says besides
 
     def pairs_of(self, there: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
@@ -153,7 +154,7 @@ FAULTS: list[Fault] = [
         travels=True,
     ),
     Fault("results read-only", storage.cover_read_only),
-    Fault("file system of results remounted read-only", storage.remount_read_only, travels=True),
+    Fault("file system of results becomes read-only", storage.fail_disk, on_disk=True),
     Fault("results moved away", storage.move_away, RUNNING, travels=True),
     Fault("results removed", storage.remove, RUNNING, takes_results=True, travels=True),
     Fault("no more processes", shortages.no_more_processes, travels=True),

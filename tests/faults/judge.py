@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.faults import machines, snapshot
+from tests.faults import machines, snapshot, storage
 from tests.faults.bench import MACHINES, Job, Places, begun, campaign, stored
 from tests.faults.case import Case
 from tests.faults.phases import meet
@@ -21,6 +21,7 @@ from tests.integration.two_hosts import TwoHosts, missing
 
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
 RESUMES = 4  # a trial that the machine starved is tried again
+DISK_MB = 32
 SETTLES_S = 10.0  # the kernel takes namespaces and devices away late
 
 
@@ -76,10 +77,12 @@ class _Rig:
 
     def __enter__(self) -> _Rig:
         self.folder.mkdir()
-        for path, mode in ((self.places.state, "0755"), (self.places.results, "0755")):
-            path.mkdir()
-            _sh("mount", "-t", "tmpfs", "-o", f"size=32m,mode={mode}", "faults", str(path))
         case = self.case
+        for path in (self.places.state, self.places.results):
+            path.mkdir()
+            disk = case.fault.on_disk and path is self.places.results
+            if not (disk and storage.mount_disk(path, DISK_MB)):
+                _sh("mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=0755", "faults", str(path))
         location = case.location if missing() is None else "local"
         text, self.trials = campaign(
             case.switch, case.environment, location, case.place, case.fault.campaign

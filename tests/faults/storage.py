@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.faults.bench import Job
 from tests.faults.undo import Undo, for_good, run
 
-BUSY_S = 1.0  # a file that is being written keeps a file system from being made read-only
+BLOCK_DEVICES = Path("/sys/dev/block")
+FILE_SYSTEMS = Path("/sys/fs/ext4")
 
 
 def fill(folder: Callable[[Job], Path], job: Job, _rng: random.Random) -> Undo:
@@ -35,15 +36,45 @@ def cover_read_only(job: Job, _rng: random.Random) -> Undo | None:
     return partial(run, "umount", "-l", folder)
 
 
-def remount_read_only(job: Job, _rng: random.Random) -> Undo | None:
-    """The file system itself, as the kernel does after an error of the disk."""
-    folder = str(job.places.results)
-    deadline = time.monotonic() + BUSY_S
-    while not run("mount", "-o", "remount,ro", folder):
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.005)
-    return partial(run, "mount", "-o", "remount,rw", folder)
+def mount_disk(folder: Path, size_mb: int) -> bool:
+    """Give this folder a disk of its own, a file beside it; whether this machine can."""
+    image = _image(folder)
+    with image.open("wb") as file:
+        file.truncate(size_mb << 20)
+    made = run("mkfs.ext4", "-q", "-I", "256", "-O", "^has_journal", "-e", "remount-ro", str(image))
+    if not made or not run("mount", "-o", "loop", str(image), str(folder)):
+        return False
+    (folder / "lost+found").rmdir()
+    return True
+
+
+def fail_disk(job: Job, _rng: random.Random) -> Undo | None:
+    """An error of the disk: its file system becomes read-only with all that is open, and what was
+    not written yet never is. (A remount is refused while a file is open to be written.)"""
+    folder = job.places.results
+    device = (BLOCK_DEVICES / _device(folder)).resolve()
+    try:
+        backing = Path((device / "loop" / "backing_file").read_text().strip())
+        if not backing.samefile(_image(folder)):
+            return None  # (a disk of this machine's: never)
+        (FILE_SYSTEMS / device.name / "trigger_fs_error").write_text("1")
+    except OSError:
+        return None
+    return partial(_mount_anew, folder)
+
+
+def _mount_anew(folder: Path) -> None:
+    run("umount", "-l", str(folder))
+    run("mount", "-o", "loop", str(_image(folder)), str(folder))
+
+
+def _image(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.disk")
+
+
+def _device(folder: Path) -> str:
+    number = folder.stat().st_dev
+    return f"{os.major(number)}:{os.minor(number)}"
 
 
 def move_away(job: Job, _rng: random.Random) -> Undo | None:

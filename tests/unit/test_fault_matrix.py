@@ -146,11 +146,39 @@ def test_a_fault_that_finds_nothing_to_befall_says_so(
     monkeypatch.setattr(network, "run", lambda *_words: False)
     monkeypatch.setattr(shortages, "run", lambda *_words: False)
     monkeypatch.setattr(storage, "run", lambda *_words: False)
-    monkeypatch.setattr(storage, "BUSY_S", 0.0)
+    monkeypatch.setattr(storage, "FILE_SYSTEMS", tmp_path / "ext4")  # (nothing here fails)
     always = ("none", "disk of results full", "disk of the state folder full")
     for fault in FAULTS:
         if fault.name not in always:
             assert fault.inflict(ended_job(tmp_path), random.Random(1)) is None, fault.name
+
+
+@pytest.mark.parametrize("disk", ["none", "the machine's", "another's", "ours"])
+def test_no_disk_fails_but_the_one_that_was_made_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, disk: str
+) -> None:
+    """An error that is asked for is a real one: never of a disk on which others have files."""
+    results, systems = tmp_path / "results", tmp_path / "ext4"
+    results.mkdir()
+    devices = tmp_path / "block" / storage._device(results)
+    trigger = systems / devices.name / "trigger_fs_error"
+    devices.mkdir(parents=True)
+    trigger.parent.mkdir(parents=True)
+    trigger.write_text("0")
+    (tmp_path / "results.disk").write_text("")
+    (tmp_path / "other.disk").write_text("")
+    if disk in ("another's", "ours"):
+        (devices / "loop").mkdir()
+        image = tmp_path / ("results.disk" if disk == "ours" else "other.disk")
+        (devices / "loop" / "backing_file").write_text(f"{image}\n")
+    elif disk == "none":
+        devices.rmdir()
+    monkeypatch.setattr(storage, "BLOCK_DEVICES", tmp_path / "block")
+    monkeypatch.setattr(storage, "FILE_SYSTEMS", systems)
+    job = cast(Job, SimpleNamespace(places=SimpleNamespace(results=results)))
+    failed = storage.fail_disk(job, random.Random(1))
+    assert (failed is not None) == (disk == "ours")
+    assert trigger.read_text() == ("1" if disk == "ours" else "0")
 
 
 def test_a_machine_without_the_first_control_groups_has_no_limit_to_set(
