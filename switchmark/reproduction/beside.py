@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.report import words
-from switchmark.reproduction.findings import estimate_of
+from switchmark.reproduction.claims import estimate_of
 from switchmark.reproduction.paper import Figure, Item
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow

@@ -121,8 +121,9 @@ def make_page(
     rows = rows_by_item(paper.items, measured)
     known = {**(states or {}), **{one.item.name: one.state for one in shown}}
     can_run = {
-        item.name
+        name
         for item in paper.items
+        for name in (item.name, item.campaign)
         if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
     }
     hosts = [one.run.info for one in measured.values()]

@@ -103,6 +103,7 @@ class Item(Frozen):
 class Claim(Frozen):
     """A statement about ratios of figures, which findings are made of.
 
+    `item` is an item's name, or that of a campaign: then it is of all rows, whatever items show.
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
     `rises`, `falls`: from each value of `over` to the next. `order`: switches, or groups of them,
     the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures

@@ -81,5 +81,12 @@ def rows_of(item: Item, measured: Mapping[str, MeasuredCampaign]) -> list[Summar
 def rows_by_item(
     items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
 ) -> dict[str, Sequence[SummaryRow]]:
-    """Item -> its rows, in the form in which findings are judged."""
-    return {item.name: rows_of(item, measured) for item in items}
+    """Item -> its rows, in the form in which findings are judged; a campaign's name has all rows of
+    it, whatever its items show."""
+    found: dict[str, Sequence[SummaryRow]] = {}
+    for item in items:
+        found[item.name] = rows_of(item, measured)
+        held = measured.get(item.campaign)
+        rows = () if held is None else held.rows
+        found[item.campaign] = [row for row in rows if not row.is_baseline]
+    return found

@@ -15,9 +15,18 @@ from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.reproduction.budget import FULL, fit, usual_share
-from switchmark.reproduction.findings import FindingVerdict, estimate_of, judge
+from switchmark.reproduction import claims
+from switchmark.reproduction.claims import estimate_of, tries
+from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
-from switchmark.reproduction.paper import Figure, PaperFinding, fulfils, paper_names, read_paper
+from switchmark.reproduction.paper import (
+    Figure,
+    Paper,
+    PaperFinding,
+    fulfils,
+    paper_names,
+    read_paper,
+)
 from switchmark.reproduction.run import GUESTS, folder_of
 from switchmark.reproduction.state import ItemState
 from switchmark.results.record.runs import FarHost
@@ -74,6 +83,46 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
                 for b in others
                 if fulfils(b, claim.other_where)
             ), f"{finding.name}: nothing of {claim.other_item} is alike"
+
+
+def rows_of_paper(paper: Paper, row: SummaryRow) -> dict[str, list[SummaryRow]]:
+    """Every trial of the paper's items as a row, as on its own machine (NICs, every switch), and
+    with all stand-ins."""
+    found: dict[str, list[SummaryRow]] = {}
+    for item in paper.items:
+        standing = [setting for one in item.stand_in for setting in one.set]
+        found[item.campaign] = [
+            replace(row, trial=trial, contender=trial.switch, one_machine=False)
+            for settings in ([], standing)
+            for trial in expand(
+                find_campaign(item.campaign, THERE.known, settings),
+                THERE.switches,
+                THERE.environments,
+            )
+            if trial.repetition == 0
+        ]
+        found[item.name] = [one for one in found[item.campaign] if item.shows(one.trial)]
+    return found
+
+
+@pytest.mark.parametrize("name", paper_names())
+def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "estimate_of", lambda _row, _figure: estimate((1.0, 1.0)))
+    paper = read_paper(name)
+    (row,) = rows_of(tmp_path, {(A, 32): NEAR})
+    rows = rows_of_paper(paper, row)
+    for finding in paper.findings:
+        for claim in finding.claims:
+            told = " ".join(one.what for one in tries(claim, rows))
+            assert told, f"{finding.name}: no ratio of {claim.item}"
+            groups = [*claim.order, *claim.steady]
+            named = [one for group in groups for one in group]
+            for side in (claim.left or {}, claim.right or {}):
+                named += [one for one in side.get("switch", "").split(", ") if one]
+            for switch in named:
+                assert switch in told, f"{finding.name}: {switch} is compared with nothing"
 
 
 def test_every_campaign_of_a_paper_is_an_item_s() -> None:
