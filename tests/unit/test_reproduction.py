@@ -14,8 +14,8 @@ from switchmark.campaign.installed import installed
 from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
-from switchmark.reproduction.budget import FULL, fit, usual_share
 from switchmark.reproduction import claims
+from switchmark.reproduction.budget import FULL, fit, usual_share
 from switchmark.reproduction.claims import estimate_of, tries
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
