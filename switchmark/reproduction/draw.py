@@ -17,8 +17,8 @@ from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
 from switchmark.report.axes import end_of_cumulative
-from switchmark.reproduction.claims import estimate_of
 from switchmark.reproduction.paper import Figure, Item
+from switchmark.reproduction.tried import estimate_of
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import Estimate

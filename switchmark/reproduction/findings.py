@@ -15,8 +15,9 @@ from enum import StrEnum
 
 from switchmark.model.parameters import BY_NAME
 from switchmark.report.words import point, varying_fields
-from switchmark.reproduction.claims import Tried, tries
+from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, PaperFinding
+from switchmark.reproduction.tried import Tried
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
@@ -117,9 +118,9 @@ def _told_apart(claim: Claim, tries: Sequence[Tried]) -> list[Tried]:
         return list(tries)
     keys = [claim.over, claim.rises, claim.falls, *(claim.left or ()), *(claim.right or ())]
     told = {BY_NAME[key].field for key in keys if key}
-    varying = [name for name in varying_fields([one.row for one in tries]) if name not in told]
+    varying = [name for name in varying_fields([one.rows[0] for one in tries]) if name not in told]
     return [
-        replace(one, what=f"{one.what} ({point(dict(one.row.point), varying)})")
+        replace(one, what=f"{one.what} ({point(dict(one.rows[0].point), varying)})")
         if said[one.what] > 1
         else one
         for one in tries

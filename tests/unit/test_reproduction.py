@@ -14,9 +14,9 @@ from switchmark.campaign.installed import installed
 from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
-from switchmark.reproduction import claims
+from switchmark.reproduction import claims, tried
 from switchmark.reproduction.budget import FULL, fit, usual_share
-from switchmark.reproduction.claims import estimate_of, tries
+from switchmark.reproduction.claims import tries
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import (
@@ -29,6 +29,7 @@ from switchmark.reproduction.paper import (
 )
 from switchmark.reproduction.run import GUESTS, folder_of
 from switchmark.reproduction.state import ItemState
+from switchmark.reproduction.tried import estimate_of
 from switchmark.results.record.runs import FarHost
 from switchmark.results.rows import SummaryRow
 from switchmark.results.summary import summary
@@ -109,7 +110,8 @@ def rows_of_paper(paper: Paper, row: SummaryRow) -> dict[str, list[SummaryRow]]:
 def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(claims, "estimate_of", lambda _row, _figure: estimate((1.0, 1.0)))
+    for module in (claims, tried):
+        monkeypatch.setattr(module, "estimate_of", lambda _row, _figure: estimate((1.0, 1.0)))
     paper = read_paper(name)
     (row,) = rows_of(tmp_path, {(A, 32): NEAR})
     rows = rows_of_paper(paper, row)
@@ -178,6 +180,14 @@ NEAR = (1.0, 1.002, 0.998)
         ({"than": {}, "at_least": 1.5}, {(A, 32): NEAR}, FindingVerdict.CONTRADICTED),
         ({"than": {"unit": "us", "at": 0.5}}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
         ({"order": [[B], [A]]}, {(A, 32): (1.0,), (B, 32): (2.0,)}, FindingVerdict.UNDECIDED),
+        ({"order": [[B], [A]]}, {(A, 32): NEAR, (B, 32): NEAR}, FindingVerdict.CONTRADICTED),
+        ({"order": [[B], [A]]},
+         {(A, 32): NEAR, (B, 32): (1.02, 1.021, 1.019)}, FindingVerdict.CONTRADICTED),
+        ({"order": [[B], [A]]},
+         {(A, 32): NEAR, (B, 32): (1.0, 1.05, 1.1)}, FindingVerdict.UNDECIDED),
+        ({"left": {"switch": B}, "right": {"switch": A}, "at_least": 1},
+         {(A, 32): NEAR, (B, 32): NEAR}, FindingVerdict.CONTRADICTED),
+        ({"falls": "burst"}, {(A, 32): NEAR, (A, 64): NEAR}, FindingVerdict.CONTRADICTED),
         ({"order": [[B], ["vpp"]]}, {(A, 32): NEAR}, FindingVerdict.CANNOT),
     ],
 )  # fmt: skip
@@ -190,6 +200,13 @@ def test_findings_are_judged_by_proof(
     scaled = {who: [value * 1e6 for value in values] for who, values in rates.items()}
     judged = judge(finding(**claim), {"i": rows_of(tmp_path, scaled)})
     assert judged.verdict is verdict, judged.why
+
+
+def test_no_difference_worth_knowing_contradicts_a_better_one_and_is_said(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
+    judged = judge(finding(order=[[B], [A]]), {"i": rows})
+    assert judged.why.startswith(f"1 of 1 ratios lie outside: {B} / {A}: 1 [")
+    assert judged.why.endswith("], no difference of 5 %")
 
 
 def test_rows_of_two_items_are_compared_where_they_are_alike(tmp_path: Path) -> None:

@@ -1,0 +1,107 @@
+"""One ratio of a claim: two groups of figures, the bounds, and the proof that it lies outside.
+
+A ratio is that of geometric means over repetitions with its 95 % interval (Welch's t on
+logarithms). "More" and "less" mean a difference worth knowing: where the whole interval lies within
+5 % of 1, the two are alike, and such a claim is contradicted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from switchmark.reproduction.paper import Figure
+from switchmark.results.published import measured
+from switchmark.results.rows import SummaryRow
+from switchmark.statistics.comparison import ratio_of
+from switchmark.statistics.means import Estimate, estimate
+
+MARGIN = 0.05  # a lead of less is not worth knowing
+_ALIKE = (1 - MARGIN, 1 / (1 - MARGIN))
+MORE, LESS = (1.0, math.inf), (0.0, 1.0)  # bounds of claims that something is better or worse
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One ratio of a claim, with its bounds."""
+
+    what: str
+    rows: tuple[SummaryRow, ...]  # of the upper figure, and of the lower
+    value: float | None
+    low: float | None
+    high: float | None
+    at_least: float
+    at_most: float
+    p_outside: float | None  # that it lies within, if it was found outside or alike
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether there is no difference worth knowing where the claim is that there is one."""
+        if self.low is None or self.high is None:
+            return False
+        strict = (self.at_least, self.at_most) in (MORE, LESS)
+        return strict and _ALIKE[0] <= self.low and self.high <= _ALIKE[1]
+
+    @property
+    def inside(self) -> bool:
+        """Whether the whole interval lies within the bounds."""
+        if self.low is None or self.high is None or self.is_alike:
+            return False
+        return self.at_least <= self.low and self.high <= self.at_most
+
+    @property
+    def words(self) -> str:
+        """The ratio in words: `vpp / snabb: 1.42 [1.31, 1.55]`."""
+        if self.value is None:
+            return f"{self.what}: no ratio"
+        spread = "" if self.low is None else f" [{self.low:.3g}, {self.high:.3g}]"
+        alike = f", no difference of {MARGIN * 100:g} %" if self.is_alike else ""
+        return f"{self.what}: {self.value:.3g}{spread}{alike}"
+
+
+def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
+    """The figure of a row; None where the row has none of this kind."""
+    if not row.finished:
+        return None
+    if figure.unit == "cores":
+        cores = row.cpu.each_total_cores if row.cpu is not None else ()
+        return estimate(cores) if cores else None
+    return measured(row, figure.kind)
+
+
+def values_of(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
+    """The figure of each repetition, of a row that has it."""
+    found = estimate_of(row, figure)
+    assert found is not None, "only rows with the figure are tried"
+    return found.values or (found.mean,)
+
+
+def is_less_better(figure: Figure) -> bool:
+    """Whether the least of these figures is the best: times, cores."""
+    return figure.unit in ("us", "cores")
+
+
+def tried(
+    what: str,
+    rows: tuple[SummaryRow, ...],
+    above: Sequence[float],
+    below: Sequence[float],
+    bounds: tuple[float, float],
+) -> Tried:
+    """The ratio of two groups of figures, against its bounds."""
+    found = ratio_of(below, above)
+    p = None
+    if found.p is not None and found.value is not None:
+        low, high = bounds
+        bound = low if found.value < low else high if found.value > high else None
+        p = _p_of(above, below, bound) if bound else 1.0
+        if bounds in (MORE, LESS) and _ALIKE[0] < found.value < _ALIKE[1]:
+            p = min(p, max(_p_of(above, below, one) for one in _ALIKE))
+    return Tried(what, rows, found.value, found.low, found.high, *bounds, p)
+
+
+def _p_of(above: Sequence[float], below: Sequence[float], bound: float) -> float:
+    """The p-value of a ratio that is this bound."""
+    found = ratio_of([value * bound for value in below], above).p
+    return 1.0 if found is None else found
