@@ -9,7 +9,7 @@ outside (Holm's correction over all ratios of the finding, 5 %); otherwise it is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -17,6 +17,7 @@ from switchmark.model.parameters import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, PaperFinding
+from switchmark.reproduction.run import Standing
 from switchmark.reproduction.tried import Tried
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
@@ -49,37 +50,80 @@ def judge(
     finding: PaperFinding,
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str] = (),
+    standing: Mapping[str, Standing] | None = None,
 ) -> JudgedFinding:
     """Judge a finding by the rows of the items that were measured (item -> its rows).
 
-    `can_run` are the items that this machine can run: without rows they were not tried yet."""
+    `can_run` are the items that this machine can run: without rows they were not tried yet.
+    `standing` is what stood in for what, for each item."""
     if finding.cannot:
         return JudgedFinding(finding, FindingVerdict.CANNOT, finding.cannot)
     tried: list[Tried] = []
     lacking: dict[str, None] = {}
+    notes: dict[str, None] = {}
+    barred: dict[str, None] = {}
     for claim in finding.claims:
+        if reason := _bar(claim, rows_of, standing or {}):
+            barred[reason] = None
+            continue
         found = list(tries(claim, rows_of))
         tried += _told_apart(claim, found)
+        notes |= dict.fromkeys(_stand_ins(claim, found, standing or {}))
         if not found:
             lacking[claim.item] = None
+    if not tried and barred and not lacking:
+        return JudgedFinding(finding, FindingVerdict.CANNOT, "; ".join(barred))
     if not tried:
         return _untried(finding, list(lacking), rows_of, can_run)
+    verdict, why = _verdict(tried)
+    left = [f"not tried: {', '.join(lacking)}"] if lacking else []
+    left += [f"with {', '.join(notes)}"] if notes else []
+    return JudgedFinding(finding, verdict, "; ".join([why, *barred, *left]), tuple(tried))
+
+
+def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:
+    """The verdict on ratios that were tried, and why."""
     adjusted = adjust([one.p_outside for one in tried], Correction.HOLM)
     outside = [one for one, p in zip(tried, adjusted, strict=True) if p is not None and p < LEVEL]
-    held = [one for one in tried if one.inside]
-    left = f"; not tried: {', '.join(lacking)}" if lacking else ""
+    open_ = [one for one in tried if not one.inside]
     if outside:
         told = "; ".join(one.words for one in outside[:_SHOWN])
         why = f"{len(outside)} of {len(tried)} ratios lie outside: {told}"
-        return JudgedFinding(finding, FindingVerdict.CONTRADICTED, why + left, tuple(tried))
-    if len(held) == len(tried):
-        told = "; ".join(one.words for one in tried[:_SHOWN])
-        more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
-        return JudgedFinding(finding, FindingVerdict.HOLDS, f"{told}{more}{left}", tuple(tried))
-    open_ = [one for one in tried if not one.inside]
-    told = "; ".join(one.words for one in open_[:_SHOWN])
-    why = f"{len(open_)} of {len(tried)} ratios are open: {told}"
-    return JudgedFinding(finding, FindingVerdict.UNDECIDED, why + left, tuple(tried))
+        return FindingVerdict.CONTRADICTED, why
+    if open_:
+        told = "; ".join(one.words for one in open_[:_SHOWN])
+        return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(tried)} ratios are open: {told}"
+    told = "; ".join(one.words for one in tried[:_SHOWN])
+    more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
+    return FindingVerdict.HOLDS, f"{told}{more}"
+
+
+def _bar(
+    claim: Claim,
+    rows_of: Mapping[str, Sequence[SummaryRow]],
+    standing: Mapping[str, Standing],
+) -> str:
+    """Why the claim must not be judged by these rows: what stands in changes what it is about."""
+    if claim.stand_in == "any" or not rows_of.get(claim.item):
+        return ""
+    notes = standing.get(claim.item, Standing()).notes
+    if claim.stand_in == "none" and notes:
+        return f"not judged here: {claim.item} has {', '.join(notes)}"
+    if claim.stand_in == "only" and not notes:
+        return f"not judged here: {claim.item} is as in the paper, without a stand-in"
+    return ""
+
+
+def _stand_ins(
+    claim: Claim, found: Sequence[Tried], standing: Mapping[str, Standing]
+) -> Iterator[str]:
+    """What stood in for what in the rows that the claim compared."""
+    switches = {row.trial.switch for one in found for row in one.rows}
+    for name in (claim.item, claim.other_item):
+        one = standing.get(name or "")
+        if one is not None and found:
+            yield from one.notes
+            yield from (note for switch, note in one.instead.items() if switch in switches)
 
 
 def _untried(

@@ -28,6 +28,7 @@ from switchmark.reproduction.run import (
     read_measured,
     rows_by_item,
     rows_of,
+    standing_by_item,
 )
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.times import times_of
@@ -126,11 +127,12 @@ def make_page(
         for name in (item.name, item.campaign)
         if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
     }
+    standing = standing_by_item(paper.items, measured)
     hosts = [one.run.info for one in measured.values()]
     return PaperPage(
         paper,
         tuple(shown),
-        tuple(judge(finding, rows, can_run) for finding in paper.findings),
+        tuple(judge(finding, rows, can_run, standing) for finding in paper.findings),
         hosts[-1].host if hosts else {},
         max((info.started_at[:10] for info in hosts), default=""),
     )

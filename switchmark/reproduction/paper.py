@@ -94,6 +94,7 @@ class Item(Frozen):
     missing: tuple[str, ...] = ()  # what the paper had and cannot be asked here
     coarse: tuple[str, ...] = ()  # as of `--set`: fewer points, where there is little time
     stand_in: tuple[StandIn, ...] = ()
+    instead: dict[str, str] = Field(default_factory=dict)  # switch -> in the place of what it runs
 
     def shows(self, trial: Trial) -> bool:
         """Whether the item shows this trial."""
@@ -128,6 +129,7 @@ class Claim(Frozen):
     alike: tuple[str, ...] = ()
     link: float | None = None
     steady: tuple[tuple[str, ...], ...] = ()
+    stand_in: Literal["any", "none", "only"] = "any"  # of rows measured with stand-ins of the item
     cable: bool = False  # only of rows whose frames went over NICs, or between two machines
     at_least: float | None = None  # of left over right, of the figure over `than`
     at_most: float | None = None

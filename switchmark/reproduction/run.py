@@ -7,7 +7,7 @@ run's own settings, so that it is resumed as it was begun.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
@@ -89,4 +89,25 @@ def rows_by_item(
         held = measured.get(item.campaign)
         rows = () if held is None else held.rows
         found[item.campaign] = [row for row in rows if not row.is_baseline]
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What stood in for what when an item was measured."""
+
+    notes: tuple[str, ...] = ()  # of stand-ins that were set
+    instead: Mapping[str, str] = field(default_factory=dict)  # of switches, if they are compared
+
+
+def standing_by_item(
+    items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
+) -> dict[str, Standing]:
+    """Item, or campaign, -> what stood in for what in its run."""
+    found: dict[str, Standing] = {}
+    for item in items:
+        held = measured.get(item.campaign)
+        given = set(held.settings) if held is not None else set()
+        notes = tuple(one.note for one in item.stand_in if set(one.set) <= given)
+        found[item.name] = found[item.campaign] = Standing(notes, item.instead)
     return found

@@ -27,11 +27,12 @@ from switchmark.reproduction.paper import (
     paper_names,
     read_paper,
 )
-from switchmark.reproduction.run import GUESTS, folder_of
+from switchmark.reproduction.run import GUESTS, Standing, folder_of, read_measured, standing_by_item
 from switchmark.reproduction.state import ItemState
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.record.runs import FarHost
 from switchmark.results.rows import SummaryRow
+from switchmark.results.store import Run
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.means import estimate
@@ -58,7 +59,9 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
         assert bool(finding.claims) != bool(finding.cannot), finding.name
         for claim in finding.claims:
             item = paper.item(claim.item)
-            campaign = find_campaign(item.campaign, THERE.known)
+            standing = [setting for one in item.stand_in for setting in one.set]
+            settings = standing if claim.stand_in == "only" else []
+            campaign = find_campaign(item.campaign, THERE.known, settings)
             trials = expand(campaign, THERE.switches, THERE.environments)
             for where in (claim.where, claim.left or {}, claim.right or {}):
                 assert any(fulfils(trial, where) for trial in trials), (finding.name, where)
@@ -461,3 +464,46 @@ def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> 
     out = capsys.readouterr().out
     assert "table5" in out and "Throughput with increasingly limited CPU access" in out
     assert "not as in the paper, in fig14: the Apache benchmark of the Phoronix suite" in out
+
+
+def test_a_verdict_says_what_stood_in_for_what(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
+    standing = {"i": Standing(("one core in the place of two",), {A: "A for C", "vpp": "for D"})}
+    judged = judge(finding(order=[[B], [A]]), {"i": rows}, (), standing)
+    assert judged.verdict is FindingVerdict.HOLDS
+    assert judged.why.endswith("; with one core in the place of two, A for C")
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "notes", "verdict"),
+    [
+        ("none", (), FindingVerdict.HOLDS),
+        ("none", ("one core",), FindingVerdict.CANNOT),
+        ("only", ("one core",), FindingVerdict.HOLDS),
+        ("only", (), FindingVerdict.CANNOT),
+    ],
+)
+def test_a_claim_that_a_stand_in_would_change_is_not_judged_by_it(
+    tmp_path: Path, stand_in: str, notes: tuple[str, ...], verdict: FindingVerdict
+) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
+    asked = finding(order=[[B], [A]], stand_in=stand_in)
+    judged = judge(asked, {"i": rows}, (), {"i": Standing(notes)})
+    assert judged.verdict is verdict
+    assert verdict is FindingVerdict.HOLDS or judged.why.startswith("not judged here: i ")
+
+
+def test_what_stood_in_is_read_from_the_run_itself(tmp_path: Path) -> None:
+    paper = read_paper("dagar2017")
+    item = paper.item("fig14")
+    campaign = find_campaign(item.campaign, THERE.known)
+    trials = expand(campaign, THERE.switches, THERE.environments)
+    records = [synthetic_record(trial) for trial in trials[:2]]
+    write_run(folder_of(paper, tmp_path), records, campaign=item.campaign)
+    measured = read_measured(paper, tmp_path)
+    assert standing_by_item([item], measured)["fig14"].notes == ()
+    settings = tuple(setting for one in item.stand_in for setting in one.set)
+    (held,) = measured.values()
+    run = Run(held.run.directory, held.run.info.model_copy(update={"settings": {"set": settings}}))
+    told = standing_by_item([item], {item.campaign: replace(held, run=run)})
+    assert told["fig14"].notes == told["dagar2017-fig14"].notes == (item.stand_in[0].note,)
