@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from switchmark.model.parameters import BY_NAME
+from switchmark.reproduction.over_switches import beaten_somewhere, correlated
 from switchmark.reproduction.paper import Claim, Figure, fulfils
 from switchmark.reproduction.tried import (
     LESS,
@@ -22,10 +23,19 @@ from switchmark.results.rows import SummaryRow
 
 def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
     """The ratios of a claim, from rows that are valid and no bare wire (item -> its rows)."""
-    able = _able(claim, rows_of.get(claim.item, ()), claim.where)
+    able = _able(rows_of.get(claim.item, ()), claim.figure, claim.where, claim)
     if claim.other_item is not None:
-        other = rows_of.get(claim.other_item, ())
-        yield from _across(claim, able, _able(claim, other, claim.other_where))
+        rows = rows_of.get(claim.other_item, ())
+        yield from _across(claim, able, _able(rows, claim.figure, claim.other_where, claim))
+    elif claim.correlated is not None:
+        both = [row for row in able if estimate_of(row, claim.correlated) is not None]
+        yield from correlated(claim, claim.correlated, both)
+    elif claim.beaten_in:
+        others = [
+            (one.item, one.figure, _able(rows_of.get(one.item, ()), one.figure, one.where, claim))
+            for one in claim.beaten_in
+        ]
+        yield from beaten_somewhere([(claim.item, claim.figure, able), *others])
     elif claim.link is not None:
         yield from _of_link(claim, claim.link, able)
     elif claim.steady:
@@ -40,12 +50,15 @@ def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator
         yield from _along(claim, able, over)
 
 
-def _able(claim: Claim, rows: Sequence[SummaryRow], where: Mapping[str, str]) -> list[SummaryRow]:
+def _able(
+    rows: Sequence[SummaryRow], figure: Figure, where: Mapping[str, str], claim: Claim
+) -> list[SummaryRow]:
+    """The rows that the claim may compare: valid, with the figure."""
     return [
         row
         for row in rows
         if row.valid and not row.is_baseline and fulfils(row.trial, dict(where))
-        if estimate_of(row, claim.figure) is not None
+        if estimate_of(row, figure) is not None
         if not claim.cable or _over_cable(row)
     ]
 

@@ -119,8 +119,8 @@ def _stand_ins(
 ) -> Iterator[str]:
     """What stood in for what in the rows that the claim compared."""
     switches = {row.trial.switch for one in found for row in one.rows}
-    for name in (claim.item, claim.other_item):
-        one = standing.get(name or "")
+    for name in claim.items:
+        one = standing.get(name)
         if one is not None and found:
             yield from one.notes
             yield from (note for switch, note in one.instead.items() if switch in switches)
@@ -148,9 +148,7 @@ def _untried(
 def _given_but_not_valid(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> bool:
     """Whether the claim could be tried if all figures were valid."""
     valid = {
-        item: [replace(row, valid=True) for row in rows_of.get(item, ())]
-        for item in (claim.item, claim.other_item)
-        if item is not None
+        item: [replace(row, valid=True) for row in rows_of.get(item, ())] for item in claim.items
     }
     return next(tries(claim, valid), None) is not None
 

@@ -101,6 +101,14 @@ class Item(Frozen):
         return fulfils(trial, self.where)
 
 
+class Place(Frozen):
+    """Rows of an item, and which of their figures says who is best."""
+
+    item: str
+    figure: Figure = Figure()
+    where: dict[str, str] = Field(default_factory=dict)
+
+
 class Claim(Frozen):
     """A statement about ratios of figures, which findings are made of.
 
@@ -111,7 +119,9 @@ class Claim(Frozen):
     of one row, such as times at two loads, between two bounds. `other_item`: rows of two items that
     agree in the keys `alike`, `item` over the other. `link`: of a load to a link's rate, in bits a
     second. `steady`: groups of switches, of which the first change less than the second from the
-    least to the greatest value of `over`."""
+    least to the greatest value of `over`. `correlated`: the rank correlation of the figure with
+    this one over the switches, between two bounds. `beaten_in`: no switch is the best in `item` and
+    in all of these places; each is beaten in one."""
 
     item: str
     figure: Figure = Figure()
@@ -129,11 +139,19 @@ class Claim(Frozen):
     alike: tuple[str, ...] = ()
     link: float | None = None
     steady: tuple[tuple[str, ...], ...] = ()
+    correlated: Figure | None = None
+    beaten_in: tuple[Place, ...] = ()
     stand_in: Literal["any", "none", "only"] = "any"  # of rows measured with stand-ins of the item
     cable: bool = False  # only of rows whose frames went over NICs, or between two machines
     at_least: float | None = None  # of left over right, of the figure over `than`
     at_most: float | None = None
     within: float = 0.2  # by which a power may be missed, either way
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The items whose rows it compares."""
+        more = () if self.other_item is None else (self.other_item,)
+        return (self.item, *more, *(one.item for one in self.beaten_in))
 
 
 class PaperFinding(Frozen):

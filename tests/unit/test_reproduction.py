@@ -507,3 +507,62 @@ def test_what_stood_in_is_read_from_the_run_itself(tmp_path: Path) -> None:
     run = Run(held.run.directory, held.run.info.model_copy(update={"settings": {"set": settings}}))
     told = standing_by_item([item], {item.campaign: replace(held, run=run)})
     assert told["fig14"].notes == told["dagar2017-fig14"].notes == (item.stand_in[0].note,)
+
+
+THREE = ("ovs-dpdk", "basicfwd", "ovs-netdev")
+
+
+def spread(value: float) -> tuple[float, ...]:
+    """Three repetitions that are close to this value."""
+    return tuple(value * one for one in NEAR)
+
+
+@pytest.mark.parametrize(
+    ("cores", "bounds", "verdict"),
+    [
+        ((3, 2, 1), {"at_most": 0}, FindingVerdict.HOLDS),
+        ((1, 2, 3), {"at_most": 0}, FindingVerdict.CONTRADICTED),
+        ((1, 2, 3), {"at_least": -0.5, "at_most": 0.5}, FindingVerdict.CONTRADICTED),
+        ((2, 1, 3), {"at_least": -0.5, "at_most": 0.5}, FindingVerdict.HOLDS),
+        ((1, 1, 1), {"at_most": 0}, FindingVerdict.UNDECIDED),
+    ],
+)
+def test_two_figures_are_correlated_over_switches(
+    tmp_path: Path, cores: Sequence[float], bounds: dict[str, float], verdict: FindingVerdict
+) -> None:
+    rows = rows_of(tmp_path, {(one, 32): spread(n) for n, one in enumerate(THREE, 1)})
+    used = dict(zip(THREE, cores, strict=True))
+    told = [
+        replace(row, cpu=replace(row.cpu, each_total_cores=spread(used[row.trial.switch])))
+        for row in rows
+        if row.cpu is not None
+    ]
+    judged = judge(finding(correlated={"unit": "cores"}, **bounds), {"i": told})
+    assert judged.verdict is verdict, judged.why
+    assert judged.tried[0].what == "rank correlation of mean load and CPU used over 3 switches"
+    assert judge(finding(correlated={"unit": "cores"}), {"i": told[:2]}).tried == ()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict"),
+    [
+        ((1, 2), (2, 1), FindingVerdict.HOLDS),
+        ((1, 2), (1, 2), FindingVerdict.CONTRADICTED),
+        ((1, 2), (1, 1), FindingVerdict.UNDECIDED),
+    ],
+)
+def test_no_switch_prevails_if_each_is_beaten_somewhere(
+    tmp_path: Path,
+    first: tuple[float, float],
+    second: tuple[float, float],
+    verdict: FindingVerdict,
+) -> None:
+    rows = {
+        item: rows_of(tmp_path / item, {(A, 32): spread(a), (B, 32): spread(b)})
+        for item, (a, b) in (("i", first), ("j", second))
+    }
+    asked = finding(beaten_in=[{"item": "j"}])
+    judged = judge(asked, rows)
+    assert judged.verdict is verdict, judged.why
+    alone = judge(asked, {"i": rows["i"]})
+    assert alone.verdict is FindingVerdict.UNDECIDED, "it may yet be beaten where it was not tried"

@@ -34,8 +34,8 @@ def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
 
 
 def one_way_figures(latency: Sequence[LatencyAtLoad]) -> list[MethodFigure]:
-    """Mean, median and 99th percentile at each fraction of R+."""
-    names = ("mean", "median", "p99")
+    """Mean, median, 99th percentile and spread at each fraction of R+."""
+    names = ("mean", "median", "p99", "stdev")
     return [
         figure
         for one in latency
