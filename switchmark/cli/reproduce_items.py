@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.campaign.find import find_campaign, source_text
@@ -14,6 +13,7 @@ from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.execute import Request, execute
 from switchmark.language.duration import format_duration
+from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper
@@ -22,6 +22,8 @@ from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.store import open_run
 
 LEAST_SHARE_S = 5.0  # of an item
+LEAST_SLOWNESS = 0.3
+COMPARED = 4  # times the weight of an item that no finding is about
 
 
 class ItemRunner:
@@ -43,7 +45,8 @@ class ItemRunner:
         self.budget_s, self.testbed, self.site = budget_s, testbed, site
         self.anew, self.quiet = anew, quiet
         self.began = time.monotonic()
-        self.overhead_s = scaling.OVERHEAD_S  # around a trial; learnt as they run
+        self.slowness = 1.0  # of what goes on around a trial; learnt as they run
+        self.coarse: dict[str, list[Trial]] = {}
         self.failed = 0
         self.said: set[str] = set()
 
@@ -63,11 +66,11 @@ class ItemRunner:
                     due[item.campaign] = (paper, item, state)
         left = dict(due)
         for campaign, (paper, item, state) in due.items():
-            share_s = self._share_s(state, [one for _, _, one in left.values()])
+            share_s = self._share_s(campaign, left)
+            del left[campaign]
             if share_s is not None and share_s < LEAST_SHARE_S:
                 note(f"{paper.name} {item.name}: not begun, the budget is spent; run again for it")
                 continue
-            del left[campaign]
             self._run(paper, item, state, share_s)
         return self.failed
 
@@ -85,12 +88,30 @@ class ItemRunner:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
 
-    def _share_s(self, state: ItemState, waiting: Sequence[ItemState]) -> float | None:
-        """The item's share of the rest of the budget in seconds, by the trials that wait for it."""
+    def _share_s(
+        self, campaign: str, waiting: Mapping[str, tuple[Paper, Item, ItemState]]
+    ) -> float | None:
+        """The item's share of the rest of the budget in seconds: as many blocks for each one that
+        waits, and less for those that no finding compares."""
         if self.budget_s is None:
             return None
         left_s = self.budget_s - (time.monotonic() - self.began)
-        return max(0.0, left_s) * _weight(state) / sum(map(_weight, waiting))
+        weights = {name: self._weight(*one) for name, one in waiting.items()}
+        return max(0.0, left_s) * weights[campaign] / sum(weights.values())
+
+    def _weight(self, paper: Paper, item: Item, state: ItemState) -> float:
+        block = self._coarse_block(item) or _one_block(state)
+        shortest_s = scaling.shortest_s(block)
+        compared = item.campaign in paper.compared_campaigns
+        return scaling.block_s(block, shortest_s, self.slowness) * (COMPARED if compared else 1)
+
+    def _coarse_block(self, item: Item) -> list[Trial]:
+        """The trials of one repetition of the item's fewer points, if it names some."""
+        if item.coarse and item.name not in self.coarse:
+            more = [*self.settings, *item.coarse]
+            coarse = state_of(item, self.there, more=more, site=self.site)
+            self.coarse[item.name] = _one_block(coarse)
+        return self.coarse.get(item.name, [])
 
     def _run(self, paper: Paper, item: Item, state: ItemState, share_s: float | None) -> None:
         settings = [*state.settings, *self.settings]
@@ -122,10 +143,11 @@ class ItemRunner:
             return
         failed, count = done.statuses.count("failed"), len(done.statuses)
         spent_s = time.monotonic() - began
-        if count and not resume and not scaling.searches(campaign):
-            measuring_s = max(d for s in campaign.sweeps for d in s.duration_s)
-            usual_s = scaling.usual_share(campaign)(measuring_s)
-            self.overhead_s = max(0.5, spent_s / count - usual_s)
+        block = _one_block(state)
+        if count and not resume and not scaling.searches(block):
+            around_s = spent_s / count - max(d for s in campaign.sweeps for d in s.duration_s)
+            usual_s = scaling.around_s(block) / len(block)
+            self.slowness = max(LEAST_SLOWNESS, around_s / usual_s)
         note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
 
@@ -141,17 +163,15 @@ class ItemRunner:
         assert state.campaign is not None
         if share_s is None:
             return scaling.Scale((), scaling.FULL, 0.0)
-        more = [*self.settings, *item.coarse]
-        coarse = state_of(item, self.there, more=more, site=self.site)
         return scaling.fit(
-            state.campaign, state.trials, share_s, self.overhead_s,
-            scaling.usual_share(state.campaign), item.coarse if coarse.runs else (), coarse.trials,
+            state.campaign, _one_block(state), share_s, self.slowness, item.coarse,
+            self._coarse_block(item),
         )  # fmt: skip
 
 
-def _weight(state: ItemState) -> float:
-    """The weight by which time is shared: few trials get more of it each."""
-    return math.sqrt(max(1, state.trials))
+def _one_block(state: ItemState) -> list[Trial]:
+    """The trials of one repetition, as they would run here."""
+    return [step.plan.trial for step in state.steps if step.plan.trial.repetition == 0]
 
 
 def _more(given: Sequence[str], state: ItemState) -> list[str]:

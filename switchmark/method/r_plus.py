@@ -23,9 +23,10 @@ from switchmark.method.support.measurer import (
     Measurer,
     repeated_note,
 )
-from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.method import Method
 from switchmark.method.support.one_way import latency_at, one_way_figures
 from switchmark.method.support.task import Task, figure, pps_text
+from switchmark.model.trial import Trial
 from switchmark.results.metric import method_metric
 from switchmark.results.record import MethodResult
 from switchmark.statistics.boundaries import StoppingRule
@@ -38,6 +39,8 @@ DEFAULT_TRIAL_S = 10.0
 MIN_REPETITIONS = 5  # fewer do not tell their own spread
 MAX_REPETITIONS = 20
 DEFAULT_PRECISION = 0.01
+WARM_UP_S = 1.0
+_USUAL_TRIALS = 9  # until R+ is precise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,7 @@ def measure_r_plus(
     min_repetitions: int = MIN_REPETITIONS,
     max_repetitions: int = MAX_REPETITIONS,
     budget_s: float = math.inf,
-    warm_up_s: float = 1.0,
+    warm_up_s: float = WARM_UP_S,
 ) -> RPlus:
     """Repeat saturating trials until the interval is narrow enough, or time or patience ends.
 
@@ -128,8 +131,8 @@ def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[
 
 def run(task: Task) -> MethodResult:
     """Measure R+, then one-way times at fractions of it."""
-    found = of_trial(task)
-    shares = [float(share) for share in task.trial.fractions.split("+")]
+    shares = _shares(task.trial)
+    found = of_trial(task, later_s=len(shares) * task.trial.duration_s)
     latency = [latency_at(task, share, load) for share, load in loads_at(found.pps, shares).items()]
     notes = in_words(found.outliers, found.bands, "trial", pps_text)
     notes += repeated_note(found.repeated)
@@ -148,16 +151,29 @@ def run(task: Task) -> MethodResult:
     )
 
 
-def of_trial(task: Task) -> RPlus:
-    """Measure R+ by trials of the length that the trial asks for."""
-    return measure_r_plus(task.measurer, trial_s=task.trial.duration_s, budget_s=task.limit_s)
+def of_trial(task: Task, later_s: float = 0.0) -> RPlus:
+    """Measure R+ by trials of the length that the trial asks for, within its budget less what comes
+    later, if one trial fits in that."""
+    limit_s, trial_s = task.limit_s, task.trial.duration_s
+    left_s = limit_s - later_s
+    fits = left_s >= WARM_UP_S + trial_s
+    return measure_r_plus(task.measurer, trial_s=trial_s, budget_s=left_s if fits else limit_s)
+
+
+def _shares(trial: Trial) -> list[float]:
+    """The fractions of R+ at which times are taken."""
+    return [float(share) for share in trial.fractions.split("+")]
+
+
+def _usual_time_s(trial: Trial) -> float:
+    return WARM_UP_S + (_USUAL_TRIALS + len(_shares(trial))) * trial.duration_s
 
 
 METHOD = Method(
     name="r-plus",
     meaning="mean of saturated runs, and one-way times at fractions of it",
     run=run,
-    usual_time_s=trials_of_full_length(9),
+    usual_time_s=_usual_time_s,
     compared=(method_metric("R+", "pps"),),
     reads=("fractions",),
     times_frames=True,

@@ -3,24 +3,27 @@
 Repetitions decide: each is a block in which all contenders ran once, and a finding is judged by
 such blocks (docs/proof.md, designs: short trials in many blocks prove more than long ones in few).
 So points go first, to those that the item names as enough for its shape; then durations, down to
-half a second, and a paper's few long trials become more of shorter ones; then repetitions. An item
+half a second, and a paper's few long trials become more of shorter ones; then repetitions. Time
+that is left makes trials as long as what is around them, then blocks, then longer trials. An item
 that fits is not scaled, and every change is reported.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from switchmark.language.values import format_seconds
+from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import PLAIN
+from switchmark.model.overhead import usual_overhead_s
+from switchmark.model.trial import Trial
 
-OVERHEAD_S = 1.0  # around a trial, until some have run
-SHORTEST_S = 0.5  # of a trial
-SHORTEST_SEARCH_S = 1.0  # of a method that makes several trials
-DECIDING_REPETITIONS = 8  # the blocks of the first look that can prove anything
+SHORTEST_S = 0.5  # of a trial, and of each that a method makes
+STEP_S = 0.1
+DECIDING = 8  # repetitions: the blocks of the first look that can prove anything
+MOST_REPETITIONS = 16  # beyond which longer trials tell more
 FULL = "in full"
 
 
@@ -35,58 +38,80 @@ class Scale:
 
 def fit(
     campaign: CampaignDefinition,
-    trials: int,
+    trials: Sequence[Trial],
     budget_s: float,
-    overhead_s: float,
-    usual_s: Callable[[float], float],
+    slowness: float = 1.0,
     coarse: tuple[str, ...] = (),
-    coarse_trials: int | None = None,
+    coarse_trials: Sequence[Trial] = (),
 ) -> Scale:
     """The campaign scaled to the budget.
 
-    `trials` are of one repetition, with `coarse` set `coarse_trials`; `usual_s` gives the time of a
-    trial of some duration (methods: longer)."""
-    full_s = max(d for sweep in campaign.sweeps for d in sweep.duration_s)
-    repetitions = campaign.repetitions
-
-    def cost_s(count: int, rounds: int, duration_s: float) -> float:
-        return count * rounds * (usual_s(duration_s) + overhead_s)
-
-    if cost_s(trials, repetitions, full_s) <= budget_s:
-        return Scale((), FULL, cost_s(trials, repetitions, full_s))
-    shortest_s = min(full_s, SHORTEST_SEARCH_S if searches(campaign) else SHORTEST_S)
-    wanted = max(repetitions, DECIDING_REPETITIONS)
+    `trials` are those of one repetition; with `coarse` set, `coarse_trials` are. `slowness` is what
+    goes on around a trial here, over what is usual."""
+    full_s, least_s = max(trial.duration_s for trial in trials), shortest_s(trials)
+    whole_s = campaign.repetitions * block_s(trials, full_s, slowness)
+    if whole_s <= budget_s:
+        return Scale((), FULL, whole_s)
     settings: list[str] = []
     words: list[str] = []
-    count = trials
-    if coarse and coarse_trials and cost_s(trials, DECIDING_REPETITIONS, shortest_s) > budget_s:
+    if coarse_trials and DECIDING * block_s(trials, least_s, slowness) > budget_s:
         settings += coarse
         words.append(f"fewer points ({'; '.join(coarse)})")
-        count = coarse_trials
-    rounds = max(1, min(wanted, int(budget_s / cost_s(count, 1, shortest_s))))
-    there_s = (budget_s / (count * rounds) - overhead_s) / usual_s(1.0)
-    duration_s = min(full_s, max(shortest_s, math.floor(10 * there_s + 1e-9) / 10))
-    if rounds != repetitions:
+        trials = coarse_trials
+    fair_s = around_s(trials, slowness) / len(trials)
+    rounds, duration_s = _blocks(
+        lambda duration_s: block_s(trials, duration_s, slowness),
+        budget_s,
+        max(campaign.repetitions, DECIDING),
+        (least_s, min(full_s, max(least_s, fair_s)), full_s),
+    )
+    if rounds != campaign.repetitions:
         settings.append(f"repetitions={rounds}")
-        words.append(f"{rounds} repetitions for {repetitions}")
+        words.append(f"{rounds} repetitions for {campaign.repetitions}")
     if duration_s != full_s:
         settings.append(f"duration={format_seconds(duration_s)}")
         words.append(f"trials of {format_seconds(duration_s)} for {format_seconds(full_s)}")
-    return Scale(tuple(settings), ", ".join(words) or FULL, cost_s(count, rounds, duration_s))
+    expected_s = rounds * block_s(trials, duration_s, slowness)
+    return Scale(tuple(settings), ", ".join(words) or FULL, expected_s)
 
 
-def searches(campaign: CampaignDefinition) -> set[str]:
+def _blocks(
+    cost_s: Callable[[float], float],
+    budget_s: float,
+    wanted: int,
+    lengths_s: tuple[float, float, float],
+) -> tuple[int, float]:
+    """How many blocks of which length: first the blocks that can decide, at the shortest; then
+    trials up to the length of what is around them, which costs least; then more blocks."""
+    least_s, fair_s, full_s = lengths_s
+    rounds = max(1, min(wanted, int(budget_s / cost_s(least_s))))
+    if rounds == wanted:
+        rounds = max(wanted, min(MOST_REPETITIONS, int(budget_s / cost_s(fair_s) + 1e-9)))
+    duration_s = least_s
+    while duration_s < full_s and rounds * cost_s(round(duration_s + STEP_S, 1)) <= budget_s + 1e-6:
+        duration_s = round(duration_s + STEP_S, 1)
+    return rounds, min(full_s, duration_s)
+
+
+def block_s(trials: Sequence[Trial], duration_s: float, slowness: float = 1.0) -> float:
+    """The usual time of one repetition of these trials, if each takes no longer than this."""
+    times = (
+        usual_time_s(one.model_copy(update={"duration_s": min(duration_s, one.duration_s)}))
+        for one in trials
+    )
+    return sum(times) + around_s(trials, slowness)
+
+
+def around_s(trials: Sequence[Trial], slowness: float = 1.0) -> float:
+    """The usual time around these trials: setting up, verifying, taking down."""
+    return slowness * sum(usual_overhead_s(one.switch) for one in trials)
+
+
+def shortest_s(trials: Sequence[Trial]) -> float:
+    """The shortest duration to which these trials are scaled."""
+    return min(SHORTEST_S, *(trial.duration_s for trial in trials))
+
+
+def searches(trials: Sequence[Trial]) -> set[str]:
     """The methods that make several trials."""
-    return {name for sweep in campaign.sweeps for name in sweep.method} - {PLAIN}
-
-
-def usual_share(campaign: CampaignDefinition) -> Callable[[float], float]:
-    """The usual time of a trial over its duration: methods of many trials take several of them."""
-    from switchmark.method.registry import METHODS
-
-    methods = searches(campaign)
-    if not methods:
-        return lambda duration_s: duration_s
-    times = 30 if "r-plus" in methods else 2
-    assert methods <= set(METHODS)
-    return lambda duration_s: times * duration_s
+    return {one.method for one in trials} - {PLAIN}

@@ -184,6 +184,12 @@ class Paper(Frozen):
         """The citation: `Ara et al. 2021`."""
         return f"{self.authors} {self.year}"
 
+    @property
+    def compared_campaigns(self) -> frozenset[str]:
+        """The campaigns whose rows a finding compares."""
+        claims = [claim for finding in self.findings for claim in finding.claims]
+        return frozenset(self.item(name).campaign for claim in claims for name in claim.items)
+
     def item(self, name: str) -> Item:
         """The item of this name. Raises UsageError."""
         held = {one.name: one for one in self.items}

@@ -14,8 +14,9 @@ from switchmark.campaign.installed import installed
 from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
+from switchmark.model.trial import Trial
 from switchmark.reproduction import claims, tried
-from switchmark.reproduction.budget import FULL, fit, usual_share
+from switchmark.reproduction.budget import FULL, around_s, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
@@ -304,19 +305,70 @@ def test_cores_used_have_an_interval_over_repetitions(tmp_path: Path) -> None:
     assert found == estimate((1.9, 2.0, 2.1)) and found.low is not None
 
 
+def block_of(name: str, *settings: str) -> list[Trial]:
+    """The trials of one repetition of a built-in campaign."""
+    campaign = find_campaign(name, THERE.known, list(settings))
+    trials = expand(campaign, THERE.switches, THERE.environments)
+    return [trial for trial in trials if trial.repetition == 0]
+
+
 def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
-    campaign = find_campaign("ara2021-fig4a", THERE.known)
-    usual = usual_share(campaign)
-    whole = fit(campaign, 40, 1e6, 2.0, usual)
+    campaign, block = find_campaign("ara2021-fig4a", THERE.known), block_of("ara2021-fig4a")
+    whole = fit(campaign, block, 1e6)
     assert (whole.settings, whole.words) == ((), FULL)
-    budget_s = 40 * 8 * (2.0 + 2.0)
-    half = fit(campaign, 40, budget_s, 2.0, usual, ("rate=1M",), 1)
+    slowness = 2.0 * len(block) / around_s(block)  # two seconds around each trial
+    budget_s = len(block) * 8 * (2.0 + 2.0)
+    few = block_of("ara2021-fig4a", "rate=1M")
+    half = fit(campaign, block, budget_s, slowness, ("rate=1M",), few)
     assert half.settings == ("repetitions=8", "duration=2s"), "blocks decide, not long trials"
-    assert half.expected_s <= budget_s
-    little = fit(campaign, 40, 60.0, 2.0, usual, ("rate=1M, 20M",), 4)
-    assert little.settings == ("rate=1M, 20M", "repetitions=6", "duration=500ms")
-    assert little.words.startswith("fewer points") and little.expected_s <= 60.0
-    assert "repetitions=1" in fit(campaign, 40, 1.0, 2.0, usual).settings
+    assert half.expected_s == pytest.approx(budget_s)
+    more = fit(campaign, block, 1.5 * budget_s, slowness)
+    assert more.settings == ("repetitions=12", "duration=2s"), "then more of them"
+    most = fit(campaign, block, 3 * budget_s, slowness)
+    assert most.settings == ("repetitions=16", "duration=4s"), "and then longer trials"
+    little = fit(campaign, block, len(few) * 6 * 2.5, slowness, ("rate=1M",), few)
+    assert little.settings == ("rate=1M", "repetitions=6", "duration=500ms")
+    assert little.words.startswith("fewer points") and little.expected_s <= len(few) * 6 * 2.5
+    assert "repetitions=1" in fit(campaign, block, 1.0).settings
+
+
+def test_a_method_s_own_usual_time_counts() -> None:
+    """R+ at three fractions: a warm-up, nine trials, and one for each fraction; a budget of the
+    method bounds them all."""
+    (p2p,) = [
+        trial
+        for trial in block_of("zhang2019-table3")
+        if trial.switch == "ovs-dpdk" and trial.scenario == "p2p"
+    ]
+    assert block_s([p2p], 2.0, 0.0) == pytest.approx(1.0 + 12 * 2.0)
+    assert block_s([p2p.model_copy(update={"budget_s": 8.0})], 2.0, 0.0) == pytest.approx(8.0)
+
+
+FIVE = ("ovs-dpdk", "vpp", "snabb", "fastclick", "bess")
+
+
+@pytest.mark.parametrize("name", ["fig1", "table3"])
+def test_latency_at_fractions_of_r_plus_is_repeated_within_half_an_hour_for_the_paper(
+    name: str,
+) -> None:
+    """Of five switches, in the place of virtual machines containers."""
+    paper = read_paper("zhang2019")
+    blocks = {}
+    for item in paper.items:
+        standing = [setting for one in item.stand_in for setting in one.set]
+        blocks[item.name] = [
+            trial
+            for trial in block_of(item.campaign, *standing, *item.coarse)
+            if trial.switch in FIVE
+        ]
+    cost_s = {held: block_s(block, shortest_s(block)) for held, block in blocks.items()}
+    item = paper.item(name)
+    share_s = 1800 * cost_s[name] / sum(cost_s.values())
+    campaign = find_campaign(item.campaign, THERE.known)
+    full = [trial for trial in block_of(item.campaign) if trial.switch in FIVE]
+    scale = fit(campaign, full, share_s, 1.0, item.coarse, blocks[name])
+    told = dict(one.partition("=")[::2] for one in scale.settings)
+    assert int(told.get("repetitions", campaign.repetitions)) >= 3 and scale.expected_s <= share_s
 
 
 def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> None:
