@@ -71,7 +71,15 @@ def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
 
 
 def values_of(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
-    """The figure of each repetition, of a row that has it."""
+    """The figure of each repetition, of a row that has it.
+
+    That of the spread of a load is each repetition's distance from the median (M. B. Brown and
+    A. B. Forsythe, 1974)."""
+    if figure.statistic == "stdev" and figure.unit in ("pps", "bps"):
+        loads = estimate_of(row, figure.model_copy(update={"statistic": "mean"}))
+        if loads is not None:
+            away = (abs(value - loads.median) for value in loads.values)
+            return tuple(value for value in away if value > 0) or (0.0,)
     found = estimate_of(row, figure)
     assert found is not None, "only rows with the figure are tried"
     return found.values or (found.mean,)
