@@ -66,7 +66,8 @@ def _load(row: SummaryRow, figure: Published) -> Estimate | None:
 
 
 def _one_way(row: SummaryRow, figure: Published) -> Estimate | None:
-    name = f"one-way {figure.of}" + ("" if figure.at is None else f" at {figure.at:g} R+")
+    statistic = "median" if figure.of == "p50" else figure.of
+    name = f"one-way {statistic}" + ("" if figure.at is None else f" at {figure.at:g} R+")
     held = row.method.figures if row.method is not None else ()
     return next((one.value for one in held if one.name == name), None)
 

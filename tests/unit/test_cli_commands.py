@@ -169,7 +169,7 @@ def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     made = json.loads(capsys.readouterr().out)
     assert made["count"] == 4
     assert len(made["baselines"]) == 4
-    assert made["time"]["measuring_s"] == 80.0
+    assert made["time"]["measuring_s"] == 480.0
     assert {p["port_kind"] for p in made["placements"]} == {"veth"}
     assert all(p["placement"]["bench_cores"] for p in made["placements"])
     assert made["campaign"]["published"][0]["value"] == 338_000
