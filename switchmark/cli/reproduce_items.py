@@ -143,11 +143,11 @@ class ItemRunner:
             return
         failed, count = done.statuses.count("failed"), len(done.statuses)
         spent_s = time.monotonic() - began
-        block = _one_block(state)
-        if count and not resume and not scaling.searches(block):
-            around_s = spent_s / count - max(d for s in campaign.sweeps for d in s.duration_s)
-            usual_s = scaling.around_s(block) / len(block)
-            self.slowness = max(LEAST_SLOWNESS, around_s / usual_s)
+        block = _one_block(state_of(item, self.there, more=_more(settings, state), site=self.site))
+        if count and block and not resume and scaling.is_known_time(block):
+            longest_s = max(trial.duration_s for trial in block)
+            around_s = spent_s * len(block) / count - scaling.block_s(block, longest_s, 0.0)
+            self.slowness = max(LEAST_SLOWNESS, around_s / scaling.around_s(block))
         note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
              f"failed, in {format_duration(spent_s)}")  # fmt: skip
 

@@ -18,10 +18,13 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import PLAIN
 from switchmark.model.overhead import usual_overhead_s
+from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
 
 SHORTEST_S = 0.5  # of a trial, and of each that a method makes
 STEP_S = 0.1
+DOCKER = "docker"
+CONTAINER_S = 0.6  # for each, and twice that for a switch's
 DECIDING = 8  # repetitions: the blocks of the first look that can prove anything
 MOST_REPETITIONS = 16  # beyond which longer trials tell more
 FULL = "in full"
@@ -104,7 +107,16 @@ def block_s(trials: Sequence[Trial], duration_s: float, slowness: float = 1.0) -
 
 def around_s(trials: Sequence[Trial], slowness: float = 1.0) -> float:
     """The usual time around these trials: setting up, verifying, taking down."""
-    return slowness * sum(usual_overhead_s(one.switch) for one in trials)
+    return slowness * sum(usual_overhead_s(one.switch) + _containers_s(one) for one in trials)
+
+
+def _containers_s(trial: Trial) -> float:
+    """The usual time for a trial's Docker containers: that of the switch, and one a VNF."""
+    length = BY_NAME["scenario"].axis
+    vnfs = (length.place(trial.scenario) if length is not None else None) or 0
+    return CONTAINER_S * (
+        2 * (trial.switch_environment == DOCKER) + vnfs * (trial.environment == DOCKER)
+    )
 
 
 def shortest_s(trials: Sequence[Trial]) -> float:
@@ -112,6 +124,6 @@ def shortest_s(trials: Sequence[Trial]) -> float:
     return min(SHORTEST_S, *(trial.duration_s for trial in trials))
 
 
-def searches(trials: Sequence[Trial]) -> set[str]:
-    """The methods that make several trials."""
-    return {one.method for one in trials} - {PLAIN}
+def is_known_time(trials: Sequence[Trial]) -> bool:
+    """Whether the trials take as long as they are said to; methods that search may end sooner."""
+    return all(one.method in (PLAIN, "one-way") for one in trials)

@@ -16,7 +16,7 @@ from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
 from switchmark.reproduction import claims, tried
-from switchmark.reproduction.budget import FULL, around_s, block_s, fit, shortest_s
+from switchmark.reproduction.budget import CONTAINER_S, FULL, around_s, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
@@ -339,6 +339,14 @@ def test_a_method_s_own_usual_time_counts() -> None:
     ]
     assert block_s([p2p], 2.0, 0.0) == pytest.approx(1.0 + 12 * 2.0)
     assert block_s([p2p.model_copy(update={"budget_s": 8.0})], 2.0, 0.0) == pytest.approx(8.0)
+
+
+def test_containers_take_their_time_around_a_trial() -> None:
+    block = block_of("bonafiglia2015-fig5b", "switch=linux-bridge", "packet_size=64")
+    one, *_, eight = sorted(block, key=lambda trial: int(trial.scenario.rpartition("-")[2]))
+    usual_s = around_s([one.model_copy(update={"environment": "netns"})])
+    assert around_s([one]) == pytest.approx(usual_s + CONTAINER_S)
+    assert around_s([eight]) == pytest.approx(usual_s + 8 * CONTAINER_S)
 
 
 FIVE = ("ovs-dpdk", "vpp", "snabb", "fastclick", "bess")
