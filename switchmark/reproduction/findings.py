@@ -3,7 +3,8 @@
 Every claim comes down to ratios of two figures that should lie between two bounds. A ratio is that
 of geometric means over repetitions with its 95 % interval (Welch's t on logarithms). A finding
 holds where every interval lies within its bounds; it is contradicted where a ratio is proven to lie
-outside (Holm's correction over all ratios of the finding, 5 %); otherwise it is undecided.
+outside (Holm's correction over all ratios of the finding, 5 %), or no different where one figure is
+to be better; otherwise it is undecided.
 """
 
 from __future__ import annotations
