@@ -6,6 +6,7 @@
     results = campaign.run(progress=print)
     results.frame()                      # one row a trial
     results.plots()[0].show()
+    switchmark.Reproduction("ara2021").drawings()["fig4b"]
 
 The command line measures through the same `execute`, and reads results by the same functions.
 Errors are those of `switchmark.errors`: `UsageError` for bad input, `UnavailableError` for what
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,9 +50,12 @@ from switchmark.trial.plan import TrialPlan
 
 if TYPE_CHECKING:
     import polars as pl
+    from matplotlib.figure import Figure as Canvas
     from plotly.graph_objects import Figure as Plot
 
-_NAMED_COLORS = {"@muted": "#8a929b", "@ink": "#1c2026", "@grid": "#d6d9de", "@paper": "#ffffff"}
+    from switchmark.reproduction.findings import JudgedFinding
+
+_NAMED_COLORS = {"@muted": pen.MUTED, "@ink": "#1c2026", "@grid": "#d6d9de", "@paper": "#ffffff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +245,51 @@ class Results:
         if problems := write_report(self.directory, path):
             raise SwitchmarkError("\n".join(problems))
         return path
+
+
+class Reproduction:
+    """What was measured of a paper, beside what it says: findings, items, drawings."""
+
+    def __init__(self, paper: str, results: Path | str = DEFAULT_ROOT) -> None:
+        """Read the paper's runs. Raises `UsageError` where the paper is not known."""
+        from switchmark.reproduction.page import make_page
+        from switchmark.reproduction.paper import read_paper
+
+        self.page = make_page(read_paper(paper), installed(), Path(results))
+        self._results = Path(results)
+
+    @property
+    def findings(self) -> tuple[JudgedFinding, ...]:
+        """Each finding of the paper, with its verdict and the ratios that it stands on."""
+        return self.page.findings
+
+    def frame(self) -> pl.DataFrame:
+        """One row a figure: item, contender, point, ours, the published one, ratio, marks."""
+        import polars as pl
+
+        return pl.DataFrame(
+            [
+                {"item": one.item.name, **asdict(line)}
+                for one in self.page.items
+                for line in one.lines
+            ]
+        )
+
+    def drawings(self) -> dict[str, Canvas]:
+        """Item -> its figure in the paper's own form, of matplotlib's, which a notebook shows."""
+        from switchmark.reproduction.draw import drawing
+        from switchmark.reproduction.run import read_measured, rows_of
+
+        measured = read_measured(self.page.paper, self._results)
+        drawn = {}
+        for item in self.page.paper.items:
+            if item.campaign in measured:
+                times = partial(times_of, measured[item.campaign].run)
+                campaign = find_campaign(item.campaign, installed().known)
+                made = drawing(item, rows_of(item, measured), campaign, times)
+                if made is not None:
+                    drawn[item.name] = made
+        return drawn
 
 
 def _plot(figure: Drawing, heading: str) -> Plot:

@@ -29,7 +29,7 @@ _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "star": "*",
     "hexagon": "h", "triangle-down": "v", "line-ns": "|", "x-thin": "x", "line-ew": "_",
 }  # fmt: skip
-_NAMED = {"@muted": "#8a929b", "@ink": "#1c2026", "@line": "#d6d9de"}
+_NAMED = {"@muted": pen.MUTED, "@ink": "#1c2026", "@line": "#d6d9de"}
 _UNFILLED = ("|", "x", "_")  # marks of lines alone
 
 

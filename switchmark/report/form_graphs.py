@@ -26,7 +26,7 @@ from switchmark.results.record.method_result import MethodResult
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEDIUM = "#8a929b"
+MEDIUM = pen.MUTED
 THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a graph
 
 

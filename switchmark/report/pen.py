@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Those of `template/report.css`, in its order: a contender looks alike on the page and in a file.
 COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
+MUTED = "#8a929b"  # what is beside the matter
 MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 
 

@@ -28,7 +28,7 @@ from switchmark.results.times import times_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_BASELINE = "#8a929b"
+_BASELINE = pen.MUTED
 _LONGEST_NAME = 120  # of a file, without its ending
 _WIRE_LINES = {"|": ":", "x": "-.", "_": "--"}  # of bare wires, by marker
 

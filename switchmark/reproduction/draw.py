@@ -7,25 +7,33 @@ hatches differ too, so that no reading depends on colour.
 from __future__ import annotations
 
 import io
-import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import CampaignDefinition, Published
-from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
 from switchmark.report.axes import end_of_cumulative
+from switchmark.reproduction.drawn import (
+    figure_of,
+    half_interval,
+    legend,
+    not_measured,
+    published_label,
+    row_label,
+)
+from switchmark.reproduction.grouped import grouped_bars
 from switchmark.reproduction.paper import Figure, Item
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import Histogram
-from switchmark.statistics.means import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
 
+TimesOf = Callable[[SummaryRow], Histogram | None]  # all times of a row
 _WIDTH_IN = 6.4
 _MOST_BARS = 40
 _STYLES = ("-", "--", "-.", ":")
@@ -36,10 +44,26 @@ def draw(
     rows: Sequence[SummaryRow],
     campaign: CampaignDefinition,
     folder: Path,
-    times: Callable[[SummaryRow], Histogram | None],
+    times: TimesOf,
 ) -> str | None:
     """Write `ITEM.svg` and `ITEM.png` into the folder; returns the SVG as text, None without a
-    figure. `times` gives all times of a row."""
+    figure."""
+    canvas = drawing(item, rows, campaign, times)
+    if canvas is None:
+        return None
+    text = io.StringIO()
+    canvas.savefig(text, format="svg", metadata={"Date": None})
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{item.name}.svg").write_text(text.getvalue())
+    canvas.savefig(folder / f"{item.name}.png", dpi=160)
+    return text.getvalue()
+
+
+def drawing(
+    item: Item, rows: Sequence[SummaryRow], campaign: CampaignDefinition, times: TimesOf
+) -> Canvas | None:
+    """The item as a figure of matplotlib's, which notebooks show; None without a figure. `times`
+    gives all times of a row."""
     from matplotlib.figure import Figure as Canvas
 
     pen.take_up()
@@ -50,7 +74,7 @@ def draw(
     figures = (item.y, *item.more)
     published = [one for one in campaign.published if any(of.is_of(one) for of in figures)]
     held = [(row, of) for row in able for of in figures if estimate_of(row, of) is not None]
-    absent = _absent(item, rows, published)
+    absent = not_measured(item, rows, published)
     shown = min(len(held) + len(absent), _MOST_BARS)
     height = 1.3 + 0.3 * shown if bars else 3.6
     canvas = Canvas(figsize=(_WIDTH_IN, height), layout="constrained")
@@ -58,44 +82,15 @@ def draw(
     if bars:
         drawn = held[:_MOST_BARS]
         _bars(axes, drawn, published, absent[: _MOST_BARS - len(drawn)])
+    elif item.form == "grouped":
+        grouped_bars(axes, item, able, published, absent)
     elif item.form == "scatter":
-        _scatter(axes, item, able)
+        _scatter(axes, item, able, campaign.published)
     elif item.form == "cdf":
         _cumulative(axes, able, times, published)
     else:
         _lines(axes, item, able, published, absent)
-    text = io.StringIO()
-    canvas.savefig(text, format="svg", metadata={"Date": None})
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{item.name}.svg").write_text(text.getvalue())
-    canvas.savefig(folder / f"{item.name}.png", dpi=160)
-    return text.getvalue()
-
-
-def _absent(
-    item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
-) -> list[Published]:
-    """The published values of the item that no row has: of switches that are not here, say."""
-    wanted = {BY_NAME[name].field: (BY_NAME[name], text) for name, text in item.where.items()}
-    return [
-        one
-        for one in published
-        if not any(one.matches(row.trial) for row in rows)
-        and all(
-            field not in one.match or one.match[field] in key.parse(text, Known(scenarios=None))
-            for field, (key, text) in wanted.items()
-        )
-    ]
-
-
-def _told(one: Published, without: str = "") -> str:
-    """What a published value is of, in words: `bess, 64 B, both ways`."""
-    others = [
-        words.field(name, value)
-        for name, value in one.match.items()
-        if name not in ("switch", without)
-    ]
-    return ", ".join(filter(None, [str(one.match.get("switch", "")), *others]))
+    return canvas
 
 
 def _bars(
@@ -111,11 +106,11 @@ def _bars(
     varying = words.varying_fields(rows)
     several = len({of.at for _, of in held}) > 1
     at = [f", {of.at:g} R+" if several else "" for _, of in held]
-    names = [_label(row, varying, rows) + load for row, load in zip(rows, at, strict=True)]
-    found = [_known(row, of) for row, of in held]
+    names = [row_label(row, varying, rows) + load for row, load in zip(rows, at, strict=True)]
+    found = [figure_of(row, of) for row, of in held]
     axes.barh(
         names, [one.mean / scale for one in found], height=0.6, color=pen.COLORS[0],
-        xerr=[_half(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
+        xerr=[half_interval(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
         label="measured here",
     )  # fmt: skip
     theirs = [
@@ -126,7 +121,7 @@ def _bars(
     ]
     loads = [f", {one.at:g} R+" if several else "" for one in absent]
     theirs += [
-        (one.value / scale, f"{_told(one)}{load} (not here)")
+        (one.value / scale, f"{published_label(one)}{load} (not here)")
         for one, load in zip(absent, loads, strict=True)
     ]
     if theirs:
@@ -139,7 +134,7 @@ def _bars(
     axes.invert_yaxis()
     axes.grid(axis="y", visible=False)
     axes.set_xlabel(figure.model_copy(update={"at": None}).words if several else figure.words)
-    _legend(axes)
+    legend(axes)
 
 
 def _lines(
@@ -161,19 +156,19 @@ def _lines(
     for row in rows:
         at = place(getattr(row.trial, key.field))
         if at is not None:
-            name = _label(row, varying, rows if sizes else ())
+            name = row_label(row, varying, rows if sizes else ())
             lines.setdefault(name, []).append((at, row))
     ticks: set[float] = set()
     for number, (name, line) in enumerate(sorted(lines.items())):
         line.sort(key=lambda one: one[0])
         color = pen.COLORS[number % len(pen.COLORS)]
         marker = pen.MARKERS[number % len(pen.MARKERS)]
-        found = [_known(row, item.y) for _, row in line]
+        found = [figure_of(row, item.y) for _, row in line]
         ticks |= {x for x, _ in line}
         axes.errorbar(
             [x for x, _ in line], [one.mean / scale for one in found],
-            yerr=[_half(one, scale) for one in found], color=color, marker=marker, label=name,
-            capsize=2.5, markersize=5,
+            yerr=[half_interval(one, scale) for one in found], color=color, marker=marker,
+            label=name, capsize=2.5, markersize=5,
         )  # fmt: skip
         theirs = [
             (x, one.value / scale) for x, row in line for one in published if one.matches(row.trial)
@@ -188,12 +183,12 @@ def _lines(
         value: Any = one.match.get(key.field)
         at = None if value is None else place(value)
         if at is not None:
-            others.setdefault(_told(one, key.field), []).append((at, one.value / scale))
+            others.setdefault(published_label(one, key.field), []).append((at, one.value / scale))
     for number, (name, points) in enumerate(sorted(others.items())):
         ticks |= {x for x, _ in points}
         axes.plot(
             [x for x, _ in sorted(points)], [y for _, y in sorted(points)], linestyle="--",
-            color="#8a929b", marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
+            color=pen.MUTED, marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
             label=", ".join(filter(None, [name, "published, not here"])),
         )  # fmt: skip
     shown = sorted(ticks)
@@ -204,11 +199,13 @@ def _lines(
     axes.set_ylim(bottom=0)
     axes.set_xlabel(key.axis.title if key.axis is not None else item.x)
     axes.set_ylabel(item.y.words)
-    _legend(axes)
+    legend(axes)
 
 
-def _scatter(axes: Axes, item: Item, rows: Sequence[SummaryRow]) -> None:
-    """One figure against another, a mark for every row."""
+def _scatter(
+    axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
+) -> None:
+    """One figure against another, a mark for every row; hollow where the paper gives both."""
     assert item.across is not None, f"{item.name} has nothing on its other axis"
     varying = words.varying_fields(list(rows))
     for number, row in enumerate(rows):
@@ -216,15 +213,29 @@ def _scatter(axes: Axes, item: Item, rows: Sequence[SummaryRow]) -> None:
         if across is None:
             continue
         axes.plot(
-            _known(row, item.y).mean / item.y.scale[0], across.mean / item.across.scale[0],
+            figure_of(row, item.y).mean / item.y.scale[0], across.mean / item.across.scale[0],
             pen.MARKERS[number % len(pen.MARKERS)], color=pen.COLORS[number % len(pen.COLORS)],
-            label=_label(row, varying, rows),
+            label=row_label(row, varying, rows),
         )  # fmt: skip
+        theirs = [
+            [
+                one.value / of.scale[0]
+                for one in published
+                if of.is_of(one) and one.matches(row.trial)
+            ]
+            for of in (item.y, item.across)
+        ]
+        if all(theirs):
+            axes.plot(
+                theirs[0][0], theirs[1][0], pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
+                mec=pen.COLORS[number % len(pen.COLORS)], mew=1.4,
+                label=f"{row_label(row, varying, rows)}, published",
+            )  # fmt: skip
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(item.y.words)
     axes.set_ylabel(item.across.words)
-    _legend(axes)
+    legend(axes)
 
 
 def _cumulative(
@@ -250,7 +261,7 @@ def _cumulative(
         axes.plot(
             [value / 1e3 for value in curve.value_ns],
             [100 * share for share in curve.quantile],
-            style, color=color, label=_label(row, varying, rows),
+            style, color=color, label=row_label(row, varying, rows),
         )  # fmt: skip
         for one in published:
             if one.matches(row.trial):
@@ -259,30 +270,4 @@ def _cumulative(
     axes.set_ylim(0, 100)
     axes.set_xlabel("one-way time (µs); dotted: published, where it lies within")
     axes.set_ylabel("share of frames (%)")
-    _legend(axes)
-
-
-def _label(row: SummaryRow, varying: Sequence[str], rows: Sequence[SummaryRow]) -> str:
-    """The contender, and the fields in which rows differ."""
-    fields = dict(row.point)
-    parts = [words.field(name, fields[name]) for name in varying]
-    if len({one.trial.packet_size_bytes for one in rows}) > 1:
-        parts.insert(0, f"{row.trial.packet_size_bytes} B")
-    return ", ".join([row.contender, *parts])
-
-
-def _known(row: SummaryRow, figure: Figure) -> Estimate:
-    found = estimate_of(row, figure)
-    assert found is not None, "only rows with the figure are drawn"
-    return found
-
-
-def _half(found: Estimate, scale: float) -> float:
-    """Half an interval; one that is wider than the figure is cut, and without an interval nothing
-    is drawn."""
-    return math.nan if found.low is None else min(found.mean - found.low, found.mean) / scale
-
-
-def _legend(axes: Axes) -> None:
-    canvas: Any = axes.figure
-    canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    legend(axes)

@@ -58,10 +58,12 @@ class ItemOnPage:
     def word(self) -> str:
         """The item's state in a word or two."""
         if self.measured:
-            return "measured here, with stand-ins" if self.state.notes else "measured here"
+            return "reproduced here, with stand-ins" if self.state.notes else "reproduced here"
         if self.guests:
-            return "runs in an emulated guest"
-        return "can run here" if self.state.runs else "cannot run here"
+            return "shown in an emulated guest"
+        if self.state.runs:
+            return "can run here, not measured yet"
+        return "planned for the paper's machine"  # as a test plans every item (test_target.py)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class PaperPage:
     items: tuple[ItemOnPage, ...]
     findings: tuple[JudgedFinding, ...]
     host: Mapping[str, Any]
+    other: Mapping[str, Any]  # the other host of items between two; empty without one
     date: str
 
     @property
@@ -92,19 +95,25 @@ class PaperPage:
 
     @property
     def machine(self) -> str:
-        """This machine in a line."""
-        host = self.host
-        cpus = host.get("usable_cpus") or ()
-        memory = host.get("memory_total_mb")
-        parts = [
-            str(host.get("cpu_model") or "CPU unknown"),
-            f"{len(cpus)} CPUs for the bench",
-            f"{round(memory / 1024)} GiB" if memory else "",
-            f"Linux {host.get('kernel', 'unknown')}",
-            str(host.get("distribution") or ""),
-            f"virtual ({host['virtualised']})" if host.get("virtualised") else "",
-        ]
-        return ", ".join(part for part in parts if part)
+        """This machine in a line, and the other one, where there were two."""
+        if not self.host:
+            return "nothing was measured yet"
+        other = f"; the other host: {_machine(self.other)}" if self.other else ""
+        return _machine(self.host) + other
+
+
+def _machine(host: Mapping[str, Any]) -> str:
+    cpus = host.get("usable_cpus") or ()
+    memory = host.get("memory_total_mb")
+    parts = [
+        str(host.get("cpu_model") or "CPU unknown"),
+        f"{len(cpus)} CPUs for the bench",
+        f"{round(memory / 1024)} GiB" if memory else "",
+        f"Linux {host.get('kernel', 'unknown')}",
+        str(host.get("distribution") or ""),
+        f"virtual ({host['virtualised']})" if host.get("virtualised") else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def make_page(
@@ -134,8 +143,19 @@ def make_page(
         tuple(shown),
         tuple(judge(finding, rows, can_run, standing) for finding in paper.findings),
         hosts[-1].host if hosts else {},
+        _other_host(measured),
         max((info.started_at[:10] for info in hosts), default=""),
     )
+
+
+def _other_host(measured: Mapping[str, MeasuredCampaign]) -> Mapping[str, Any]:
+    """What is known of the other host of trials between two."""
+    for one in measured.values():
+        if any(row.trial.location == "remote" for row in one.rows):
+            for record in one.run.records():
+                if record.far_host is not None:
+                    return record.far_host.facts
+    return {}
 
 
 def _shown(

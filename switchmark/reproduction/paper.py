@@ -84,11 +84,11 @@ class Item(Frozen):
     title: str
     section: str
     campaign: str
-    form: Literal["lines", "bars", "scatter", "cdf"] = "bars"
-    x: str | None = None  # the key on the axis of lines
+    form: Literal["lines", "bars", "grouped", "scatter", "cdf"] = "bars"
+    x: str | None = None  # the key on the axis of lines and of grouped bars
     y: Figure = Figure()
     more: tuple[Figure, ...] = ()  # of bars: figures of the same unit beside `y`
-    across: Figure | None = None  # of a scatter: what is on the other axis
+    across: Figure | None = None  # on the other axis: of a scatter, of grouped bars the dots
     where: dict[str, str] = Field(default_factory=dict)  # which rows of the campaign it shows
     note: str = ""  # how the paper gives it: as a plot without numbers, say
     missing: tuple[str, ...] = ()  # what the paper had and cannot be asked here

@@ -427,7 +427,7 @@ def test_what_guests_measured_stands_apart_and_judges_nothing(tmp_path: Path) ->
     write_run(folder_of(paper, tmp_path) / GUESTS, [record], campaign=item.campaign)
     page = make_page(paper, THERE, tmp_path, [item])
     (shown,) = page.items
-    assert not shown.measured and shown.word == "runs in an emulated guest"
+    assert not shown.measured and shown.word == "shown in an emulated guest"
     assert [line.marks for line in shown.guests] == ["NOT VALID: software-emulated"]
     assert {one.verdict for one in page.findings} <= {
         FindingVerdict.NOT_YET, FindingVerdict.CANNOT

@@ -1,0 +1,94 @@
+"""The page of a paper: its drawings in the paper's own form, as objects, and in a real browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import switchmark
+from switchmark.campaign.expand import expand
+from switchmark.campaign.find import find_campaign
+from switchmark.campaign.installed import installed
+from switchmark.reproduction.draw import drawing
+from switchmark.reproduction.page import as_html, make_page
+from switchmark.reproduction.paper import Figure, read_paper
+from switchmark.reproduction.run import folder_of, read_measured, rows_of
+from switchmark.reproduction.tried import estimate_of
+from tests.unit.browser import browsing, chromium
+from tests.unit.records import synthetic_record, write_run
+from tests.unit.test_report_browser import EVIL
+
+THERE = installed()
+PAPER = read_paper("dagar2017")
+SWITCH = "ovs-dpdk"
+
+
+def measured(results: Path, name: str, **changes: object) -> None:
+    """A run of the item's campaign: every trial of one switch, made up."""
+    campaign = find_campaign(PAPER.item(name).campaign, THERE.known)
+    records = [
+        synthetic_record(trial, marks=[], **changes)
+        for trial in expand(campaign, THERE.switches, THERE.environments)
+        if trial.switch == SWITCH
+    ]
+    write_run(folder_of(PAPER, results), records, campaign=PAPER.item(name).campaign)
+
+
+def test_grouped_bars_have_a_group_a_size_a_bar_a_contender_and_what_is_published(
+    tmp_path: Path,
+) -> None:
+    measured(tmp_path, "table5")
+    bits = Figure(unit="bps")
+    item = PAPER.item("table5").model_copy(
+        update={"form": "grouped", "x": "packet_size", "across": bits}
+    )
+    held = read_measured(PAPER, tmp_path)
+    campaign = find_campaign(item.campaign, THERE.known)
+    rows = rows_of(item, held)
+    canvas = drawing(item, rows, campaign, lambda _: None)
+    assert canvas is not None
+    axes, dots = canvas.axes
+    sizes = sorted({row.trial.packet_size_bytes for row in rows})
+    limits = {row.trial.cpu_limit for row in rows}
+    assert [text.get_text() for text in axes.get_xticklabels()] == [str(one) for one in sizes]
+    assert len(axes.patches) == len(sizes) * len(limits)
+    heights = sorted(bar.get_height() for bar in axes.patches)  # type: ignore[attr-defined]
+    figures = [estimate_of(row, item.y) for row in rows]
+    assert heights == pytest.approx(sorted(one.mean / 1e6 for one in figures if one is not None))
+    (published,) = [one for one in axes.lines if one.get_label() == "published"]
+    theirs = {one.value / 1e6 for one in campaign.published}
+    assert {round(float(y), 6) for y in published.get_ydata()} == {round(y, 6) for y in theirs}  # type: ignore[union-attr]
+    assert sum(len(line.get_xdata()) for line in dots.lines) == len(rows)  # type: ignore[arg-type]
+    assert dots.get_ylabel() == bits.words
+
+
+def test_a_paper_is_an_object_with_findings_figures_and_drawings(tmp_path: Path) -> None:
+    measured(tmp_path, "table5")
+    found = switchmark.Reproduction("dagar2017", tmp_path)
+    assert {one.finding.name for one in found.findings} == {one.name for one in PAPER.findings}
+    drawn = found.drawings()
+    assert set(drawn) == {"table5"} and drawn["table5"].axes
+    frame = found.frame()
+    own = frame.filter((frame["item"] == "table5") & (frame["ours"] != "not measured here"))
+    assert len(own) and own["who"].str.starts_with(SWITCH).all()
+    assert set(own.columns) >= {"ours", "theirs", "ratio", "marks"}
+
+
+@pytest.mark.skipif(chromium() is None, reason="no chromium here (apt install chromium)")
+@pytest.mark.xdist_group("browser")
+def test_the_page_in_a_browser(tmp_path: Path) -> None:
+    """It shows figures at both widths, loads nothing, and runs nothing of what a record says."""
+    measured(tmp_path, "table5", switch_log=EVIL, switch_details={"version": EVIL})
+    file = tmp_path / "page.html"
+    file.write_text(as_html([make_page(PAPER, THERE, tmp_path)]))
+    with browsing(tmp_path / "profile") as browser:
+        for width in (1280, 400):
+            browser.open(file, width)
+            assert browser.requests == [file.as_uri()] and browser.complaints == []
+            assert browser.value("window.ran") is None
+            assert browser.value("document.querySelectorAll('figure svg').length") == 1
+            assert browser.value(
+                "[...document.querySelectorAll('tbody tr .verdict')].length"
+            ) == len(PAPER.findings)
+            assert browser.value("document.documentElement.scrollWidth") <= width
