@@ -34,6 +34,8 @@ ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
 SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitions=1")
 
+STORING = ("run", "trial", "show", "reproduce")  # commands that take --results
+
 # What a trial says on a machine so busy that an engine got no core for most of it.
 STARVED = "no sample of the"
 
@@ -140,7 +142,7 @@ class Bench:
     sessions: list[str] = field(default_factory=list)
 
     def start(self, *args: str) -> Job:
-        where = ["--results", str(self.results)] if args[0] in ("run", "trial", "show") else []
+        where = ["--results", str(self.results)] if args[0] in STORING else []
         process = subprocess.Popen(
             [sys.executable, "-m", "switchmark.cli.main", *args, *where],
             cwd=ROOT,

@@ -1,0 +1,48 @@
+"""A table of a paper, measured for real in its share of a budget, stopped, resumed, and shown."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from switchmark.results.store import open_run
+from tests.integration.machine import needs_root
+from tests.integration.main_job import Bench, need, went_well
+
+pytestmark = [pytest.mark.integration, needs_root]
+TABLE = ("reproduce", "ara2021", "table2", "--budget", "20s", "--quiet")
+IOS = {"raw", "raw-mmsg", "udp", "udp-mmsg"}
+
+
+def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path: Path) -> None:
+    need(["linux-bridge"], ["lxc"])
+    folder = bench.results / "reproduce" / "ara2021"
+
+    def stored() -> list[Path]:
+        return [path for path in folder.glob("*/trials/*.json") if not path.name.startswith(".")]
+
+    begun = bench.start(*TABLE)
+    begun.until(lambda: len(stored()) >= 2, "two stored records")
+    begun.process.send_signal(signal.SIGINT)
+    _, _, err = begun.end()
+    assert "for 10s, about" in err, "it says how it was scaled"
+    kept = {path: path.stat().st_mtime_ns for path in stored()}
+
+    page = tmp_path / "page.html"
+    code, out, err = bench.run(*TABLE, "--output", str(page))
+    assert went_well(code, err), err
+    assert "goes on as it was begun" in err
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "measured once"
+    (run,) = {path.parents[1] for path in stored()}
+    records = list(open_run(run).records())
+    assert {record.trial.io.value for record in records} == IOS
+    assert len({record.trial.duration_s for record in records}) == 1
+    text = page.read_text()
+    assert "440 kpps" in text and "<svg" in text and "Their machine" in text
+    assert "4.2      " in out and str(page) in out
+
+    code, _, err = bench.run(*TABLE)
+    assert code == 0 and "finished before" in err
+    assert len(stored()) == len(records), "nothing is measured twice"
