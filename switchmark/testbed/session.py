@@ -23,10 +23,10 @@ from dataclasses import asdict
 from pathlib import Path
 from types import FrameType
 
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.state import not_ours, state_dir
+from switchmark.testbed.state import state_folder
 from switchmark.testbed.undo.entries import Directory, MarkedProcesses
 from switchmark.testbed.undo.ledger import Ledger, Owner
 
@@ -40,7 +40,7 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
     Trials disturb each other, so only one session may measure at a time: with `measuring` this
     waits up to `wait_s` seconds for the other one, then raises UnavailableError that names it.
     Clean up after dead sessions first with `clean.clean_stale`."""
-    directory = _usable(state_dir())
+    directory = state_folder()
     with _signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
         ledger = _new_ledger(directory)
         host = LocalHost(ledger)
@@ -58,31 +58,6 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
                 for problem in ledger.undo_all():
                     print(f"switchmark: left behind: {problem}", file=sys.stderr)
                 ledger.close()
-
-
-def _usable(directory: Path) -> Path:
-    try:
-        if not directory.exists():
-            directory.mkdir(parents=True)
-            directory.chmod(0o755)  # whatever the umask says
-    except (FileExistsError, NotADirectoryError, FileNotFoundError):
-        raise UsageError(
-            f"SWITCHMARK_STATE_DIR={directory}: cannot be made a folder; name another"
-        ) from None
-    except PermissionError:
-        raise UnavailableError(
-            f"{directory}: cannot be written; run as root (namespaces and switches need it too)"
-        ) from None
-    if not directory.is_dir():
-        raise UsageError(f"SWITCHMARK_STATE_DIR={directory}: is no folder; name another")
-    if not os.access(directory, os.W_OK, effective_ids=True):
-        raise UnavailableError(f"{directory}: cannot be written; run as root")
-    if problem := not_ours(directory.stat()):
-        raise UsageError(
-            f"{directory}: {problem}, and what is noted there is undone as root; chown and chmod "
-            "it (go-w), or remove it"
-        )
-    return directory
 
 
 def _new_ledger(directory: Path) -> Ledger:

@@ -11,7 +11,7 @@ import re
 import stat
 from pathlib import Path
 
-from switchmark.errors import UsageError
+from switchmark.errors import UnavailableError, UsageError
 
 # A UNIX socket path holds 107 characters; sockets lie some 45 below the state directory.
 LONGEST_STATE_DIR = 60
@@ -41,6 +41,49 @@ def cache_dir() -> Path:
     if not path.is_absolute():
         raise UsageError(f"SWITCHMARK_CACHE_DIR={path}: must be an absolute path")
     return path
+
+
+def state_folder() -> Path:
+    """The state directory, made now if need be; see `own_folder`."""
+    return own_folder(state_dir(), "SWITCHMARK_STATE_DIR", "what is noted there is undone as root")
+
+
+def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Path:
+    """A folder that only this user can have written in, made now if need be, whatever the umask
+    says. `trust` says what would follow if others could. Raises UnavailableError, UsageError."""
+    try:
+        if not folder.exists():
+            _make(folder, mode)
+    except (FileExistsError, NotADirectoryError, FileNotFoundError):
+        raise UsageError(
+            f"{folder}: cannot be made a folder; name another with {setting}"
+        ) from None
+    except PermissionError:
+        raise UnavailableError(
+            f"{folder}: cannot be written; run as root (namespaces and switches need it too)"
+        ) from None
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: is no folder; name another with {setting}")
+    if not os.access(folder, os.W_OK, effective_ids=True):
+        raise UnavailableError(f"{folder}: cannot be written; run as root")
+    seen = folder.stat()
+    if problem := not_ours(seen):
+        raise UsageError(
+            f"{folder}: {problem}, and {trust}; chown and chmod it (go-w), or remove it"
+        )
+    if seen.st_mode & 0o077 & ~mode:
+        raise UsageError(
+            f"{folder}: others may read it (mode {stat.S_IMODE(seen.st_mode):o}), and {trust}; "
+            "remove it"
+        )
+    return folder
+
+
+def _make(folder: Path, mode: int) -> None:
+    if not folder.parent.exists():
+        _make(folder.parent, 0o755)
+    folder.mkdir(mode=mode, exist_ok=True)
+    folder.chmod(mode)
 
 
 def not_ours(found: os.stat_result) -> str | None:
