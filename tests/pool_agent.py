@@ -27,7 +27,7 @@ from switchmark.pool.archive import StoreArchive
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.duty import on_duty
 from switchmark.pool.executor import Checked
-from switchmark.pool.security import contact
+from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.values import BlockLease
 from switchmark.results.record import Record
 from switchmark.store.address import read_store_address
@@ -116,7 +116,10 @@ def main() -> int:
     parser.add_argument("--pool", required=True)
     parser.add_argument("--trial-ms", type=float, default=20)
     parser.add_argument("--clock-ahead-s", type=float, default=0)
+    for name in ("authority", "certificate", "key"):
+        parser.add_argument(f"--{name}", type=Path)
     asked = parser.parse_args()
+    credentials = credentials_of(asked.authority, asked.certificate, asked.key)
 
     def say(words: str) -> None:
         print(f"{asked.testbed}: {words}", file=sys.stderr, flush=True)
@@ -130,7 +133,7 @@ def main() -> int:
 
     try:
         with agent_of(asked.testbed, database, archive, executor, say, clock) as agent:
-            on_duty(agent, contact(asked.pool, None), None, say)
+            on_duty(agent, *contact(asked.pool, credentials), say)
     except SwitchmarkError as error:
         say(str(error))
         return error.exit_code

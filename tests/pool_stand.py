@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from switchmark.pool import campaigns
 from switchmark.pool.database import PoolDatabase
+from switchmark.pool.own_certificate import new_certificate
 from switchmark.pool.values import CampaignStatus
 from switchmark.store.address import read_store_address
 from switchmark.store.errors import StoreAwayError
@@ -60,17 +61,25 @@ class PoolStand:
     def objects(self) -> Path:
         return self.folder / "objects"
 
+    @property
+    def credentials(self) -> list[str]:
+        """The options of programs whose state directories are not the same, as on machines."""
+        file = self.folder / "pool.pem"
+        if not file.exists():
+            file.write_bytes(new_certificate())
+        return [f"--{name}={file}" for name in ("authority", "certificate", "key")]
+
     def database(self) -> PoolDatabase:
         return PoolDatabase(read_store_address(self.store))
 
     def serve(self) -> None:
         """Start the scheduler."""
         self._start("serve", ["switchmark.cli.main", "pool", "serve", "--store", self.store,
-                              "--listen", self.pool])  # fmt: skip
+                              "--listen", self.pool, *self.credentials])  # fmt: skip
 
     def agent(self, testbed: str, place: str | None = None, name: str | None = None) -> None:
         """Start an agent of this testbed, in a state directory of its own."""
-        where = ["--store", self.store, "--pool", self.pool]
+        where = ["--store", self.store, "--pool", self.pool, *self.credentials]
         command = ["tests.pool_agent", testbed, *where, "--trial-ms", str(self.trial_ms),
                    "--clock-ahead-s", str(self.clocks_s.get(testbed, 0.0))]  # fmt: skip
         if self.campaign:
@@ -208,6 +217,7 @@ def pool_stand(
     database: Callable[[], AbstractContextManager[Cluster]] = cluster,
     place: str | None = None,
     campaign: str = "",
+    kind: type[PoolStand] | None = None,
 ) -> Iterator[PoolStand]:
     """A store that is set up, and nothing that runs yet; everything ends with the block. Record
     files are at `place`, or in a folder of the stand; `campaign`: for real testbeds."""
@@ -218,7 +228,7 @@ def pool_stand(
         port = probe.getsockname()[1]
     try:
         with database() as server:
-            stand = PoolStand(folder, server, port, trial_ms, campaign=campaign)
+            stand = (kind or PoolStand)(folder, server, port, trial_ms, campaign=campaign)
             stand.objects.mkdir()
             stand.place = place or str(stand.objects)
             set_up_store(stand)

@@ -29,7 +29,8 @@ def check_extra() -> None:
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:
-    """The files for showing and checking certificates; all three, or none on one machine."""
+    """The files for showing and checking certificates; all three, or none on one machine, where
+    all programs of the user share a certificate by themselves."""
 
     authority: Annotated[
         Path | None, typer.Option("--authority", metavar="FILE", help="The pool's own CA (PEM).")
@@ -41,12 +42,11 @@ class CredentialFiles:
         None
     )
 
-    def contact(self, address: str) -> tuple[str, Security | None]:
+    def contact(self, address: str) -> tuple[str, Security]:
         """A pool's address in Dask's form, and the credentials. Raises UsageError."""
         from switchmark.pool.security import contact, credentials_of
 
-        known = credentials_of(self.authority, self.certificate, self.key)
-        return contact(address, known), known.security() if known else None
+        return contact(address, credentials_of(self.authority, self.certificate, self.key))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.results.record import Record
 from switchmark.store.errors import StoreAwayError
 from switchmark.testbed.kernel import procfs
-from switchmark.testbed.state import state_dir
+from switchmark.testbed.state import state_folder
 
 T = TypeVar("T")
 SPEAKS_EVERY_S = 10.0  # while it has nothing to measure
@@ -270,8 +270,7 @@ def agent_of(
 def _only_one_here(testbed: str) -> Iterator[str]:
     """Hold this machine's (state directory's) lock for an agent; returns the agent's name. The
     kernel frees the lock when the agent dies."""
-    directory = state_dir()
-    directory.mkdir(parents=True, exist_ok=True)
+    directory = state_folder()
     fd = os.open(
         directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
     )

@@ -9,6 +9,8 @@ import dask
 
 # Agents are silent while frames flow, for as long as a block takes: silence is no death here.
 _SETTINGS = {
+    "distributed.scheduler.http.routes": [],  # (pages for anybody, without a certificate)
+    "distributed.worker.http.routes": [],
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.worker-ttl": None,
     "distributed.scheduler.work-stealing": False,

@@ -37,7 +37,7 @@ STORE_KEY = ["switchmark", "store"]  # of the scheduler's metadata: where agents
 
 async def serve(
     contact: str,
-    security: Security | None,
+    security: Security,
     database: PoolDatabase,
     say: Callable[[str], None],
     stop: asyncio.Event,
@@ -61,7 +61,7 @@ async def serve(
         database.close()
 
 
-async def start_scheduler(contact: str, security: Security | None) -> Scheduler:
+async def start_scheduler(contact: str, security: Security) -> Scheduler:
     """Start Dask's scheduler, without the folder that it makes for uploaded modules.
 
     Nothing is uploaded here; the folder would be below a name in /tmp that anybody can take first,
@@ -190,7 +190,7 @@ class Dispatcher:
         self._say(f"{testbed}: {news}")
 
 
-def store_of(contact: str, security: Security | None) -> str:
+def store_of(contact: str, security: Security) -> str:
     """Ask a pool for the address of its store. Raises SwitchmarkError where nobody answers."""
     set_up_dask()
     try:
@@ -200,8 +200,9 @@ def store_of(contact: str, security: Security | None) -> str:
             found = client.get_metadata(STORE_KEY, default=None)
     except (OSError, TimeoutError) as error:
         raise SwitchmarkError(
-            f"{contact}: no pool answers ({' '.join(str(error).split())[:200]}); start it there "
-            "with: switchmark pool serve"
+            f"{contact}: no pool of yours answers ({' '.join(str(error).split())[:200]}); start it "
+            "there, as the same user and with the same SWITCHMARK_STATE_DIR, with: switchmark pool "
+            "serve; one of other users takes certificates (docs/pool.md)"
         ) from None
     if not isinstance(found, str):
         raise SwitchmarkError(f"{contact}: a Dask scheduler answers, but no pool of switchmark")

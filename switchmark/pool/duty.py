@@ -15,9 +15,7 @@ from switchmark.pool.worker import WorkerThread, only_main_thread
 _TURN_S = 1.0
 
 
-def on_duty(
-    agent: Agent, contact: str, security: Security | None, say: Callable[[str], None]
-) -> None:
+def on_duty(agent: Agent, contact: str, security: Security, say: Callable[[str], None]) -> None:
     """Work until SIGTERM, SIGHUP or Ctrl-C, which end a trial that runs and clean up after it.
 
     Raises `Replaced` when another agent has taken the testbed over."""

@@ -1,7 +1,8 @@
-"""Who may join a pool: on one machine anybody there, beyond it holders of a certificate.
+"""Who may join a pool: on one machine its user, beyond it holders of a certificate.
 
-Dask's messages are Python objects: who can send one can run code. So beyond loopback both sides
-show a certificate of the pool's own authority (mutual TLS), which also authorises them.
+Dask's messages are Python objects: who can send one can run code. So both sides show a certificate
+of the pool's own authority (mutual TLS), which also authorises them; on loopback, too, where every
+user of the machine can connect, and agents are root.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from urllib.parse import urlsplit
 from distributed.security import Security
 
 from switchmark.errors import UsageError
-from switchmark.listening import is_loopback
+from switchmark.listening import is_loopback, shown
+from switchmark.pool.own_certificate import own_certificate
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +57,22 @@ def credentials_of(
     return Credentials(authority, certificate, key)
 
 
-def contact(address: str, credentials: Credentials | None) -> str:
-    """The address in Dask's form. Raises UsageError for one that others can reach, without
-    credentials."""
-    host, port = _host_and_port(address)
-    if credentials is None and not is_loopback(host):
+def contact(address: str, given: Credentials | None) -> tuple[str, Security]:
+    """The address in Dask's form, and the credentials: those that were given, or the user's own on
+    this machine. Raises UsageError for an address that others can reach, without any."""
+    place = _host_and_port(address)
+    if given is None and not is_loopback(place[0]):
         raise UsageError(
             f"{address}: others can reach it: give --authority, --certificate and --key (see "
             "docs/pool.md), or use 127.0.0.1"
         )
-    shown = f"[{host}]" if ":" in host else host
-    return f"{'tls' if credentials else 'tcp'}://{shown}:{port}"
+    credentials = given or _own()
+    return f"tls://{shown(place)}", credentials.security()
+
+
+def _own() -> Credentials:
+    path = own_certificate()
+    return Credentials(path, path, path)
 
 
 def _host_and_port(address: str) -> tuple[str, int]:

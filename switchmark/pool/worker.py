@@ -14,13 +14,15 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
+from urllib.parse import urlsplit
 
 from distributed import Worker
 from distributed.security import Security
 
 from switchmark.errors import UnavailableError
+from switchmark.listening import LOOPBACK, is_loopback
 from switchmark.pool.dask_settings import set_up_dask
-from switchmark.testbed.state import state_dir
+from switchmark.pool.own_certificate import pool_folder
 
 RESOURCE = "testbed:"
 _RETRY_S = 1.0
@@ -39,7 +41,7 @@ class WorkerThread:
     """Keeps a Dask worker connected for as long as the agent runs. A context manager."""
 
     def __init__(
-        self, contact: str, security: Security | None, testbed: str, say: Callable[[str], None]
+        self, contact: str, security: Security, testbed: str, say: Callable[[str], None]
     ) -> None:
         self._contact = contact
         self._security = security
@@ -129,8 +131,8 @@ class WorkerThread:
             memory_limit=0,
             dashboard=False,
             dashboard_address=None,
-            local_directory=str(state_dir()),  # an empty folder stays there: not in /tmp
-            host="127.0.0.1" if self._security is None else None,
+            local_directory=str(pool_folder()),  # an empty folder stays there: not in /tmp
+            host=LOOPBACK if is_loopback(urlsplit(self._contact).hostname or "") else None,
             death_timeout=10,
         ) as worker:
             self._worker = worker

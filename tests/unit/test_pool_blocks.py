@@ -39,7 +39,6 @@ def test_what_is_decided_meanwhile_is_refused(change: dict[str, float], words: s
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:
     pytest.importorskip("distributed")
-    assert contact("127.0.0.1:8786", None) == "tcp://127.0.0.1:8786"
     with pytest.raises(UsageError, match="others can reach it"):
         contact("192.0.2.1:8786", None)
     with pytest.raises(UsageError, match="write HOST:PORT"):

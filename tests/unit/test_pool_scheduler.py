@@ -12,17 +12,23 @@ import pytest
 pytest.importorskip("distributed")
 from switchmark.pool.dask_settings import set_up_dask
 from switchmark.pool.dispatch import start_scheduler
+from switchmark.pool.own_certificate import new_certificate
+from switchmark.pool.security import Credentials, contact
 
 
-def test_the_scheduler_keeps_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scheduler_keeps_no_folder(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Not in /tmp, where it would stay when it is killed; nor does Python look for modules in one
     that others may write."""
+    file = tmp_path_factory.mktemp("tls") / "own.pem"
+    file.write_bytes(new_certificate())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = list(sys.path)
 
     async def begin_and_end() -> None:
         set_up_dask()
-        scheduler = await start_scheduler("tcp://127.0.0.1:0", None)
+        scheduler = await start_scheduler(*contact("127.0.0.1:0", Credentials(file, file, file)))
         assert list(tmp_path.iterdir()) == []
         assert sys.path == before
         await scheduler.close()

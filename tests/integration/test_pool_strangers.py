@@ -1,0 +1,121 @@
+"""Other users of a pool's machine: they can connect to its ports, and are no part of it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from switchmark.cli import main
+from switchmark.pool.own_certificate import new_certificate
+from tests.pool_stand import ROOT, PoolStand, pool_stand, wait_for
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(os.geteuid() != 0, reason="another user's processes need root"),
+]
+NOBODY = 65534
+
+# Who could run this in an agent would be root. (All is imported while it may be read.)
+INTRUDE = f"""
+import os, ssl, sys
+from distributed import Client
+from distributed.security import Security
+import asyncio, tornado.platform.asyncio, distributed.comm.tcp
+pem, address = sys.stdin.read(), sys.argv[1]
+roles = {{f"tls_{{role}}_{{part}}": pem for role in ("client", "scheduler", "worker")
+         for part in ("cert", "key")}} if pem else {{}}
+security = Security(tls_ca_file=pem, **roles) if pem else None
+os.setgroups([]); os.setresgid(*[{NOBODY}] * 3); os.setresuid(*[{NOBODY}] * 3)
+with Client(address, security=security, timeout="3s") as client:
+    print("ran as", client.submit(os.getuid).result(timeout=8))
+"""
+
+
+class OneUser(PoolStand):
+    """All programs share a state directory and name no credentials, as on one machine."""
+
+    @property
+    def credentials(self) -> list[str]:
+        """None: they find their own."""
+        return []
+
+    def state_of(self, place: str) -> Path:
+        """The state directory of all of them."""
+        return Path(os.environ["SWITCHMARK_STATE_DIR"])
+
+
+@pytest.fixture
+def stand(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolStand]:
+    with pool_stand(kind=OneUser) as made:
+        made.folder.chmod(0o755)
+        monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(made.folder / "state"))
+        made.serve()
+        made.agent("lab1")
+        made.laptop("laptop", 1)
+        made.wait_finished()
+        wait_for(lambda: "is with the pool" in made.said("lab1") or None, "the agent", made)
+        yield made
+
+
+def ports(stand: PoolStand) -> list[int]:
+    """Where the scheduler and the agent listen."""
+    return [
+        one.laddr.port
+        for name in ("serve", "lab1")
+        for one in psutil.Process(stand.running[name].pid).net_connections("tcp")
+        if one.status == psutil.CONN_LISTEN
+    ]
+
+
+def intrude(scheme: str, port: int, pem: str) -> str:
+    """What another user gets of it, who has this certificate."""
+    done = subprocess.run(
+        ["timeout", "10", sys.executable, "-c", INTRUDE, f"{scheme}://127.0.0.1:{port}"],
+        input=pem, capture_output=True, text=True, check=False, cwd="/",
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+    return done.stdout + done.stderr
+
+
+def test_who_is_not_the_pool_s_user_runs_nothing_in_it(stand: PoolStand) -> None:
+    scheduler = int(stand.pool.rpartition(":")[2])
+    own = stand.state_of("lab1") / "pool/own.pem"
+    assert "ran as 0" in intrude("tls", scheduler, own.read_text())  # what the key is the key to
+    assert (own.parent.stat().st_mode & 0o777, own.stat().st_mode & 0o777) == (0o700, 0o600)
+    strangers = new_certificate().decode()
+    for port in ports(stand):
+        for scheme, pem in (("tcp", ""), ("tls", strangers)):
+            said = intrude(scheme, port, pem)
+            assert "ran as" not in said, (port, scheme, said)
+
+
+def test_its_own_user_asks_it_without_credentials(
+    stand: PoolStand, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert main.run(["pool", "status", "--pool", stand.pool]) == 0
+    assert "lab1" in capsys.readouterr().out
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(stand.folder / "other"))
+    assert main.run(["pool", "status", "--pool", stand.pool]) == 1
+    assert "no pool of yours answers" in capsys.readouterr().err
+
+
+def test_a_key_that_others_could_have_is_refused(
+    stand: PoolStand, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = stand.state_of("lab1") / "pool"
+    for mode, problem in ((0o770, "others may write it"), (0o755, "others may read it")):
+        folder.chmod(mode)
+        assert main.run(["pool", "status", "--pool", stand.pool]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f"{folder}: {problem} (mode {mode:o})" in line and "runs code in agents" in line
+    folder.chmod(0o700)
+    os.chown(folder, NOBODY, -1)
+    assert main.run(["pool", "status", "--pool", stand.pool]) == 2
+    assert f"belongs to another user (uid {NOBODY})" in capsys.readouterr().err
