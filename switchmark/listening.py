@@ -8,6 +8,7 @@ import hmac
 import ipaddress
 import re
 import ssl
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,21 @@ def says_token(authorization: str | None, token: str | None) -> bool:
     elif kind.lower() != "bearer":
         return False
     return hmac.compare_digest(given.encode(), token.encode())
+
+
+def is_foreign(headers: Message, token: str | None) -> bool:
+    """Whether a page of elsewhere may have made a browser send this request: to a server without a
+    token under a name of its own that leads here (DNS rebinding), or with its origin."""
+    place, origin = headers.get("Host"), headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != place:
+        return True
+    return token is None and not _names_this_machine(place)
+
+
+def _names_this_machine(host: str | None) -> bool:
+    name = (host or "").strip()
+    name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
+    return is_loopback(name)
 
 
 def demand_guard(option: str, place: tuple[str, int], guarded: bool) -> None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
+from urllib.parse import unquote
 
 from switchmark.errors import UnavailableError
-from switchmark.listening import cannot_listen, demand_guard, says_token, shown
-from switchmark.otg.refusal import NOT_HERE, Refused, error_document
+from switchmark.listening import LOOPBACK, cannot_listen, demand_guard, says_token, shown
+from switchmark.otg.callers import check_caller
+from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.server import MOST_BYTES
 from switchmark.otg.service import Service
 
@@ -25,8 +26,8 @@ _CLIENTS = 8  # served at a time
 _PIECE_BYTES = 1 << 20  # of a stream
 _DETAILS_BYTES = 3000  # gRPC puts an error into a header, which clients bound to 8 KiB
 _STATUS = {
-    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 413: "RESOURCE_EXHAUSTED",
-    500: "INTERNAL", 501: "UNIMPLEMENTED",
+    400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 403: "PERMISSION_DENIED",
+    413: "RESOURCE_EXHAUSTED", 500: "INTERNAL", 501: "UNIMPLEMENTED",
 }  # fmt: skip
 
 
@@ -52,7 +53,7 @@ class GrpcServer:
         except ImportError as error:
             raise UnavailableError(EXTRA_MISSING) from error
         self._grpc, self._wire = grpc, wire
-        self._service, self._token = service, token
+        self._service, self._token, self._host = service, token, place[0]
         published = wire.PublishedMessages()
         self._piece = published.message(wire.DATA)
         options = [("grpc.max_receive_message_length", MOST_BYTES), ("grpc.so_reuseport", 0)]
@@ -106,6 +107,7 @@ class GrpcServer:
             said = dict(context.invocation_metadata()).get("authorization")
             if not says_token(said, self._token):
                 raise Refused("the token is missing or wrong", code=401)
+            self._check_caller(context.peer())
             route = self._service.routes.get(call.operation)
             if route is None:
                 raise Refused(f"{call.name}: {NOT_HERE}", code=501)
@@ -114,8 +116,16 @@ class GrpcServer:
         except Refused as refused:
             self._refuse(context, refused.code, refused.errors)
         except Exception as error:
-            traceback.print_exc()
-            self._refuse(context, 500, [f"{type(error).__name__}: {error}"])
+            self._refuse(context, 500, fault(call.name, error).errors)
+
+    def _check_caller(self, peer: str) -> None:
+        """Raise `Refused` for a client of another user (as `ipv4:127.0.0.1:34567`)."""
+        host, _, port = unquote(peer).partition(":")[2].rpartition(":")
+        client = host.strip("[]"), int(port)
+        own = self._host
+        if own == "localhost":  # (both families)
+            own = "::1" if ":" in client[0] else LOOPBACK
+        check_caller(client, (own, self.port), self._token)
 
     def _whole(self, call: Call, pieces: Iterable[Any]) -> Message:
         content = bytearray()

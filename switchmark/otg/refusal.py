@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+import traceback
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
+
+from switchmark.language.printable import printable
 
 NOT_HERE = "is not supported here (docs/interfaces.md)"
 
@@ -16,6 +20,15 @@ class Refused(Exception):
         super().__init__("; ".join(errors))
         self.errors = list(errors)
         self.code = code
+
+
+def fault(asked: str, error: Exception) -> Refused:
+    """The refusal for a fault of ours, which is also said here, in a line with its place."""
+    what = " ".join(f"{type(error).__name__}: {error}".split())
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    line = f"switchmark: {asked}: {what} ({place.filename}:{place.lineno})"
+    print(printable(line), file=sys.stderr)
+    return Refused(what, code=500)
 
 
 def error_document(code: int, errors: list[str]) -> dict[str, Any]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import ssl
-import traceback
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.listening import GuardedServer, says_token
-from switchmark.otg.refusal import NOT_HERE, Refused, error_document
+from switchmark.listening import GuardedServer, is_foreign, says_token
+from switchmark.otg.callers import check_caller
+from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.service import Answer, Service
 
 MOST_BYTES = 64 << 20  # of a request
+MOST_DIGITS = 12  # of a length
 
 
 class OtgServer(GuardedServer):
@@ -49,28 +50,47 @@ class _ApiHandler(BaseHTTPRequestHandler):
 
     def _answer(self, method: str) -> None:
         try:
-            body = self._body()
-            if not says_token(self.headers.get("Authorization"), self.server.token):
-                self._send(401, error_document(401, ["the token is missing or wrong"]))
-                return
-            route = self.server.service.routes.get((method, self.path.partition("?")[0]))
-            if route is None:
-                raise Refused(f"{method} {self.path}: {NOT_HERE}", code=501)
-            self._send(200, route(body))
-        except Refused as refused:
-            self._send(refused.code, error_document(refused.code, refused.errors))
+            try:
+                self._send(200, self._answered(method))
+            except Refused as refused:
+                self._send(refused.code, error_document(refused.code, refused.errors))
         except (ConnectionError, TimeoutError):
             self.close_connection = True
+
+    def _answered(self, method: str) -> Answer:
+        body = self._body()
+        self._check_caller()
+        route = self.server.service.routes.get((method, self.path.partition("?")[0]))
+        if route is None:
+            raise Refused(f"{method} {self.path}: {NOT_HERE}", code=501)
+        try:
+            return route(body)
+        except Refused:
+            raise
         except Exception as error:
-            traceback.print_exc()
-            self._send(500, error_document(500, [f"{type(error).__name__}: {error}"]))
+            raise fault(f"{method} {self.path}", error) from None
+
+    def _check_caller(self) -> None:
+        """Raise `Refused` for a request of who may not ask, or that a browser may have been made
+        to send: no page of elsewhere can send JSON as such without asking beforehand."""
+        token = self.server.token
+        if not says_token(self.headers.get("Authorization"), token):
+            raise Refused("the token is missing or wrong", code=401)
+        if is_foreign(self.headers, token):
+            raise Refused("Host and Origin: name another place than this server", code=403)
+        if self.command != "GET" and self.headers.get_content_type() != "application/json":
+            raise Refused("Content-Type: must be application/json", code=415)
+        check_caller(self.client_address, self.connection.getsockname(), token)
 
     def _body(self) -> bytes:
-        length = int(self.headers.get("Content-Length") or 0)
-        if not 0 <= length <= MOST_BYTES:
+        text = self.headers.get("Content-Length", "0")
+        if "Transfer-Encoding" in self.headers or not (text.isascii() and text.isdecimal()):
             self.close_connection = True
-            raise Refused(f"{length} bytes cannot be; {MOST_BYTES} at most", code=413)
-        return self.rfile.read(length)
+            raise Refused("Content-Length: must be the number of bytes of the body", code=411)
+        if len(text) > MOST_DIGITS or int(text) > MOST_BYTES:
+            self.close_connection = True
+            raise Refused(f"{MOST_BYTES} bytes at most, not {text[:MOST_DIGITS]}", code=413)
+        return self.rfile.read(int(text))
 
     def _send(self, code: int, answer: Answer) -> None:
         is_file = isinstance(answer, bytes)

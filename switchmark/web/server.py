@@ -10,7 +10,7 @@ import ssl
 import traceback
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.listening import GuardedServer, is_loopback, says_token
+from switchmark.listening import GuardedServer, is_foreign, says_token
 from switchmark.report.page import page_policy
 from switchmark.web.site import TEXT, Shown, WebSite
 
@@ -65,7 +65,7 @@ class _PageHandler(BaseHTTPRequestHandler):
     def _shown(self) -> Shown:
         if not says_token(self.headers.get("Authorization"), self.server.token):
             return Shown(401, b"the token is missing or wrong\n", TEXT)
-        if self.server.token is None and not _names_this_machine(self.headers.get("Host")):
+        if is_foreign(self.headers, self.server.token):
             return Shown(403, b"without a token this is served to this machine alone\n", TEXT)
         try:
             return self.server.site.show(self.path)
@@ -91,9 +91,3 @@ class _PageHandler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(shown.body)
-
-
-def _names_this_machine(host: str | None) -> bool:
-    name = (host or "").strip()
-    name = name.partition("]")[0].lstrip("[") if name.startswith("[") else name.partition(":")[0]
-    return is_loopback(name)
