@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.locks import open_lock
 from switchmark.model.trial import Trial
 from switchmark.pool import leases, testbeds
 from switchmark.pool.database import PoolDatabase
@@ -271,9 +272,7 @@ def _only_one_here(testbed: str) -> Iterator[str]:
     """Hold this machine's (state directory's) lock for an agent; returns the agent's name. The
     kernel frees the lock when the agent dies."""
     directory = state_folder()
-    fd = os.open(
-        directory / "agent.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
-    )
+    fd = open_lock(directory / "agent.lock")
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.locks import open_lock
 
 
 def file_content(path: Path) -> bytes:
@@ -54,7 +55,7 @@ def sync_folder(folder: Path) -> None:
 
 def take_lock(directory: Path) -> int:
     """An exclusive lock that dies with the process. Raises UsageError naming the holder."""
-    lock = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644)
+    lock = open_lock(directory / "lock")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import FrameType
 
 from switchmark.errors import UnavailableError
+from switchmark.locks import open_lock
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
 from switchmark.testbed.state import state_folder
@@ -72,9 +73,7 @@ def _measuring_lock(directory: Path, wait_s: float, wanted: bool) -> Iterator[in
     if not wanted:
         yield None
         return
-    fd = os.open(
-        directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o644
-    )
+    fd = open_lock(directory / LOCK_NAME)
     try:
         deadline = time.monotonic() + wait_s
         while True:

@@ -1,0 +1,88 @@
+"""Locks of the bench: another user of the machine cannot hold them, and so stop all measuring."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from switchmark.locks import open_lock
+from switchmark.results.durable import take_lock
+from switchmark.testbed.session import open_session
+
+NOBODY = 65534
+as_another = pytest.mark.skipif(
+    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="another user needs root"
+)
+
+
+@pytest.fixture
+def folder() -> Iterator[Path]:
+    """A folder that everybody can look into."""
+    with tempfile.TemporaryDirectory(prefix="smlock", dir="/tmp") as made:
+        Path(made).chmod(0o755)
+        yield Path(made)
+
+
+def can_hold(lock: Path) -> bool:
+    """Whether another user can."""
+    words = ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups"]
+    done = subprocess.run(
+        [*words, "flock", "-n", lock, "true"], capture_output=True, check=False, timeout=30, cwd="/"
+    )
+    return done.returncode == 0
+
+
+@contextmanager
+def umask(mask: int) -> Iterator[None]:
+    old = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(old)
+
+
+@as_another
+@pytest.mark.parametrize("kind", ["measuring", "agent", "run"])
+def test_another_user_cannot_hold_a_lock(
+    kind: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither one that is made under any umask, nor one that an earlier version has left."""
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(folder))
+    lock = folder / {"measuring": "measuring.lock", "agent": "agent.lock", "run": "lock"}[kind]
+    for _ in range(2):
+        with umask(0):
+            if kind == "measuring":
+                with open_session(measuring=True):
+                    pass
+            elif kind == "agent":
+                pytest.importorskip("psycopg")
+                from switchmark.pool.agent import _only_one_here
+
+                with _only_one_here("lab1"):
+                    pass
+            else:
+                os.close(take_lock(folder))
+        assert not can_hold(lock)
+        lock.chmod(0o644)
+        assert can_hold(lock)
+
+
+@pytest.mark.parametrize(
+    ("of_folder", "of_lock"), [(0o755, 0o600), (0o2775, 0o660), (0o1777, 0o666), (0o700, 0o600)]
+)
+def test_who_may_write_in_a_folder_may_hold_its_lock(
+    folder: Path, of_folder: int, of_lock: int
+) -> None:
+    """A team that shares its results resumes the runs of each other."""
+    folder.chmod(of_folder)
+    with umask(0o077):
+        os.close(open_lock(folder / "lock"))
+    assert stat.S_IMODE((folder / "lock").stat().st_mode) == of_lock
