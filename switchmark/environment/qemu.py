@@ -43,7 +43,8 @@ class QemuEnvironment:
         try:
             qemu = packages.qemu()
             find_busybox()
-        except UnavailableError as error:
+            packages.machines_folder()
+        except (UnavailableError, UsageError) as error:
             reason, _, remedy = str(error).partition("; ")
             return unavailable(reason, remedy=remedy or None)
         if (problem := packages.kernel_problem()) is not None:

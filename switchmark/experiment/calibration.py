@@ -28,13 +28,14 @@ from switchmark.model.parameters import of_kinds
 from switchmark.model.rates import has_own_rate
 from switchmark.results.record import Record
 from switchmark.testbed.facts import Facts, gather
-from switchmark.testbed.state import cache_dir
+from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import over_cable
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
+LARGEST_BYTES = 1 << 20  # of a kept figure; one has some kilobytes
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
 
@@ -53,7 +54,7 @@ class Calibrations:
     def find(self, plan: TrialPlan) -> Baseline:
         """The bare wire's result at this trial's point; empty when it is not known."""
         with suppress(OSError, ValueError, KeyError, TypeError, SwitchmarkError):
-            held = json.loads(self._path(plan).read_text())
+            held = json.loads(read_trusted(self._path(plan), LARGEST_BYTES))
             if held["machine"] == dict(self.machine) and held["point"] == point_of(plan):
                 return Baseline(**held["baseline"])
         return Baseline()
@@ -74,8 +75,9 @@ class Calibrations:
         path = self._path(plan)
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            make_folder(self.directory)
             temporary.write_text(json.dumps(document, indent=1) + "\n")
+            temporary.chmod(0o644)
             temporary.replace(path)
         except OSError:
             return False  # no place to keep it is no reason to lose a trial

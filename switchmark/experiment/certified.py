@@ -21,7 +21,7 @@ from switchmark.experiment.calibration import machine_facts
 from switchmark.results.record import Certificate, CertificateNote, Record
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 from switchmark.testbed.facts import read_cpus
-from switchmark.testbed.state import cache_dir, not_ours
+from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 
 LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
 
@@ -50,7 +50,7 @@ class Certificates:
 
     def keep(self, made: Certificate) -> Path:
         """Keep it in place of the last one. Raises OSError."""
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_folder(self.directory)
         path = self.directory / f"{made.port_kind}-{made.io}.json"
         temporary = path.with_name(f".{path.name}.{os.getpid()}")
         temporary.write_text(made.model_dump_json(indent=1) + "\n")
@@ -90,12 +90,7 @@ class Certificates:
 
 def _believed(path: Path) -> Certificate | None:
     with suppress(OSError, ValueError, ValidationError):
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(fd, "rb") as file:
-            seen = os.fstat(fd)
-            if not_ours(seen) or seen.st_size > LARGEST_BYTES:
-                return None
-            return Certificate.model_validate_json(file.read(LARGEST_BYTES))
+        return Certificate.model_validate_json(read_trusted(path, LARGEST_BYTES))
     return None
 
 

@@ -6,9 +6,11 @@ moved state directory is a separate bench that sees no other.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import UnavailableError, UsageError
@@ -48,12 +50,18 @@ def state_folder() -> Path:
     return own_folder(state_dir(), "SWITCHMARK_STATE_DIR", "what is noted there is undone as root")
 
 
+def cache_folder(name: str) -> Path:
+    """A folder of the cache directory, made now if need be; see `own_folder`."""
+    trust = "what is kept there is run as root"
+    own_folder(cache_dir(), "SWITCHMARK_CACHE_DIR", trust)
+    return own_folder(cache_dir() / name, "SWITCHMARK_CACHE_DIR", trust)
+
+
 def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Path:
     """A folder that only this user can have written in, made now if need be, whatever the umask
     says. `trust` says what would follow if others could. Raises UnavailableError, UsageError."""
     try:
-        if not folder.exists():
-            _make(folder, mode)
+        make_folder(folder, mode)
     except (FileExistsError, NotADirectoryError, FileNotFoundError):
         raise UsageError(
             f"{folder}: cannot be made a folder; name another with {setting}"
@@ -69,7 +77,8 @@ def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Pat
     seen = folder.stat()
     if problem := not_ours(seen):
         raise UsageError(
-            f"{folder}: {problem}, and {trust}; chown and chmod it (go-w), or remove it"
+            f"{folder}: {problem}, and {trust}; remove it, or look at what is in it, and chown and "
+            "chmod it (go-w)"
         )
     if seen.st_mode & 0o077 & ~mode:
         raise UsageError(
@@ -79,11 +88,28 @@ def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Pat
     return folder
 
 
-def _make(folder: Path, mode: int) -> None:
-    if not folder.parent.exists():
-        _make(folder.parent, 0o755)
-    folder.mkdir(mode=mode, exist_ok=True)
-    folder.chmod(mode)
+def make_folder(folder: Path, mode: int = 0o755) -> None:
+    """Make a folder, and those above it, in which nobody else can write, whatever the umask; leave
+    one that is there as it is. Raises OSError."""
+    if folder.exists():
+        return
+    make_folder(folder.parent)
+    with suppress(FileExistsError):  # made meanwhile
+        folder.mkdir(mode=mode)
+        folder.chmod(mode)
+
+
+def read_trusted(path: Path, most_bytes: int) -> bytes:
+    """The content of a file that nobody but this user and root could have written. Raises OSError,
+    for any other one, too."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(fd, "rb") as file:
+        seen = os.fstat(fd)
+        if (seen.st_uid != 0 and not_ours(seen)) or seen.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, "others could have written it", str(path))
+        if not stat.S_ISREG(seen.st_mode) or seen.st_size > most_bytes:
+            raise OSError(errno.EINVAL, "no file of ours", str(path))
+        return file.read(most_bytes)
 
 
 def not_ours(found: os.stat_result) -> str | None:

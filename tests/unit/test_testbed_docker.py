@@ -20,7 +20,7 @@ def tools(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> 
         path.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
-    monkeypatch.setattr(docker_daemon, "cache_dir", lambda: tmp_path / "cache")
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(docker_daemon, "_OUR_OWN", {})
     return folder
 

@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.state import cache_dir
+from switchmark.testbed.state import cache_folder
 
 ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
 BUSYBOX_INSIDE = "/usr/bin/busybox"
@@ -41,17 +41,16 @@ DPDK_DRIVERS = (
 )
 
 LDD_TIMEOUT_S = 30.0
-FORMAT = "3"  # raise when the layout changes, so that old roots are not used
+FORMAT = "4"  # raise when the layout changes, so that old roots are not used
 
 
 def build_root(engine: Path) -> Path:
     """The root directory for this engine, built now or before. Raises UnavailableError."""
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns)
-    parent = cache_dir() / "roots"
+    parent = cache_folder("roots")
     root = parent / _key([engine, busybox, *needed])
     if not root.is_dir():
-        parent.mkdir(parents=True, exist_ok=True)
         _build(parent, root, engine, busybox, needed)
     return root
 
@@ -123,7 +122,6 @@ def _build(
     """Build under a temporary name and rename, so that a root is there whole or not at all."""
     building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
     try:
-        building.chmod(0o755)
         for folder in ("usr/bin", "usr/lib", "dev", "proc", "sys", "run", "tmp", "etc", "var"):
             (building / folder).mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
@@ -138,6 +136,7 @@ def _build(
             install(building, library)
         with suppress(FileNotFoundError):  # where the loader looks for libraries elsewhere
             shutil.copy2("/etc/ld.so.cache", building / "etc/ld.so.cache")
+        _close(building)
         try:
             building.rename(root)
         except OSError:
@@ -145,6 +144,14 @@ def _build(
                 raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
+
+
+def _close(root: Path) -> None:
+    """Let nobody else write in it, whatever the umask. (Until now it was closed altogether.)"""
+    for path in root.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode & ~0o022)
+    root.chmod(0o755)
 
 
 def install(root: Path, path: Path) -> None:

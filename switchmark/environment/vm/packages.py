@@ -18,7 +18,7 @@ from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.state import cache_dir
+from switchmark.testbed.state import cache_dir, cache_folder
 
 DEFAULT_KERNEL = "linux-image-amd64"  # Debian's; it depends on the one of today's version
 KERNEL_SETTING, QEMU_SETTING = "SWITCHMARK_VM_KERNEL", "SWITCHMARK_QEMU"
@@ -58,10 +58,8 @@ class Qemu:
 
 
 def machines_folder() -> Path:
-    """The part of the cache for virtual machines."""
-    folder = cache_dir() / "machines"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    """The part of the cache for virtual machines. Raises UnavailableError, UsageError."""
+    return cache_folder("machines")
 
 
 def kernel_at_hand() -> Kernel | None:
@@ -169,12 +167,14 @@ def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> 
     """Fetch packages and unpack them under `root`, all or nothing. Raises UnavailableError."""
     work = root.with_name(f"{root.name}.part{os.getpid()}")
     shutil.rmtree(work, ignore_errors=True)
-    (work / "debs").mkdir(parents=True)
+    work.mkdir(mode=0o700)  # (nobody else may touch packages before they are unpacked)
+    (work / "debs").mkdir()
     try:
         _run(["apt-get", *options, "-q", "download", *packages], cwd=work / "debs")
         for package in sorted((work / "debs").glob("*.deb")):
             _run(["dpkg", "-x", str(package), str(work)])
         shutil.rmtree(work / "debs")
+        work.chmod(0o755)
         if not root.exists():
             work.rename(root)
     finally:
@@ -195,6 +195,7 @@ def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) ->
             check=False,
             timeout=FETCH_S,
             env={**os.environ, "LC_ALL": "C"},
+            umask=0o022,
         )
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{' '.join(args)}: not done in {FETCH_S:g} s") from None

@@ -23,7 +23,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import filesystem_of
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.state import cache_dir
+from switchmark.testbed.state import cache_dir, cache_folder
 from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
 
 START_TIMEOUT_S = 60.0
@@ -85,8 +85,8 @@ def _start(session: Session) -> str:
         folders = [thing(str(one)) for one in (data, state) for thing in (Directory, MountsBelow)]
         for thing in (*folders, CgroupsNamed(name)):
             undo.callback(ledger.undo, ledger.record(thing))
-        state.mkdir()
-        data.mkdir(parents=True)
+        state.mkdir(mode=0o755)
+        cache_folder(data.name)
         config = state / "daemon.json"
         config.write_text(json.dumps({}))  # not the user's, which may contradict the options
         host, log = f"unix://{state}/d.sock", state / "log"
