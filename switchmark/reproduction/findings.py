@@ -18,7 +18,7 @@ from switchmark.model.parameters import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, PaperFinding
-from switchmark.reproduction.run import Standing
+from switchmark.reproduction.run import StandIns
 from switchmark.reproduction.tried import Tried
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
@@ -51,7 +51,7 @@ def judge(
     finding: PaperFinding,
     rows_of: Mapping[str, Sequence[SummaryRow]],
     can_run: Collection[str] = (),
-    standing: Mapping[str, Standing] | None = None,
+    standing: Mapping[str, StandIns] | None = None,
 ) -> JudgedFinding:
     """Judge a finding by the rows of the items that were measured (item -> its rows).
 
@@ -102,12 +102,12 @@ def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:
 def _bar(
     claim: Claim,
     rows_of: Mapping[str, Sequence[SummaryRow]],
-    standing: Mapping[str, Standing],
+    standing: Mapping[str, StandIns],
 ) -> str:
     """Why the claim must not be judged by these rows: what stands in changes what it is about."""
     if claim.stand_in == "any" or not rows_of.get(claim.item):
         return ""
-    notes = standing.get(claim.item, Standing()).notes
+    notes = standing.get(claim.item, StandIns()).notes
     if claim.stand_in == "none" and notes:
         return f"not judged here: {claim.item} has {', '.join(notes)}"
     if claim.stand_in == "only" and not notes:
@@ -116,7 +116,7 @@ def _bar(
 
 
 def _stand_ins(
-    claim: Claim, found: Sequence[Tried], standing: Mapping[str, Standing]
+    claim: Claim, found: Sequence[Tried], standing: Mapping[str, StandIns]
 ) -> Iterator[str]:
     """What stood in for what in the rows that the claim compared."""
     switches = {row.trial.switch for one in found for row in one.rows}

@@ -93,7 +93,7 @@ def rows_by_item(
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class StandIns:
     """What stood in for what when an item was measured."""
 
     notes: tuple[str, ...] = ()  # of stand-ins that were set
@@ -102,12 +102,12 @@ class Standing:
 
 def standing_by_item(
     items: Iterable[Item], measured: Mapping[str, MeasuredCampaign]
-) -> dict[str, Standing]:
+) -> dict[str, StandIns]:
     """Item, or campaign, -> what stood in for what in its run."""
-    found: dict[str, Standing] = {}
+    found: dict[str, StandIns] = {}
     for item in items:
         held = measured.get(item.campaign)
         given = set(held.settings) if held is not None else set()
         notes = tuple(one.note for one in item.stand_in if set(one.set) <= given)
-        found[item.name] = found[item.campaign] = Standing(notes, item.instead)
+        found[item.name] = found[item.campaign] = StandIns(notes, item.instead)
     return found

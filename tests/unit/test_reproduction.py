@@ -28,7 +28,7 @@ from switchmark.reproduction.paper import (
     paper_names,
     read_paper,
 )
-from switchmark.reproduction.run import GUESTS, Standing, folder_of, read_measured, standing_by_item
+from switchmark.reproduction.run import GUESTS, StandIns, folder_of, read_measured, standing_by_item
 from switchmark.reproduction.state import ItemState
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.record.runs import FarHost
@@ -525,7 +525,7 @@ def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_verdict_says_what_stood_in_for_what(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
-    standing = {"i": Standing(("one core in the place of two",), {A: "A for C", "vpp": "for D"})}
+    standing = {"i": StandIns(("one core in the place of two",), {A: "A for C", "vpp": "for D"})}
     judged = judge(finding(order=[[B], [A]]), {"i": rows}, (), standing)
     assert judged.verdict is FindingVerdict.HOLDS
     assert judged.why.endswith("; with one core in the place of two, A for C")
@@ -545,7 +545,7 @@ def test_a_claim_that_a_stand_in_would_change_is_not_judged_by_it(
 ) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
     asked = finding(order=[[B], [A]], stand_in=stand_in)
-    judged = judge(asked, {"i": rows}, (), {"i": Standing(notes)})
+    judged = judge(asked, {"i": rows}, (), {"i": StandIns(notes)})
     assert judged.verdict is verdict
     assert verdict is FindingVerdict.HOLDS or judged.why.startswith("not judged here: i ")
 
