@@ -99,7 +99,8 @@ def gather() -> Facts:
     uname = os.uname()
     model, flags = _cpu_info()
     cpus = read_cpus()
-    total_mb, free_mb = _memory()
+    memory = memory_mb()
+    total_mb = memory.get("MemTotal")
     lasting = [uname.machine, model, [asdict(cpu) for cpu in cpus], total_mb, uname.release]
     return Facts(
         hostname=uname.nodename,
@@ -126,7 +127,7 @@ def gather() -> Facts:
         clock_source=read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         autogroup=_flag("/proc/sys/kernel/sched_autogroup_enabled"),
         memory_total_mb=total_mb,
-        memory_free_mb=free_mb,
+        memory_free_mb=memory.get("MemAvailable"),
         hugepages=pools(),
         cgroup_version=_cgroup_version(),
         load_average=os.getloadavg(),
@@ -264,11 +265,10 @@ def _mitigations() -> dict[str, str]:
     return {name: text for name, text in found.items() if text != "Not affected"}
 
 
-def _memory() -> tuple[int | None, int | None]:
-    text = read("/proc/meminfo") or ""
-    found = dict(re.findall(r"^(MemTotal|MemAvailable):\s*(\d+) kB", text, re.MULTILINE))
-    total, free = found.get("MemTotal"), found.get("MemAvailable")
-    return (int(total) // 1024 if total else None, int(free) // 1024 if free else None)
+def memory_mb(meminfo: Path = Path("/proc/meminfo")) -> dict[str, int]:
+    """The lines of /proc/meminfo that are sizes, in MiB: `MemTotal`, `MemAvailable` ..."""
+    found = re.findall(r"^(\w+):\s*(\d+) kB", read(meminfo) or "", re.MULTILINE)
+    return {name: int(size_kb) // 1024 for name, size_kb in found}
 
 
 def _cgroup_version() -> str | None:

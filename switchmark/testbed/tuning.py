@@ -13,11 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from switchmark.testbed.facts import memory_mb
 from switchmark.testbed.host import Session
-from switchmark.testbed.undo.entries import KernelSetting, chosen_of
+from switchmark.testbed.undo.entries import Hugepages, KernelSetting, UndoEntry, chosen_of
 
 AS_IS, PAPERS = "as-is", "papers"
 SYSTEM = Path("/")  # tests have another
+MOST_DIGITS = 9
+MEMORY_LEFT_MB = 512  # for everybody else, when memory is taken for hugepages
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +31,7 @@ class Knob:
     meaning: str
     values: tuple[str, ...]
     files: Callable[[Path, str], Iterator[tuple[Path, str]]]  # what to write where
+    entry: Callable[[str, str, str], UndoEntry] = KernelSetting  # path, before, wanted
 
 
 @dataclass
@@ -83,7 +87,22 @@ def _irqs(root: Path, value: str) -> Iterator[tuple[Path, str]]:
 
 
 def _pages(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    yield root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages", value
+    """The reserved pages of 2 MB. Raises ValueError when they would leave the machine too little
+    memory, which the kernel would not refuse."""
+    path = root / "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+    available_mb = memory_mb(root / "proc/meminfo").get("MemAvailable")
+    if available_mb is not None and path.exists():
+        more_mb = 2 * (int(value) - int(path.read_text()))
+        if more_mb > max(0, available_mb - MEMORY_LEFT_MB):
+            raise ValueError(
+                f"{value} pages take {more_mb} MiB more, {available_mb} MiB are available and "
+                f"{MEMORY_LEFT_MB} of them are left to the machine; ask for fewer"
+            )
+    yield path, value
+
+
+def _pages_entry(path: str, before: str, wanted: str) -> UndoEntry:
+    return Hugepages(path, int(before), int(wanted))
 
 
 KNOBS: dict[str, Knob] = {
@@ -97,7 +116,7 @@ KNOBS: dict[str, Knob] = {
         Knob("thp", "transparent hugepages", ("always", "madvise", "never"), _huge),
         Knob("numa-balancing", "pages that follow their users", ("on", "off"), _numa),
         Knob("irq-affinity", "where interrupts are handled", ("first-cpu",), _irqs),
-        Knob("hugepages", "reserved pages of 2 MB", (), _pages),
+        Knob("hugepages", "reserved pages of 2 MB", (), _pages, _pages_entry),
     )
 }  # fmt: skip
 PROFILES: dict[str, dict[str, str]] = {
@@ -127,11 +146,10 @@ def parse(text: str) -> dict[str, str]:
                 f"'{part}' is no profile ({', '.join(PROFILES)}) and sets none of {known}; "
                 "write e.g. governor:performance+turbo:off"
             )
-        fits = value in knob.values if knob.values else value.isascii() and value.isdigit()
-        if not fits:
-            raise ValueError(
-                f"{name}: '{value}' cannot be set; use {', '.join(knob.values) or 'a number'}"
-            )
+        number = value.isascii() and value.isdigit() and len(value) <= MOST_DIGITS
+        if not (value in knob.values if knob.values else number):
+            usable = ", ".join(knob.values) or f"a number of at most {MOST_DIGITS} digits"
+            raise ValueError(f"{name}: '{value}' cannot be set; use {usable}")
         wanted[name] = value
     return wanted
 
@@ -140,27 +158,32 @@ def apply(session: Session, profile: str, system: Path = SYSTEM) -> Tuned:
     """Set what the profile says, as far as this machine can; never raises for what it cannot."""
     tuned = Tuned(profile)
     for name, value in parse(profile).items():
-        there = [pair for pair in KNOBS[name].files(system, value) if pair[0].exists()]
+        knob = KNOBS[name]
+        try:
+            there = [pair for pair in knob.files(system, value) if pair[0].exists()]
+        except ValueError as error:
+            tuned.not_possible[name] = str(error)
+            continue
         if not there:
             tuned.not_possible[name] = "this machine or kernel does not have it"
         for path, wanted in there:
             try:
-                _set(session, path, wanted, tuned)
+                _set(session, knob, path, wanted, tuned)
             except OSError as error:
                 tuned.not_possible[name] = f"{path}: {error.strerror}"
     return tuned
 
 
-def _set(session: Session, path: Path, wanted: str, tuned: Tuned) -> None:
+def _set(session: Session, knob: Knob, path: Path, wanted: str, tuned: Tuned) -> None:
     before = chosen_of(path.read_text())
     if before == wanted:
         tuned.unchanged.append(str(path))
         return
-    entry = session.ledger.record(KernelSetting(str(path), before, wanted))
+    entry = session.ledger.record(knob.entry(str(path), before, wanted))
     try:
         path.write_text(wanted + "\n")
     except OSError:
         with suppress(OSError):
             session.ledger.undo(entry)
         raise
-    tuned.changed[str(path)] = [before, wanted]
+    tuned.changed[str(path)] = [before, chosen_of(path.read_text())]

@@ -283,6 +283,9 @@ def test_hugepages_are_given_back_only_while_they_are_ours(
     file.write_text(f"{now}\n")
     Hugepages(str(file), 10, 100).undo()
     assert int(file.read_text()) == after
+    file.write_text(f"{now}\n")
+    Hugepages(str(file), 100, 10).undo()
+    assert int(file.read_text()) == (100 if 10 <= now <= 100 else now), "lowered, and given back"
 
 
 def test_line_that_was_cut_short_is_passed_over(state: Path, tmp_path: Path) -> None:

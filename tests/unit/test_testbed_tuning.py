@@ -14,6 +14,7 @@ from switchmark.testbed.cores import cpu_limit
 from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.undo import ledger as ledger_module
 from switchmark.testbed.undo.entries import chosen_of
 from switchmark.testbed.undo.ledger import Ledger
 
@@ -71,6 +72,54 @@ def test_another_s_later_change_is_left_alone(session: Session, system: Path) ->
     assert boost.read_text() == "1\n"
 
 
+PAGES = "sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+
+
+@pytest.fixture
+def pages(system: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A number of hugepages, 10, of which the kernel has 50 at most; 4 GiB are available."""
+    file = system / PAGES
+    file.parent.mkdir(parents=True)
+    file.write_text("10\n")
+    (system / "proc").mkdir()
+    (system / "proc/meminfo").write_text("MemTotal: 8388608 kB\nMemAvailable: 4194304 kB\n")
+    wholly = Path.write_text
+
+    def write_text(path: Path, text: str) -> int:
+        return wholly(path, f"{min(50, int(text))}\n" if path == file else text)
+
+    monkeypatch.setattr(Path, "write_text", write_text)
+    return file
+
+
+@pytest.mark.parametrize(("wanted", "got"), [("100", "50"), ("40", "40"), ("4", "4")])
+@pytest.mark.parametrize("killed", [False, True])
+def test_hugepages_are_given_back_when_the_kernel_found_fewer(
+    session: Session, system: Path, pages: Path, wanted: str, got: str, killed: bool
+) -> None:
+    tuned = tuning.apply(session, f"hugepages:{wanted}", system)
+    assert tuned.changed == {str(pages): ["10", got]}, "what the kernel gave, not what was asked"
+    assert pages.read_text() == f"{got}\n"
+    if killed:  # as `clean` does it, from the file
+        for entry in ledger_module.read(session.ledger.path).entries.values():
+            entry.undo()
+    else:
+        assert session.ledger.undo_all() == []
+    assert pages.read_text() == "10\n"
+
+
+def test_hugepages_beyond_the_memory_are_refused(
+    session: Session, system: Path, pages: Path
+) -> None:
+    for wanted in ("100000000", "1803"):  # 10 and 3584 MiB more, less a reserve of 512
+        tuned = tuning.apply(session, f"hugepages:{wanted}+turbo:off", system)
+        assert pages.read_text() == "10\n"
+        (said,) = tuned.not_possible.values()
+        assert "4096 MiB are available and 512" in said and "\n" not in said
+        assert session.ledger.undo_all() == [], "the other knob is set and restored"
+    assert tuning.apply(session, "hugepages:1802", system).not_possible == {}
+
+
 def test_as_is_touches_nothing(session: Session, system: Path) -> None:
     before = read(system)
     assert tuning.apply(session, "as-is", system) == tuning.Tuned("as-is")
@@ -83,6 +132,7 @@ def test_as_is_touches_nothing(session: Session, system: Path) -> None:
         ("paper", "'paper' is no profile"),
         ("governor:fast", "governor: 'fast' cannot be set; use performance, powersave"),
         ("hugepages:many", "hugepages: 'many' cannot be set; use a number"),
+        ("hugepages:" + "9" * 5000, "use a number of at most 9 digits"),
         ("turbo:off+", "'' is no profile"),
     ],
 )

@@ -41,7 +41,7 @@ class KernelSetting(UndoEntry):
 
 @dataclass(frozen=True, slots=True)
 class Hugepages(UndoEntry):
-    """A number of hugepages that was raised from `old` towards `new` (the kernel may have
+    """A number of hugepages that was changed from `old` towards `new` (the kernel may have
     found fewer). Put back only while it lies between the two."""
 
     kind: ClassVar[str] = "hugepages"
@@ -54,5 +54,6 @@ class Hugepages(UndoEntry):
     def undo(self) -> None:
         file = Path(self.path)
         with suppress(FileNotFoundError):
-            if self.old < int(file.read_text()) <= self.new:
+            least, most = sorted((self.old, self.new))
+            if least <= int(file.read_text()) <= most:
                 file.write_text(f"{self.old}\n")
