@@ -13,15 +13,21 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.locks import open_lock
 
+# A week's trial (the longest) of two applications at five samples a second is 3.2 GB.
+MOST_BYTES = 4 << 30
+
 
 def file_content(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError for a pipe, which would never end, and for a
-    device."""
+    """The content of a regular file. Raises OSError for a pipe, which would never end, for a
+    device, and for a file that is larger than any of ours."""
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
             raise OSError(errno.EINVAL, "not a regular file", str(path))
-        return file.read()
+        if status.st_size > MOST_BYTES:
+            raise OSError(errno.EFBIG, f"{status.st_size >> 30} GiB, as no result is", str(path))
+        return file.read(MOST_BYTES)
 
 
 def write_durably(path: Path, content: bytes) -> None:

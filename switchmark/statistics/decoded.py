@@ -8,7 +8,10 @@ merged for the plot. Only the slots that hold samples are kept, a few kilobytes 
 
 from __future__ import annotations
 
+import base64
+import struct
 import threading
+import zlib
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -17,6 +20,11 @@ import numpy as np
 from hdrh.histogram import HdrHistogram
 
 MOST_KEPT = 4096  # histograms: both of each record of a run that is checked whole (query.py)
+MOST_FIGURES = 3  # significant digits; so many have at most 55 x 1024 slots, of 9 bytes each
+MOST_BYTES = 1 << 19  # of a histogram with all slots full, inflated
+MOST_VALUE = (1 << 63) - 1
+_WRAPPED_BYTES = 8  # before the compressed part: cookie and length
+_HEADER = struct.Struct(">IIIIQQd")  # cookie, length, offset, figures, lowest, highest, ratio
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +68,7 @@ class Decoder:
         if (slots := self._kept.get(key)) is not None:
             return slots.histogram()
         try:
+            _check(text)
             held = HdrHistogram.decode(text)
         except Exception as error:  # the library raises several unrelated types
             raise ValueError(
@@ -80,6 +89,17 @@ class Decoder:
             self._kept[key] = slots
             while len(self._kept) > MOST_KEPT:
                 del self._kept[next(iter(self._kept))]  # the oldest
+
+
+def _check(text: str) -> None:
+    """Raise ValueError where the text would take more memory than any histogram of ours: the
+    library inflates what it is given, and makes as many slots as the header asks for."""
+    inflated = zlib.decompressobj().decompress(base64.b64decode(text)[_WRAPPED_BYTES:], MOST_BYTES)
+    if len(inflated) == MOST_BYTES:
+        raise ValueError(f"inflates to {MOST_BYTES} bytes or more")
+    _, _, _, figures, lowest, highest, _ = _HEADER.unpack_from(inflated)
+    if not 1 <= figures <= MOST_FIGURES or not 1 <= lowest <= highest // 2 <= MOST_VALUE // 2:
+        raise ValueError(f"{figures} significant digits from {lowest} to {highest}")
 
 
 def _key(text: str) -> bytes:

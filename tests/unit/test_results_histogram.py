@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from switchmark.statistics import decoded as decoded_texts
 from switchmark.statistics.decoded import Decoder
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.trial.delays import merge_latency
+from tests.hostile import histogram_text
 from tests.unit.engine_lines import timed
 from tests.unit.records import (
     synthetic_histogram,
@@ -90,6 +93,36 @@ def test_what_is_not_a_histogram_is_refused(text: str) -> None:
         _ = Histogram(text).count
     with pytest.raises(ValueError, match="no histogram"):
         Histogram.merged([])
+
+
+@pytest.mark.parametrize(
+    ("hostile", "says"),
+    [
+        (lambda: histogram_text(b"\0" * (32 << 20)), "inflates to 524288 bytes or more"),
+        (lambda: histogram_text(b"\2", figures=5, highest=2**63), "5 significant digits"),
+        (lambda: histogram_text(b"\2", highest=2**64 - 1), "from 1 to 18446744073709551615"),
+        (lambda: histogram_text(b"\2", lowest=0), "from 0 to"),
+    ],
+)
+def test_no_text_takes_more_memory_than_a_histogram_of_ours(
+    hostile: Callable[[], str], says: str
+) -> None:
+    text = hostile()
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=says):
+            _ = Histogram(text).count
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_histogram_with_all_slots_full_is_read() -> None:
+    full = HdrHistogram(1, decoded_texts.MOST_VALUE, 3)
+    np.ctypeslib.as_array(full.counts)[:] = 1 << 45
+    last = full.counts_len - 1
+    full.set_internal_tacking_values(0, last, full.counts_len << 45)
+    assert Histogram(full.encode().decode()).count == full.counts_len << 45
 
 
 def test_the_curve_rises_and_stops_where_samples_end() -> None:

@@ -349,3 +349,11 @@ def test_it_runs_as_a_module() -> None:
         check=True,
     )
     assert done.stdout.strip().endswith(__version__)
+
+
+def test_a_file_that_is_larger_than_any_record_is_not_read(tmp_path: Path) -> None:
+    huge = tmp_path / "0123456789abcdef.json"
+    with huge.open("wb") as file:
+        file.truncate(1 << 40)
+    with pytest.raises(SwitchmarkError, match="1024 GiB, as no result is"):
+        read_record(huge)
