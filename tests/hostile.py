@@ -185,8 +185,8 @@ LEDGER = [
     {"made": 1, "kind": "file", "path": "/x"}, {"undone": 1},
 ]  # fmt: skip
 TESTBED = (
-    "hosts:\n  left: local\n  right: {address: 192.0.2.1, port: 22, user: root, become: sudo,\n"
-    "    settings: {SWITCHMARK_VPP: /usr/bin/vpp}}\ncables:\n  - {left: eth1, right: eth2}\n"
+    "hosts:\n  left: {local: true}\n  right: {address: 192.0.2.1, port: 22, user: root,\n"
+    "    become: sudo, settings: {SWITCHMARK_VPP: /usr/bin/vpp}}\ncables:\n  - {left: eth1, right: eth2}\n"
 )
 DATAPATH = (
     "netdev@ovs-netdev:\n  lookups: hit:1\n  port 1: p1 (netdev)\n"

@@ -22,6 +22,7 @@ from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.options import TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import UnavailableError
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.capabilities import Availability, Capabilities
@@ -73,19 +74,26 @@ def command(
     what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
     testbed: TestbedFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+) -> int:
     """Name the switches, environments, campaigns, scenarios, methods, I/O kinds and generators
     there are.
 
     These are the names that campaign files, flags and notations use. The hosts of a testbed file
-    are reached for it, so they are listed only where they are asked for.
+    are reached for it, so they are listed only where they are asked for; the exit code is 3 when
+    one of them cannot take part in trials as it is.
     """
     there = installed()
     kinds = what or [kind for kind in What if kind is not What.HOSTS]
     listings = {kind: _listing(kind, there, testbed) for kind in kinds}
     if json:
         print_json({kind.value: listing.rows for kind, listing in listings.items()})
-        return
+    else:
+        _tell(listings)
+    seen = listings[What.HOSTS].rows if What.HOSTS in listings else []
+    return UnavailableError.exit_code if any(row["problem"] for row in seen) else 0
+
+
+def _tell(listings: Mapping[What, Listing]) -> None:
     for number, (kind, listing) in enumerate(listings.items()):
         if number:
             print_line()

@@ -23,7 +23,7 @@ from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
-from switchmark.remote.refusal import CONNECT_TIMEOUT_S, refusal
+from switchmark.remote.refusal import CONNECT_TIMEOUT_S, read_known_hosts, refusal
 from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.testbed import SshTarget
@@ -145,20 +145,21 @@ class Connection:
 
     async def _connect(self) -> None:
         target = self.target
+        known = read_known_hosts(target)
         try:
             self._ssh = await asyncssh.connect(
                 target.address,
                 target.port,
                 username=target.user or (),
                 client_keys=[str(target.key)] if target.key else (),
-                known_hosts=str(target.known_hosts),
+                known_hosts=known,
                 config=None,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 keepalive_interval=HEARTBEAT_S,
                 keepalive_count_max=MISSED_HEARTBEATS,
             )
         except (OSError, asyncssh.Error, asyncssh.KeyImportError) as error:
-            raise UnavailableError(f"{target}: {refusal(target, error)}") from None
+            raise UnavailableError(f"{target}: {refusal(target, error, known)}") from None
         line = bundle.command(target.python, target.become)
         self._agent = await self._ssh.create_process(line, encoding=None)
         archive = bundle.archive()
