@@ -106,12 +106,13 @@ static void pin_worker(void)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* Read the file of --replay; what is wrong with it is a mistake of the command line. */
-static bool load_replay(char *error, size_t size)
+/* Read the file of --replay, opened before; what is wrong with it is a mistake of the command line.
+ * It is anybody's, and is looked at with no more rights than frames are. */
+static bool load_replay(int fd, char *error, size_t size)
 {
     if (options.replay_path == NULL)
         return true;
-    if (!replay_load(&trial.replay, options.replay_path, error, size))
+    if (!replay_load(&trial.replay, fd, options.replay_path, error, size))
         return false;
     if (options.stamp && !replay_stamp_all(&trial.replay, (uint16_t)options.stream, error, size))
         return false;
@@ -124,6 +125,15 @@ static bool open_batons(char *error, size_t size)
     if (options.baton_path != NULL)
         trial.batons = baton_open(options.baton_path, error, size);
     return options.baton_path == NULL || trial.batons != NULL;
+}
+
+/* The files of the command line, with its user's own rights, which end with it. */
+static bool open_files(int *replay, char *error, size_t size)
+{
+    if (options.replay_path != NULL &&
+        (*replay = replay_open(options.replay_path, error, size)) < 0)
+        return false;
+    return open_batons(error, size);
 }
 
 /* Who typed this command line is told what it waits for. */
@@ -169,7 +179,6 @@ static int run(void)
 
     clock_begin();
     trial.options = &options;
-    privileges_narrow(&options);
     if (!control_begin(&control, &trial, options.start_now)) {
         fprintf(stderr, "switchmark-traffic: cannot make event descriptors\n");
         return EXIT_FAILURE;
@@ -246,8 +255,11 @@ int main(int argc, char **argv)
     default:
         break;
     }
-    if (!ends_check_ports(&options, error, sizeof error) || !load_replay(error, sizeof error) ||
-        !open_batons(error, sizeof error)) {
+    int replay = -1;
+    const bool good =
+        ends_check_ports(&options, error, sizeof error) && open_files(&replay, error, sizeof error);
+    privileges_narrow(&options);
+    if (!good || !load_replay(replay, error, sizeof error)) {
         fprintf(stderr, "switchmark-traffic: %s\n", error);
         return EXIT_USAGE;
     }

@@ -1,10 +1,10 @@
 /* What the engine may do beyond its user's rights (capabilities(7)), and for how long.
  *
- * It is started by root, reads frames of anybody and parses them. So before it opens its ports it
- * keeps only the capabilities that opening them takes (`privileges` in the row of each backend),
- * and once they are open none. No program that it could be made to run gets any back
- * (no_new_privs, and the bounding set where that is permitted). All threads begin with what their
- * maker has at that moment. */
+ * It is started by root, reads frames and files of anybody and parses them. So once the files
+ * of its command line are open, and before it looks into them, it keeps only the capabilities that
+ * opening its ports takes (`privileges` in the row of each backend), and once they are open none.
+ * No program that it could be made to run gets any back (no_new_privs, and the bounding set where
+ * that is permitted). All threads begin with what their maker has at that moment. */
 #ifndef SM_PRIVILEGES_H
 #define SM_PRIVILEGES_H
 

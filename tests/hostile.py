@@ -186,7 +186,8 @@ LEDGER = [
 ]  # fmt: skip
 TESTBED = (
     "hosts:\n  left: {local: true}\n  right: {address: 192.0.2.1, port: 22, user: root,\n"
-    "    become: sudo, settings: {SWITCHMARK_VPP: /usr/bin/vpp}}\ncables:\n  - {left: eth1, right: eth2}\n"
+    "    become: sudo, settings: {SWITCHMARK_VPP: /usr/bin/vpp}}\n"
+    "cables:\n  - {left: eth1, right: eth2}\n"
 )
 DATAPATH = (
     "netdev@ovs-netdev:\n  lookups: hit:1\n  port 1: p1 (netdev)\n"

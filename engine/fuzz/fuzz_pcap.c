@@ -58,12 +58,12 @@ static void send_again(struct replay *replay)
 static void replay_file(const uint8_t *data, size_t size)
 {
     struct replay replay = {0};
-    char path[64], error[512] = "";
+    char error[512] = "";
     const int fd = memfd_create("replay", MFD_CLOEXEC);
 
     must(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
-    if (!replay_load(&replay, path, error, sizeof error)) {
+    must(lseek(fd, 0, SEEK_SET) == 0);
+    if (!replay_load(&replay, fd, "replay", error, sizeof error)) {
         must(error[0] != '\0');
     } else {
         send_again(&replay);
@@ -71,7 +71,6 @@ static void replay_file(const uint8_t *data, size_t size)
             send_again(&replay);
     }
     replay_free(&replay);
-    close(fd);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -100,7 +100,8 @@ static bool open_in(struct pcap_port *port, const char *path, char *error, size_
     size_t length;
     enum pcap_state state = PCAP_BAD;
 
-    port->bytes = pcap_load(path, &length, reason, sizeof reason);
+    port->bytes =
+        pcap_load(pcap_open_file(path, reason, sizeof reason), &length, reason, sizeof reason);
     if (port->bytes != NULL &&
         pcap_begin(&port->reader, port->bytes, length, reason, sizeof reason)) {
         do

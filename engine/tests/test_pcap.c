@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fake_io.h"
@@ -202,11 +203,17 @@ static void put_three(void)
     }
 }
 
+static bool load_into(struct replay *replay, const char *path)
+{
+    const int fd = replay_open(path, error, sizeof error);
+    return fd >= 0 && replay_load(replay, fd, path, error, sizeof error);
+}
+
 static struct replay load(void)
 {
     struct replay replay;
     const char *path = write_file();
-    const bool good = replay_load(&replay, path, error, sizeof error);
+    const bool good = load_into(&replay, path);
     unlink(path);
     if (!good)
         fail_msg("%s", error);
@@ -344,20 +351,24 @@ static void unfit_files_are_refused(void **state)
     (void)state;
     const uint8_t arp[60] = {[12] = 8, [13] = 6};
     struct replay replay;
-    assert_false(replay_load(&replay, "/nonexistent", error, sizeof error));
+    assert_false(load_into(&replay, "/nonexistent"));
     assert_non_null(strstr(error, "--replay: /nonexistent No such file"));
+    assert_int_equal(mkfifo("pipe.pcap", 0600), 0);
+    assert_false(load_into(&replay, "pipe.pcap"));
+    assert_non_null(strstr(error, "--replay: pipe.pcap is not a regular file"));
+    unlink("pipe.pcap");
     put_header(0xa1b2c3d4, 1);
     const char *path = write_file();
-    assert_false(replay_load(&replay, path, error, sizeof error));
+    assert_false(load_into(&replay, path));
     assert_non_null(strstr(error, "holds no frame"));
     put_frame(0, 0, arp, 60, 1500);
     write_file();
-    assert_false(replay_load(&replay, path, error, sizeof error));
+    assert_false(load_into(&replay, path));
     assert_non_null(strstr(error, "frame 1 was cut to 60 of 1500 bytes"));
     put_header(0xa1b2c3d4, 1);
     put_frame(0, 0, arp, 13, 13);
     write_file();
-    assert_false(replay_load(&replay, path, error, sizeof error));
+    assert_false(load_into(&replay, path));
     unlink(path);
     put_header(0xa1b2c3d4, 1);
     put_frame(0, 0, arp, 60, 60);

@@ -102,13 +102,25 @@ static bool read_all(int fd, uint8_t *bytes, size_t size)
     return true;
 }
 
-uint8_t *pcap_load(const char *path, size_t *size, char *error, size_t error_size)
+int pcap_open_file(const char *path, char *error, size_t error_size)
+{
+    const int fd =
+        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a pipe it would not return */
+
+    if (fd < 0)
+        snprintf(error, error_size, "%s", strerror(errno));
+    return fd;
+}
+
+uint8_t *pcap_load(int fd, size_t *size, char *error, size_t error_size)
 {
     struct stat status;
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
     uint8_t *bytes = NULL;
 
-    if (fd < 0 || fstat(fd, &status) != 0) {
+    *size = 0;
+    if (fd < 0)
+        return NULL;
+    if (fstat(fd, &status) != 0) {
         snprintf(error, error_size, "%s", strerror(errno));
     } else if (!S_ISREG(status.st_mode)) {
         snprintf(error, error_size, "is not a regular file");
@@ -121,8 +133,7 @@ uint8_t *pcap_load(const char *path, size_t *size, char *error, size_t error_siz
         free(bytes);
         bytes = NULL;
     }
-    if (fd >= 0)
-        close(fd);
+    close(fd);
     *size = bytes != NULL ? (size_t)status.st_size : 0;
     return bytes;
 }

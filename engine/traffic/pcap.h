@@ -41,6 +41,11 @@ bool pcap_begin(struct pcap_reader *reader, uint8_t *bytes, size_t size, char *e
 enum pcap_state pcap_next(struct pcap_reader *reader, struct pcap_frame *frame, char *error,
                           size_t error_size);
 
-/* A whole file in memory (free it), or NULL and one line in `error`. */
-uint8_t *pcap_load(const char *path, size_t *size, char *error, size_t error_size);
+/* Open a file to load it; -1 and one line in `error`. (Apart from the loading, so that the rights
+ * that opening takes can be given up before anything in it is looked at.) */
+int pcap_open_file(const char *path, char *error, size_t error_size);
+
+/* A whole file in memory (free it), or NULL and one line in `error`. Closes `fd`; of -1 nothing is
+ * said, since the opening has. */
+uint8_t *pcap_load(int fd, size_t *size, char *error, size_t error_size);
 #endif

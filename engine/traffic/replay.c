@@ -87,13 +87,23 @@ static uint64_t round_length_ns(const struct replay *replay)
     return replay->count > 1 ? last_ns + last_ns / (replay->count - 1) : 0;
 }
 
-bool replay_load(struct replay *replay, const char *path, char *error, size_t size)
+int replay_open(const char *path, char *error, size_t size)
+{
+    char reason[160] = "";
+    const int fd = pcap_open_file(path, reason, sizeof reason);
+
+    if (fd < 0)
+        snprintf(error, size, "--replay: %s %s", path, reason);
+    return fd;
+}
+
+bool replay_load(struct replay *replay, int fd, const char *path, char *error, size_t size)
 {
     char reason[160] = "";
     size_t file_size;
 
     memset(replay, 0, sizeof *replay);
-    replay->bytes = pcap_load(path, &file_size, reason, sizeof reason);
+    replay->bytes = pcap_load(fd, &file_size, reason, sizeof reason);
     if (replay->bytes != NULL && file_size > UINT32_MAX)
         snprintf(reason, sizeof reason, "is larger than 4 GiB; take a part: editcap -r");
     else if (replay->bytes != NULL && take_all(replay, file_size, reason, sizeof reason)) {

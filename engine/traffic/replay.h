@@ -26,9 +26,12 @@ struct replay {
     uint32_t mtu_bytes;   /* that a device must have to send all: it takes one 802.1Q tag beside */
 };
 
-/* Read a file; false and one line in `error` (which names the file) when it is unfit. Says on
- * standard error when the file ends inside a frame. */
-bool replay_load(struct replay *replay, const char *path, char *error, size_t error_size);
+/* Open a file to load it; -1 and one line in `error`. */
+int replay_open(const char *path, char *error, size_t error_size);
+
+/* Read the file of this name that was opened, and close it; false and one line in `error` (which
+ * names the file) when it is unfit. Says on standard error when the file ends inside a frame. */
+bool replay_load(struct replay *replay, int fd, const char *path, char *error, size_t error_size);
 
 /* Put the engine's stamp into every frame, for this stream. False: one has no room for it. */
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t error_size);

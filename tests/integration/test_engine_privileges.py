@@ -3,9 +3,12 @@ fails without each of them."""
 
 from __future__ import annotations
 
+import os
 import re
+import struct
 import subprocess
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -24,6 +27,7 @@ from tests.integration.engine_tools import (
     veth_pair,
 )
 from tests.integration.machine import needs_root, node_spec
+from tests.integration.waiting import until
 
 pytestmark = [*needs_engine, needs_root]
 
@@ -127,6 +131,48 @@ def test_files_of_others_are_a_matter_of_opening_them(tmp_path: Path) -> None:
     finally:
         running.close()
     assert (folder / "out.pcap").exists()
+
+
+def cut_capture(path: Path) -> None:
+    """A capture of one frame that ends inside the next, of which the engine says so as it reads."""
+    frame = b"\xff" * 6 + bytes((2, 0, 0, 0, 0, 1)) + b"\x88\xb5" + bytes(86)
+    record = struct.pack("<IIII", 7, 0, len(frame), len(frame)) + frame
+    header = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    path.write_bytes(header + record + record[:40])
+
+
+def test_a_capture_is_read_with_no_rights(tmp_path: Path) -> None:
+    """The file is another user's alone, so opening it took rights. The engine is stopped while it
+    reads by a standard error that takes nothing more."""
+    capture = tmp_path / "other" / "cut.pcap"
+    capture.parent.mkdir(mode=0o700)
+    cut_capture(capture)
+    capture.chmod(0o600)
+    subprocess.run(["chown", "-R", "65534", str(capture.parent)], check=True, timeout=10)
+    out, full = os.pipe()
+    os.set_blocking(full, False)
+    with suppress(BlockingIOError):
+        while True:
+            os.write(full, bytes(65536))
+    with suppress(BlockingIOError):
+        while True:
+            os.write(full, b"\0")
+    os.set_blocking(full, True)
+    running = subprocess.Popen(
+        [str(engine_path()), "sender", "--port", "null:", "--replay", str(capture)],
+        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=full,
+    )  # fmt: skip
+    os.close(full)
+    try:
+        syscall = Path(f"/proc/{running.pid}/syscall")
+        until(lambda: syscall.read_text().split()[1:2] == ["0x2"], "it says that the file is cut")
+        (thread,) = privileges(running.pid)
+        assert thread["NoNewPrivs"] == "1"
+        assert {thread[name] for name in ("CapEff", "CapPrm", "CapBnd")} == {"0" * 16}
+    finally:
+        running.kill()
+        running.communicate()
+        os.close(out)
 
 
 def without(node: Node, spec: str, has: tuple[str, ...], limit: str = "") -> str:
