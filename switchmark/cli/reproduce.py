@@ -170,7 +170,8 @@ def _write(
     name = chosen[0][0].name if len(chosen) == 1 else ALL
     target = output or results / "reproduce" / f"{name}.html"
     with writing("--output", target):
-        target.parent.mkdir(parents=True, exist_ok=True)
+        if output is None:  # a folder of ours: what is named is written where it says
+            target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(as_html(pages), encoding="utf-8")
     if markdown is not None:
         with writing("--markdown", markdown):

@@ -1,0 +1,104 @@
+"""What leaves by way of the command line: no escape sequence of anybody's in a terminal or a table,
+and no file or folder where none was asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.main import run
+from switchmark.remote import survey
+from switchmark.remote.survey import HostSeen
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
+
+ESCAPE = "\x1b]0;owned\x07\x1b[2J\x9b31m\u202e"
+CSV = ("--format", "csv")
+
+
+def raw(text: str) -> set[str]:
+    """The control characters of ours that are still in a text."""
+    return set("\x1b\x07\x9b\u202e") & set(text)
+
+
+@pytest.fixture
+def results(tmp_path: Path) -> Path:
+    """A run that has an escape sequence wherever a record has a free text."""
+    words = {"notation": f"(V={ESCAPE})", "campaign": ESCAPE}
+    good = synthetic_record().model_copy(update=words)
+    bad = synthetic_failure(synthetic_trial(packet_size_bytes=128), f"it said {ESCAPE}")
+    return write_run(tmp_path / "results", [good, bad.model_copy(update=words)], ESCAPE)
+
+
+@pytest.mark.parametrize(
+    "options", [(), ("--full",), ("--json",), CSV, (*CSV, "--trials"), ("-c", "notation,switch")]
+)
+def test_records_do_not_reach_the_terminal_raw(
+    results: Path, capfd: pytest.CaptureFixture[str], options: tuple[str, ...]
+) -> None:
+    run(["show", str(results), *options])
+    told = capfd.readouterr()
+    assert "owned" in told.out and raw(told.out + told.err) == set()
+
+
+def test_records_do_not_reach_a_file_of_csv_raw(results: Path, tmp_path: Path) -> None:
+    file = tmp_path / "rows.csv"
+    assert run(["show", str(results), *CSV, "--output", str(file)]) == 0
+    assert "owned" in file.read_text() and raw(file.read_text()) == set()
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_a_far_host_does_not_reach_the_terminal_raw(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str],
+    options: tuple[str, ...],
+) -> None:  # fmt: skip
+    seen = HostSeen(
+        "right", "192.0.2.7", "eth2", reached=True, problem=ESCAPE, hostname=ESCAPE, kernel=ESCAPE
+    )
+    monkeypatch.setattr(survey, "survey", lambda _: iter([seen]))
+    file = tmp_path / "lab.yaml"
+    file.write_text(
+        "hosts:\n  left: {local: true}\n  right: {address: 192.0.2.7}\n"
+        "cables:\n  - {left: eth1, right: eth2}\n"
+    )
+    assert run(["list", "hosts", "--testbed", str(file), *options]) == 3
+    told = capfd.readouterr()
+    assert "owned" in told.out and raw(told.out + told.err) == set()
+
+
+@pytest.mark.parametrize("command", ["plan", "run"])
+def test_settings_do_not_reach_the_terminal_raw(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], command: str
+) -> None:
+    results = [] if command == "plan" else ["--results", str(tmp_path)]
+    for setting in (f"packet_size={ESCAPE}", f"{ESCAPE}=64", ESCAPE):
+        assert run([command, "quick", "--set", setting, *results]) == 2
+        told = capfd.readouterr()
+        assert "owned" in told.err and raw(told.out + told.err) == set()
+
+
+@pytest.mark.parametrize("target", ["/", ".", "no/such/folder/page.html"])
+def test_a_report_is_written_where_it_can_be_and_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], target: str
+) -> None:
+    found = write_run(tmp_path / "results", [synthetic_record()])
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.rglob("*"))
+    assert run(["report", str(found), "-o", target]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("switchmark: --output") and "cannot be written" in line
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("target", ["/", "no/such/folder/page.html"])
+def test_so_is_the_page_of_a_paper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], target: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ["reproduce", "dagar2017", "table5", "--only-report"]
+    assert run([*page, "-o", target]) == 2
+    (line,) = capfd.readouterr().err.splitlines()
+    assert line.startswith("switchmark: --output") and "cannot be written" in line
+    assert not (tmp_path / "no").exists()
+    assert run(page) == 0, "in the folder of results, which is its own"
+    assert (tmp_path / "results/reproduce/dagar2017.html").exists()
