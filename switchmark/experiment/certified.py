@@ -1,15 +1,15 @@
 """The certificates of this machine: kept where calibrations are, and attached to every record.
 
 There is one file for each way of reaching a port. A certificate holds as long as nothing that it
-depends on has changed: kernel, engine, microcode, processor, its settings, the cores that there
-are, and the NUMA node of those that were used. It survives a restart of the machine. One that
-others could have written is not trusted.
+depends on has changed: kernel, engine, microcode, processor, its settings and the cores that there
+are. It covers trials that measured as it did (covered.py). It survives a restart of the machine.
+One that others could have written is not trusted.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +18,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from switchmark.experiment.calibration import machine_facts
+from switchmark.experiment.covered import why_uncovered
 from switchmark.results.record import Certificate, CertificateNote, Record
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
-from switchmark.testbed.facts import read_cpus
+from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 
 LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
@@ -32,14 +33,13 @@ class Certificates:
 
     directory: Path
     machine: Mapping[str, Any]
-    nodes: Mapping[int, int] = field(default_factory=dict)  # NUMA node of each core
+    cpus: Sequence[Cpu] = ()
     _read: dict[str, Certificate | None] = field(default_factory=dict)
 
     @classmethod
     def of_this_machine(cls) -> Certificates:
         """This user's certificates (in `SWITCHMARK_CACHE_DIR`)."""
-        nodes = {cpu.id: cpu.node for cpu in read_cpus()}
-        return cls(cache_dir() / "certificates", machine_facts(), nodes)
+        return cls(cache_dir() / "certificates", machine_facts(), read_cpus())
 
     def find(self, port_kind: str, io: str) -> Certificate | None:
         """The certificate for this way of reaching a port, whether it holds or not."""
@@ -59,15 +59,11 @@ class Certificates:
         self._read.pop(f"{made.port_kind}-{made.io}", None)
         return path
 
-    def why_not(self, held: Certificate, cores: list[int]) -> str:
-        """What has changed since, or differs; empty: the certificate holds for these cores."""
+    def why_expired(self, held: Certificate) -> str:
+        """What of the machine has changed since; empty: nothing."""
         for key, value in self.machine.items():
             if held.machine.get(key) != value:
                 return f"{key.replace('_', ' ')} was {held.machine.get(key)} and is {value}"
-        tried = {self.nodes.get(core) for core in held.cores}
-        away = [core for core in cores if self.nodes.get(core) not in tried]
-        if away:
-            return f"core {away[0]} lies in another NUMA node than cores {_listed(held.cores)}"
         return ""
 
     def note(self, record: Record) -> CertificateNote | None:
@@ -75,12 +71,12 @@ class Certificates:
         held = self.find(record.port_kind or "", record.io or "")
         if held is None:
             return None
-        placed = record.placement.application_cores.values() if record.placement else ()
-        why = self.why_not(held, sorted({core for own in placed for core in own}))
+        uncovered = why_uncovered(held, record, self.cpus)
+        why = uncovered or self.why_expired(held)
         return CertificateNote(
-            id=held.id, made_at=held.made_at, outcome=held.outcome, holds=not why, why=why,
-            proven=held.of(PROVEN), refuted=held.of(REFUTED), undecided=held.of(UNDECIDED),
-            not_tried=held.of(NOT_TRIED),
+            id=held.id, made_at=held.made_at, outcome=held.outcome, covers=not uncovered,
+            holds=not why, why=why, proven=held.of(PROVEN), refuted=held.of(REFUTED),
+            undecided=held.of(UNDECIDED), not_tried=held.of(NOT_TRIED),
         )  # fmt: skip
 
     def attach(self, record: Record) -> Record:
@@ -92,7 +88,3 @@ def _believed(path: Path) -> Certificate | None:
     with suppress(OSError, ValueError, ValidationError):
         return Certificate.model_validate_json(read_trusted(path, LARGEST_BYTES))
     return None
-
-
-def _listed(cores: list[int]) -> str:
-    return ", ".join(map(str, cores))

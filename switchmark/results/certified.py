@@ -16,10 +16,11 @@ def certified(records: Iterable[Record]) -> str:
     notes = [one.certificate for one in records if one.status == "finished"]
     if not notes:
         return f"not certified: nothing was measured; {HOW}"
-    bad = [why for why in map(_why_not, notes) if why]
+    bad = [note for note in notes if _why_not(note)]
     if bad:
         how_many = "" if len(bad) == len(notes) else f"{len(bad)} of {len(notes)} trials: "
-        return f"not certified: {how_many}{bad[0]}; {HOW}"
+        helps = any(note is None or note.covers for note in bad)
+        return f"not certified: {how_many}{_why_not(bad[0])}{f'; {HOW}' if helps else ''}"
     made = sorted({note.made_at[:10] for note in notes if note is not None})
     names = sorted({note.id for note in notes if note is not None})
     proven = {name.partition(":")[0] for note in notes if note is not None for name in note.proven}
@@ -32,6 +33,8 @@ def certified(records: Iterable[Record]) -> str:
 def _why_not(note: CertificateNote | None) -> str:
     if note is None:
         return "there was no certificate for this port and I/O"
+    if not note.covers:
+        return f"the certificate of {note.made_at[:10]} is not about such trials ({note.why})"
     if not note.holds:
         return f"the certificate of {note.made_at[:10]} had expired ({note.why})"
     if note.refuted:

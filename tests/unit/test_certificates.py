@@ -13,8 +13,10 @@ from switchmark.experiment.certified import Certificates
 from switchmark.results.certified import certified
 from switchmark.results.record import Certificate, CertifiedFigure, Record
 from switchmark.results.record.certificate import Outcome
+from switchmark.testbed.facts import Cpu
 from tests.unit.records import synthetic_record
 
+CPUS = (Cpu(0, (0, 0), 0), Cpu(1, (0, 1), 0), Cpu(2, (1, 0), 1), Cpu(3, (0, 0), 0))
 MACHINE = {"kernel": "6.1 #1", "engine": "0.1.0 abc", "microcode": "0x1", "cores": [0, 1]}
 
 
@@ -32,23 +34,31 @@ def certificate(*figures: CertifiedFigure, **changes: Any) -> Certificate:
     return Certificate.model_validate(document | changes)
 
 
-def made(cores: tuple[int, ...] = (0, 1)) -> Record:
-    placed = synthetic_record().placement
-    assert placed is not None
-    where = placed.model_copy(update={"application_cores": {"tx0": list(cores)}})
-    return synthetic_record().model_copy(
-        update={"port_kind": "veth", "io": "raw-mmsg", "placement": where, "status": "finished"}
-    )
+def made(
+    cores: tuple[int, ...] = (0, 1),
+    *,
+    idle: str = "poll",
+    switch_cores: tuple[int, ...] = (),
+    of_trial: dict[str, Any] | None = None,
+    **changes: Any,
+) -> Record:
+    one = synthetic_record()
+    assert one.placement is not None
+    where = {"application_cores": {"a0": list(cores)}, "switch_cores": list(switch_cores)}
+    placed = one.placement.model_copy(update={**where, "idle": idle})
+    trial = one.trial.model_copy(update=of_trial or {})
+    about = {"port_kind": "veth", "io": "raw-mmsg", "placement": placed, "trial": trial}
+    return one.model_copy(update=about | changes)
 
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Certificates:
-    return Certificates(tmp_path / "certificates", dict(MACHINE), {0: 0, 1: 0, 2: 1})
+    return Certificates(tmp_path / "certificates", dict(MACHINE), CPUS)
 
 
 def test_a_record_says_under_which_certificate_it_was_made(kept: Certificates) -> None:
     kept.keep(certificate())
-    again = Certificates(kept.directory, MACHINE, kept.nodes)
+    again = Certificates(kept.directory, MACHINE, kept.cpus)
     found = again.attach(made())
     assert found.certificate is not None and found.certificate.holds
     assert found.certificate.proven == ["counts: sent"]
@@ -67,19 +77,51 @@ def test_without_one_a_record_says_nothing_and_a_report_how_to_get_it(kept: Cert
 @pytest.mark.parametrize("changed", list(MACHINE))
 def test_it_expires_when_the_machine_changes(kept: Certificates, changed: str) -> None:
     kept.keep(certificate())
-    now = Certificates(kept.directory, MACHINE | {changed: "another"}, kept.nodes)
+    now = Certificates(kept.directory, MACHINE | {changed: "another"}, kept.cpus)
     found = now.attach(made())
     assert found.certificate is not None and not found.certificate.holds
     assert changed in found.certificate.why and "another" in found.certificate.why
     assert "had expired" in certified([found])
 
 
-def test_it_does_not_cover_the_cores_of_another_node(kept: Certificates) -> None:
+@pytest.mark.parametrize(
+    ("other", "why"),
+    [
+        (made((0, 2)), "core 2 lies in another NUMA node than cores 0, 1"),
+        (made((1,)), "the applications shared core 1, and cores 0, 1 were tried"),
+        (made((0, 3)), "cores 0, 3 are SMT siblings, and such were not tried"),
+        (made(switch_cores=(3,)), "cores 0, 3 are SMT siblings, and such were not tried"),
+        (made(idle="baton"), "waited by `baton`, and `poll` was tried"),
+        (made(idle="yield"), "waited by `yield`, and `poll` was tried"),
+        (made(of_trial={"generator": "iperf3"}), "was made by iperf3, which was not tried"),
+        (made(of_trial={"generator": "trex"}), "was made by trex, which was not tried"),
+        (made(of_trial={"location": "remote"}), "the far host, its engine and the offset of"),
+        (made(machines={"b0": {}}), "b0 ran in a virtual machine, whose kernel and clock"),
+    ],
+)
+def test_it_does_not_cover_what_was_not_tried(kept: Certificates, other: Record, why: str) -> None:
     kept.keep(certificate())
-    near, far = kept.attach(made()), kept.attach(made((0, 2)))
-    assert near.certificate is not None and near.certificate.holds
-    assert far.certificate is not None and "core 2" in far.certificate.why
-    assert certified([near, far]).startswith("not certified: 1 of 2 trials: ")
+    like_it, unlike_it = kept.attach(made()), kept.attach(other)
+    assert like_it.certificate is not None and like_it.certificate.holds
+    note = unlike_it.certificate
+    assert note is not None and not note.holds and not note.covers and why in note.why
+    said = certified([like_it, unlike_it])
+    assert said.startswith("not certified: 1 of 2 trials: ") and why in said
+    assert "run `switchmark certify`" not in said, "it would not help"
+
+
+@pytest.mark.parametrize(
+    ("tried", "other"),
+    [
+        ([0, 1], made(machines={"vnf0": {}})),  # the instruments ran outside
+        ([0, 1], made(of_trial={"environment": "docker"})),  # the same kernel
+        ([0, 1, 3], made((0, 1, 3))),  # siblings, and such were tried
+    ],
+)
+def test_it_covers_what_measures_alike(kept: Certificates, tried: list[int], other: Record) -> None:
+    kept.keep(certificate(cores=tried))
+    note = kept.attach(other).certificate
+    assert note is not None and note.holds, note
 
 
 def test_what_others_could_have_written_is_not_believed(kept: Certificates) -> None:

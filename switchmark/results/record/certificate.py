@@ -75,8 +75,9 @@ class CertificateNote(Value):
     id: str
     made_at: UtcTime
     outcome: Outcome
-    holds: bool  # nothing that it depends on has changed since
-    why: str = ""  # it does not hold
+    covers: bool = True  # it is about trials that measured as this one did
+    holds: bool  # and nothing that it depends on has changed since
+    why: str = ""  # it does not cover the trial, or does not hold any more
     proven: list[str] = Field(default_factory=list)
     refuted: list[str] = Field(default_factory=list)
     undecided: list[str] = Field(default_factory=list)
