@@ -57,6 +57,28 @@ def test_times_that_enclose_the_kernels_may_hardly_be_shorter() -> None:
         assert (figure.within, figure.within_below) == (2_500, 1_000)
 
 
+def test_the_resolution_is_the_smallest_step_that_all_turns_tell_from_none() -> None:
+    def of(seen_ns: tuple[int, int, int], wrong_turns: int = 0) -> dict[str, float]:
+        names = [f"ns seen of {us} us" for us in (1, 2, 5)]
+        right, wrong = (dict(zip(names, one, strict=True)) for one in (seen_ns, (-9, *seen_ns[1:])))
+        figures = [wrong] * wrong_turns + [right] * (9 - wrong_turns)
+        turns = [Turn({"5 us": seen_ns[2] - 5_000}, figures={"grain, ns": 16.0, **one})
+                 for one in figures]  # fmt: skip
+        return fed("resolution", *turns).levels()
+
+    told = "resolution: told from none, us"
+    assert of((990, 2_010, 5_005))[told] == 1
+    assert of((990, 2_010, 5_005), wrong_turns=4)[told] == 2, "the median may lie below zero"
+    assert of((990, -10, 5_005))[told] == 5, "a step counts with all longer ones"
+    assert told not in of((0, 0, 0)) and of((0, 0, 0))["resolution: grain, ns"] == 16
+    assert fed("resolution").levels() == {}
+
+
+def test_a_step_that_is_not_seen_refutes() -> None:
+    none = {f"ns seen of {us} us": 0.0 for us in (1, 2, 5)}
+    assert fed("resolution", *[Turn({"5 us": -5_000}, figures=none)] * 8).outcome == REFUTED
+
+
 def test_what_is_left_undecided_says_what_it_would_take() -> None:
     one = fed("pacing", *[Turn({"schedule": 0.004 * (-1) ** k}) for k in range(4)])
     one.end()

@@ -106,14 +106,9 @@ class Series:
         )
 
     def levels(self) -> dict[str, float]:
-        """Medians of the turns' other figures: floor, ceiling ..."""
-        names = dict.fromkeys(name for turn in self.turns for name in turn.figures)
-        return {
-            f"{self.truth.name}: {name}": median(
-                turn.figures[name] for turn in self.turns if name in turn.figures
-            )
-            for name in names
-        }
+        """What the truth makes of the turns' other figures: floor, ceiling ..."""
+        found = self.truth.levels(self.turns) if self.turns else {}
+        return {f"{self.truth.name}: {name}": value for name, value in found.items()}
 
     def _look(self, *, is_last: bool) -> None:
         if not self.turns:

@@ -6,9 +6,10 @@ dashes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from statistics import median
 
 from switchmark.certify.support.decision import FRAMES_DUE
 from switchmark.certify.support.stand import Rig
@@ -32,6 +33,14 @@ class Turn:
     figures: Mapping[str, float] = field(default_factory=dict)  # what else it saw, for the reader
 
 
+def medians(turns: Sequence[Turn]) -> Mapping[str, float]:
+    """The median of each other figure over the turns that have it."""
+    names = dict.fromkeys(name for turn in turns for name in turn.figures)
+    return {
+        name: median(turn.figures[name] for turn in turns if name in turn.figures) for name in names
+    }
+
+
 @dataclass(frozen=True)
 class Truth:
     """One figure and how it is compared with other sources."""
@@ -47,6 +56,7 @@ class Truth:
     below: Mapping[str, float] = field(default_factory=dict)  # the same, of errors below zero
     needs_kernel: bool = True  # it is the kernel that counts, times, or does something to frames
     frames_due: int = FRAMES_DUE  # to be counted, where counts are exact
+    levels: Callable[[Sequence[Turn]], Mapping[str, float]] = medians  # of the other figures
     why_not: Callable[[Io], str | None] = lambda _: None  # of this I/O, which has no such figure
 
     def tolerance(self, quantity: str) -> float:
