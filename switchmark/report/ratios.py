@@ -118,15 +118,9 @@ def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
         lead = answer.between(best.contender, standing.contender)
         if lead is None or not lead.ratios:
             yield _RatioRow(standing.contender, "too few pairs")
-        for one in lead.ratios if lead else ():
-            seen = one if lead is not None and lead.ahead == best.contender else _turned(one)
+        for one in lead.ratios if lead else ():  # (pairs may put ahead whose typical is behind)
+            seen = one if lead is not None and lead.ahead == best.contender else one.turned()
             yield _RatioRow(standing.contender, _told(seen), seen)
-
-
-def _turned(one: LeadRatio) -> LeadRatio:
-    """The ratio from the other side: pairs may put a contender ahead whose typical figure is
-    behind."""
-    return LeadRatio(1 / one.value, 1 / one.high, 1 / one.low, one.pairs, one.verdict, one.state)
 
 
 def _told(one: LeadRatio) -> str:

@@ -47,11 +47,16 @@ class LeadRatio:
     """By what factor the contender ahead is better: above 1, whether or not more is better."""
 
     value: float
-    low: float  # of the interval; above 0
+    low: float  # of the interval; 0 where few pairs tell nothing
     high: float
     pairs: int
     verdict: LeadVerdict
     state: State | None = None  # of the machine; None: of all together
+
+    def turned(self) -> LeadRatio:
+        """The ratio from the other side."""
+        high = 1 / self.low if self.low else math.inf
+        return replace(self, value=1 / self.value, low=1 / self.high, high=high)
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,13 +283,11 @@ def _lead(
 
 def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:
     ratio = decision.ratio
-    value, low, high = ratio.value, ratio.low, ratio.high
-    if turned:
-        value, low, high = 1 / value, 1 / high, 1 / low
     verdict = {Outcome.SAME: LeadVerdict.SAME, Outcome.UNDECIDED: LeadVerdict.UNDECIDED}.get(
         decision.outcome, LeadVerdict.AHEAD
     )
-    return LeadRatio(value, low, high, ratio.pairs, verdict, ratio.state)
+    found = LeadRatio(ratio.value, ratio.low, ratio.high, ratio.pairs, verdict, ratio.state)
+    return found.turned() if turned else found
 
 
 def _verdict(ratios: Sequence[LeadRatio]) -> LeadVerdict:

@@ -117,4 +117,4 @@ def _of_figures(one: LeadRatio, lead: Lead, b: str, metric: Metric) -> LeadRatio
     """B / A of the figure, from the ratio of the one ahead to the other."""
     if (lead.ahead == b) == metric.higher_is_better:
         return one
-    return replace(one, value=1 / one.value, low=1 / one.high, high=1 / one.low)
+    return one.turned()

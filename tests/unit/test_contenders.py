@@ -16,7 +16,7 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import OF_CONTENDERS, PARAMETERS, point_of
 from switchmark.model.trial import Trial
-from switchmark.results.answer import LeadVerdict, answer
+from switchmark.results.answer import LeadRatio, LeadVerdict, answer
 from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving
 from switchmark.results.query import read_table
@@ -241,3 +241,9 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(builds: 
         (lead,) = found.leads
         proven += lead.verdict is LeadVerdict.AHEAD and lead.ahead == "new"
     assert proven >= 18
+
+
+def test_a_ratio_of_which_few_pairs_tell_nothing_can_be_seen_from_the_other_side() -> None:
+    blind = LeadRatio(0.5, 0.0, float("inf"), 5, LeadVerdict.UNDECIDED)
+    assert blind.turned() == LeadRatio(2.0, 0.0, float("inf"), 5, LeadVerdict.UNDECIDED)
+    assert blind.turned().turned() == blind
