@@ -16,6 +16,7 @@ from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.answer import LeadVerdict as Proof
+from switchmark.results.certified import certified, of_rows
 from switchmark.results.contenders import in_order_of
 from switchmark.results.metric import Metric
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
@@ -50,6 +51,7 @@ def compare_contenders(
         *table.problems,
         *(f"WORSE: {where}: {a} has a figure, {b} has none" for where in broken),
         *_further(found),
+        certified(of_rows(rows)),
     ]
     verdicts = [line.judged.verdict for line, _ in lines]
     unreadable = bool(table.problems)

@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from switchmark.cli.compare_cases import Compared, verdict_case
-from switchmark.cli.compare_words import exit_code, print_remarks, ratio_text
+from switchmark.cli.compare_words import certified_remarks, exit_code, print_remarks, ratio_text
 from switchmark.cli.output import print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.report import words
 from switchmark.report.junit import Case
 from switchmark.report.machines import machine_words, machines_page, verdict_of
+from switchmark.results.certified import certified, of_rows
 from switchmark.results.contenders import in_order_of
 from switchmark.results.metric import Metric
 from switchmark.results.over_machines import (
@@ -42,10 +43,12 @@ def compare_machines(
     prove = PROVE if threshold is None else threshold
     runs: list[tuple[Run, dict[str, str]]] = []
     problems: list[str] = []
+    instruments: dict[str, str] = {}
     for folder in folders:
         table = read_table(folder)
         problems += table.problems
         rows = summarise(folder, table)
+        instruments[str(folder)] = certified(of_rows(rows))
         names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
         runs.append((open_run(folder), names))
     known = contenders_of(names for _, names in runs)
@@ -56,7 +59,7 @@ def compare_machines(
             f"--over-machines: {a} and {b} were both measured on {len(found.machines)} machine "
             f"({', '.join(found.machines) or 'none'}); give the runs of two or more, best three"
         )
-    remarks = [*problems, *found.remarks, *_cannot_tell(found)]
+    remarks = [*problems, *found.remarks, *_cannot_tell(found), *certified_remarks(instruments)]
     verdicts = [verdict_of(one, prove) for one in found.figures]
     code = exit_code(verdicts, worse=False, missing=False, unreadable=bool(problems), strict=strict)
     if html is not None:

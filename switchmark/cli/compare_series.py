@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from switchmark.cli.compare_cases import Compared, broken_case, verdict_case
-from switchmark.cli.compare_words import exit_code, p_text, print_remarks, ratio_text
+from switchmark.cli.compare_words import (
+    certified_remarks,
+    exit_code,
+    p_text,
+    print_remarks,
+    ratio_text,
+)
 from switchmark.cli.output import print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
@@ -36,6 +42,7 @@ def compare_series(
                 found.append((key, metric, history, newest_run(history)))
     broken = _broken_in_newest(loaded)
     remarks = _series_remarks(loaded, broken)
+    remarks += certified_remarks({str(run.directory): run.certified for run in loaded})
     if not found and not broken:
         raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
     adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)

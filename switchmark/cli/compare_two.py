@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
 from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
-from switchmark.cli.compare_words import exit_code, print_remarks
+from switchmark.cli.compare_words import certified_remarks, exit_code, print_remarks
 from switchmark.cli.output import print_json
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
@@ -72,6 +72,7 @@ def compare_two(
     ]
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
+    remarks += certified_remarks({"A": a.certified, "B": b.certified})
     if a.directory != b.directory:
         figures = [
             (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from switchmark.cli.output import note
 from switchmark.statistics.comparison import Verdict
@@ -28,6 +28,14 @@ def print_remarks(remarks: Sequence[str]) -> None:
     """Print remarks on standard error, so that tables and JSON stay clean."""
     for remark in remarks:
         note(f"switchmark: {remark}")
+
+
+def certified_remarks(runs: Mapping[str, str]) -> list[str]:
+    """Whether the instruments were certified: a remark for the runs of which the same is said."""
+    named: dict[str, list[str]] = {}
+    for name, said in runs.items():
+        named.setdefault(said, []).append(name)
+    return [f"{', '.join(names)}: {said}" for said, names in named.items()]
 
 
 def ratio_text(value: float | None) -> str:

@@ -33,7 +33,8 @@ def summary_lines(
     if told.nothing:
         return [told.head, told.nothing]
     body = answer_lines(told) if told.heading else _figures(told)
-    return [*(fit(line) for line in (told.head, *body, *told.warned)), *_elsewhere(found)]
+    lines = (told.head, *body, *told.warned, f"Instruments: {told.certified}")
+    return [*(fit(line) for line in lines), *_elsewhere(found)]
 
 
 def _figures(told: Summary) -> list[str]:

@@ -42,7 +42,6 @@ from switchmark.report.samples import samples_figure
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.tables import cpu_table, tails_table
 from switchmark.report.trend import trends
-from switchmark.results.certified import certified
 from switchmark.results.documents import read_record
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
@@ -168,7 +167,6 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
         "told": summarise_in_words(run, rows, rows, answered),
-        "certified": certified(records),
         "pictures": [
             *open_pictures(rows, answered, records, look),
             *machine_pictures(run, rows, answered),

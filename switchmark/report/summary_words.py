@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
+from switchmark.results.certified import certified, of_rows
 from switchmark.results.marks import MARKS
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 
 MOST_LINES = 25
-_AROUND = 3  # of them: the head, and where the rest is
+_AROUND = 4  # of them: the head, whether it is certified, and where the rest is
 _MOST_WARNINGS = 3
 _MOST_FAILURES = 2
 
@@ -30,6 +31,7 @@ class Summary:
     sentences: tuple[str, ...]  # else one a point
     rows: tuple[tuple[str, str], ...]  # where nothing is compared: what was measured, and found
     warned: tuple[str, ...]
+    certified: str  # whether the instruments were
     room: int  # lines for the points, sentences or rows, and their heading
 
 
@@ -66,6 +68,7 @@ def summarise_in_words(
         sentences=tuple(answer_words.by_point(one, told) for one in told if not each),
         rows=() if told else tuple(_rows(rows)),
         warned=warned,
+        certified=certified(of_rows(rows)),
         room=room,
     )
 

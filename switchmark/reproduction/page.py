@@ -31,6 +31,7 @@ from switchmark.reproduction.run import (
     standing_by_item,
 )
 from switchmark.reproduction.state import ItemState, state_of
+from switchmark.results.certified import certified, of_rows
 from switchmark.results.times import times_of
 
 _TEMPLATES = Path(__file__).parent / "template"
@@ -76,6 +77,7 @@ class PaperPage:
     host: Mapping[str, Any]
     other: Mapping[str, Any]  # the other host of items between two; empty without one
     date: str
+    certified: str  # whether the instruments were
 
     @property
     def counts(self) -> str:
@@ -145,6 +147,7 @@ def make_page(
         hosts[-1].host if hosts else {},
         _other_host(measured),
         max((info.started_at[:10] for info in hosts), default=""),
+        certified(of_rows(row for one in measured.values() for row in one.rows)),
     )
 
 

@@ -1,19 +1,53 @@
-"""The certificate under which records were made, in a line for people."""
+"""The certificates under which records were made, in a line for people: of all that show figures.
+
+`certified` is the one sentence; it takes notes as records hold them, and `of_records`, `of_rows`
+and `of_texts` find them.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+from pydantic import ValidationError
 
 from switchmark.results.record import CertificateNote, Record
+from switchmark.results.rows import SummaryRow
 
 HOW = "run `switchmark certify`"
 
 
-def certified(records: Iterable[Record]) -> str:
+Note = CertificateNote | None
+
+
+def of_records(records: Iterable[Record]) -> Iterator[Note]:
+    """The notes of those that finished."""
+    return (one.certificate for one in records if one.status == "finished")
+
+
+def of_rows(rows: Iterable[SummaryRow]) -> Iterator[Note]:
+    """The notes of all repetitions."""
+    return of_texts(text for row in rows for text, count in row.certificates for _ in range(count))
+
+
+def of_texts(texts: Iterable[str | None]) -> Iterator[Note]:
+    """The notes of a column of the table of a run. What is none is as no certificate."""
+    return map(_read, texts)
+
+
+@lru_cache(maxsize=256)
+def _read(text: str | None) -> Note:
+    try:
+        return None if text is None else CertificateNote.model_validate_json(text)
+    except ValidationError:
+        return None
+
+
+def certified(found: Iterable[Note]) -> str:
     """One line for all records of a report: since when the instruments are certified, or why not
     and how to certify them. Records are only as good as the worst: one record without a valid
     certificate makes the line say so, with the number of such records."""
-    notes = [one.certificate for one in records if one.status == "finished"]
+    notes = list(found)
     if not notes:
         return f"not certified: nothing was measured; {HOW}"
     bad = [note for note in notes if _why_not(note)]
@@ -30,7 +64,7 @@ def certified(records: Iterable[Record]) -> str:
     )
 
 
-def _why_not(note: CertificateNote | None) -> str:
+def _why_not(note: Note) -> str:
     if note is None:
         return "there was no certificate for this port and I/O"
     if not note.covers:

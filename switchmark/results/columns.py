@@ -87,6 +87,7 @@ def _record_columns() -> list[Column]:
         Column("instrument_version", "/instrument/version"),
         Column("instrument_cannot_know", "/instrument/cannot_know", "VARCHAR[]"),
         Column("far_same_machine", "/far_host/same_machine", "BOOLEAN"),
+        Column("certificate", "/certificate"),
         Column("switch_stand_in", "/switch_details/stand_in"),
         Column("steady_mean_pps", "/steady/mean_pps", "DOUBLE"),
         Column("steady_rest_pps", "/steady/mean_without_outliers_pps", "DOUBLE"),

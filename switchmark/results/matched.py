@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
+from switchmark.results.certified import certified, of_texts
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
 from switchmark.results.query import read_table
@@ -47,6 +48,7 @@ class LoadedRun:
     trials: dict[Key, Measured]
     problems: tuple[str, ...]  # files that could not be believed
     host: dict[str, Any]
+    certified: str  # whether the instruments were
 
 
 def load_run(
@@ -69,7 +71,14 @@ def load_run(
             # Switches' own ports differ; their connect modes must not.
             names = RESOLVED_BY_PLAN[:1] if switches is not None else RESOLVED_BY_PLAN
             measured.done.add(", ".join(str(row[name]) for name in names))
-    return LoadedRun(directory, trials, table.problems, dict(open_run(directory).info.host))
+    finished = table.frame.filter(table.frame["status"] == "finished")
+    return LoadedRun(
+        directory,
+        trials,
+        table.problems,
+        dict(open_run(directory).info.host),
+        certified(of_texts(finished["certificate"])),
+    )
 
 
 def done_alike(a: Measured, b: Measured) -> bool:

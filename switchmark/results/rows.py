@@ -90,6 +90,7 @@ class SummaryRow:
     overhead_s: float | None  # median of the bench's own time a trial
     trial_ids: tuple[str, ...]  # finished ones
     failures: tuple[str, ...]  # messages
+    certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
 
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:
@@ -145,6 +146,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         overhead_s=estimate(overheads).median if overheads else None,
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
+        certificates=tuple(Counter(finished.column("certificate")).items()),
     )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.certify.registry import TRUTHS
-from switchmark.results.certified import certified
+from switchmark.results.certified import certified, of_records
 from switchmark.results.record import Certificate
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED
 from tests.integration.machine import needs_root
@@ -78,7 +78,7 @@ def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certifica
     (record,) = bench.records()
     assert record.certificate is not None and record.certificate.holds, record.certificate
     assert record.certificate.id == found[1].id
-    assert found[1].id in certified([record]) or found[1].outcome != PROVEN
+    assert found[1].id in certified(of_records([record])) or found[1].outcome != PROVEN
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])

@@ -10,7 +10,7 @@ import pytest
 
 from switchmark.cli.certify import MOST_LINES, answer
 from switchmark.experiment.certified import Certificates
-from switchmark.results.certified import certified
+from switchmark.results.certified import certified, of_records
 from switchmark.results.record import Certificate, CertifiedFigure, Record
 from switchmark.results.record.certificate import Outcome
 from switchmark.testbed.facts import Cpu
@@ -63,12 +63,13 @@ def test_a_record_says_under_which_certificate_it_was_made(kept: Certificates) -
     assert found.certificate is not None and found.certificate.holds
     assert found.certificate.proven == ["counts: sent"]
     assert Record.model_validate_json(found.model_dump_json()).certificate == found.certificate
-    assert certified([found]).startswith("certified 2026-01-02 (0123abcd) until kernel")
+    assert certified(of_records([found])).startswith("certified 2026-01-02 (0123abcd) until kernel")
 
 
 def test_without_one_a_record_says_nothing_and_a_report_how_to_get_it(kept: Certificates) -> None:
     assert kept.attach(made()).certificate is None
-    assert "not certified" in certified([made()]) and "switchmark certify" in certified([made()])
+    said = certified(of_records([made()]))
+    assert "not certified" in said and "switchmark certify" in said
     other_io = made().model_copy(update={"io": "af-xdp"})
     kept.keep(certificate())
     assert kept.attach(other_io).certificate is None
@@ -81,7 +82,7 @@ def test_it_expires_when_the_machine_changes(kept: Certificates, changed: str) -
     found = now.attach(made())
     assert found.certificate is not None and not found.certificate.holds
     assert changed in found.certificate.why and "another" in found.certificate.why
-    assert "had expired" in certified([found])
+    assert "had expired" in certified(of_records([found]))
 
 
 @pytest.mark.parametrize(
@@ -105,7 +106,7 @@ def test_it_does_not_cover_what_was_not_tried(kept: Certificates, other: Record,
     assert like_it.certificate is not None and like_it.certificate.holds
     note = unlike_it.certificate
     assert note is not None and not note.holds and not note.covers and why in note.why
-    said = certified([like_it, unlike_it])
+    said = certified(of_records([like_it, unlike_it]))
     assert said.startswith("not certified: 1 of 2 trials: ") and why in said
     assert "run `switchmark certify`" not in said, "it would not help"
 
@@ -149,7 +150,7 @@ def test_a_certificate_is_as_good_as_its_worst_figure(
     one = certificate(*(figure(f"truth-{k}", each) for k, each in enumerate(outcomes)))
     assert one.outcome == all_of_it
     kept.keep(one)
-    assert certified([kept.attach(made())]).startswith(
+    assert certified(of_records([kept.attach(made())])).startswith(
         "certified" if all_of_it == "proven" else "not certified"
     )
 

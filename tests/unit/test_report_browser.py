@@ -166,7 +166,9 @@ def test_the_answer_is_the_terminals(browser: Browser, run: Path, page: Path) ->
     lines = summary_lines(found, rows, rows, answers)
     assert len(lines) > 10
     assert "there is no ranking" not in shown
-    for line in lines[1:-2]:  # without the head, and where the rest is
+    *lines, certified, _, _ = lines[1:]  # without the head, and where the rest is
+    assert certified.removeprefix("Instruments: ") in browser.value("document.body.textContent")
+    for line in lines:
         for part in re.split(r"^\s*\d+\. |\s{2,}", line.strip()):
             assert part.removesuffix(" ...") in shown, line
 

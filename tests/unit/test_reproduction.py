@@ -394,6 +394,7 @@ def test_the_page_shows_findings_items_and_what_is_published(tmp_path: Path) -> 
     for told in (text, marked):
         assert "440 kpps" in told and "Most virtual switches do not achieve higher" in told
         assert paper.machine in " ".join(told.split())
+        assert "not certified: there was no certificate for this port and I/O; run" in told
     assert "<svg" in text and "http-equiv" in text and "src=" not in text
     assert paper.findings[0].words in text and "undecided" in text
 

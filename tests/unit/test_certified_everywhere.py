@@ -1,0 +1,74 @@
+"""Whatever shows figures says in one line whether their instruments were certified, in the same
+words: `show`, every form of `compare`, the forms of standards, pages of papers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli import main
+from switchmark.report.form import Form, form_text
+from switchmark.results.certified import HOW, certified, of_records, of_rows
+from switchmark.results.query import read_table
+from switchmark.results.record import CertificateNote, Record
+from switchmark.results.store import open_run
+from switchmark.results.summary import summarise
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+NOTE = CertificateNote(
+    id="0123abcd", made_at="2026-01-02T03:04:05Z", outcome="proven", holds=True, proven=["rate: f"]
+)
+UNCERTIFIED = f"not certified: there was no certificate for this port and I/O; {HOW}"
+CERTIFIED = "certified 2026-01-02 (0123abcd) until kernel, engine, microcode or cores change: rate"
+
+
+def noted(records: list[Record], note: CertificateNote | None = NOTE) -> list[Record]:
+    return [one.model_copy(update={"certificate": note}) for one in records]
+
+
+@pytest.mark.parametrize(("note", "said"), [(None, UNCERTIFIED), (NOTE, CERTIFIED)])
+def test_every_table_and_form_says_it(
+    note: CertificateNote | None, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    records = noted(quick_records(5), note)
+    run, other = (str(write_run(tmp_path / name, records)) for name in "ab")
+    capsys.readouterr()
+
+    def told(*words: str) -> str:
+        assert main.run(list(words)) in (0, 5), capsys.readouterr().err
+        return "".join(capsys.readouterr())
+
+    assert f"Instruments: {said}"[:95] in told("show", run)
+    assert f"A, B: {said}" in told("compare", run, other)
+    assert f"{run}, {other}: {said}" in told("compare", run, other, run)
+    assert said in told("compare", run, "--contenders", "ovs-dpdk", "basicfwd")
+    for form in Form:
+        assert f"Instruments: {said}" in form_text(form, open_run(Path(run)).info, records)
+
+
+def test_a_table_counts_the_trials_that_are_not_as_records_do(tmp_path: Path) -> None:
+    expired = NOTE.model_copy(update={"holds": False, "why": "kernel was 1 and is 2"})
+    records = quick_records(3)
+    records = [*noted(records[:4]), *noted(records[4:6], expired), *noted(records[6:], None)]
+    records.append(synthetic_failure(synthetic_trial(packet_size_bytes=128)))
+    folder = write_run(tmp_path, records)
+    by_rows = certified(of_rows(summarise(folder, read_table(folder))))
+    due = f"not certified: {len(records) - 5} of {len(records) - 1} trials: "
+    assert by_rows.startswith(due) and certified(of_records(records)).startswith(due)
+
+
+def test_a_note_that_is_none_counts_as_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("switchmark.results.query.FULL_CHECK_LIMIT", 0)  # as of a large run
+    folder = write_run(tmp_path, noted([synthetic_record()]))
+    (path,) = map(Path, open_run(folder).file_names())
+    path.write_text(path.read_text().replace('"0123abcd"', "[7]"))
+    assert certified(of_rows(summarise(folder, read_table(folder)))) == UNCERTIFIED
