@@ -59,7 +59,7 @@ def test_a_turn_finds_the_truth(rig: Rig, name: str) -> None:
 
 
 def agrees(truth: Truth, turn: Turn) -> bool:
-    """Whether there are figures, all within what is allowed; some tell nothing on a busy machine."""
+    """Whether there are figures, and all are within what is allowed. (Some may tell nothing.)"""
     told = {name: error for name, error in turn.errors.items() if not math.isnan(error)}
     return bool(told) and all(
         -truth.tolerance_below(name) <= error <= truth.tolerance(name)
