@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
 import stat
-from pathlib import Path
+import subprocess
+import sys
+from pathlib import Path, PurePath
 
 import pytest
 
@@ -31,12 +34,76 @@ def test_only_we_can_write_what_is_undone_as_root(
         shutil.rmtree(state)
 
 
-def test_every_locked_dependency_has_its_hashes() -> None:
-    """As pip wants them (`--require-hashes` in tools/setup.sh): one version, and hashes."""
-    assert "--require-hashes" in (ROOT / "tools/setup.sh").read_text()
-    text = (ROOT / "requirements.lock").read_text().replace("\\\n", " ")
+LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("tools/*.lock")])
+# What is tracked and no text: pictures, recorded streams, what fuzzing has found.
+BINARY_SUFFIXES = {".png", ".gz"}
+CORPUS = PurePath("engine/fuzz/corpus")
+
+
+def test_whatever_is_installed_is_locked() -> None:
+    names = {str(path.relative_to(ROOT)) for path in LOCKS}
+    assert names == {
+        "requirements.lock", "requirements.counterparts.lock", "requirements.run.lock",
+        "requirements.s3.lock", "tools/sbom.lock",
+    }  # fmt: skip
+    for script in ("tools/setup.sh", "tools/sbom", "check"):
+        assert "--require-hashes" in (ROOT / script).read_text()
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda path: path.name)
+def test_every_locked_dependency_has_its_hashes(lock: Path) -> None:
+    """As pip wants them: one version, and hashes."""
+    text = lock.read_text().replace("\\\n", " ")
     pinned = [line for line in text.splitlines() if line and line[0] not in "# -"]
     assert len(pinned) > 20
     for line in pinned:
         assert re.match(r"[A-Za-z0-9._\[\]-]+==\S+", line), line
         assert "--hash=sha256:" in line, line
+
+
+def test_no_binary_is_tracked() -> None:
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("no git, or no repository here")
+    names = [PurePath(os.fsdecode(one)) for one in listed.stdout.split(b"\0") if one]
+    assert len(names) > 500
+    others = [name for name in names if CORPUS not in name.parents]
+    found = [
+        name for name in others if name.suffix not in BINARY_SUFFIXES and is_binary(ROOT / name)
+    ]
+    assert not found
+
+
+def is_binary(path: Path) -> bool:
+    """Whether it is no text; a file that has just been removed is none."""
+    return path.is_file() and b"\0" in path.read_bytes()
+
+
+def test_a_package_or_program_would_be_found(tmp_path: Path) -> None:
+    assert is_binary(Path(sys.executable))
+    package = tmp_path / "x.deb"
+    package.write_bytes(b"!<arch>\ndebian-binary   \0\0")
+    assert is_binary(package) and package.suffix not in BINARY_SUFFIXES
+
+
+def test_the_bill_of_materials_has_what_the_engine_links(tmp_path: Path) -> None:
+    bill = tmp_path / "bill.json"
+    bill.write_text('{"components": [{"bom-ref": "requirements-L1", "name": "x"}]}')
+    subprocess.run([sys.executable, ROOT / "tools/sbom-engine", bill], check=True)
+    held = {one["name"]: one for one in json.loads(bill.read_text())["components"]}
+    assert "x" in held
+    for name in ("zlib", "liburing", "libdpdk"):
+        if subprocess.run(["pkg-config", "--exists", name], check=False).returncode == 0:
+            assert re.match(r"\d+\.", held[name]["version"]), held[name]
+            assert held[name].get("purl", "pkg:deb/").startswith("pkg:deb/")
+
+
+@pytest.mark.skipif(
+    not (ROOT / ".sbom" / ".deps").exists(), reason="tools/sbom has not been run (./check does)"
+)
+def test_the_bill_of_materials_is_valid(tmp_path: Path) -> None:
+    """By the standard's own schema, which the tool asks."""
+    bill = tmp_path / "bill.json"
+    subprocess.run([ROOT / "tools/sbom", bill], check=True, timeout=120)
+    found = json.loads(bill.read_text())
+    assert found["bomFormat"] == "CycloneDX" and len(found["components"]) > 90
