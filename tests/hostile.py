@@ -8,19 +8,10 @@ else is a finding. `tests/unit/test_hostile_input.py` runs some hundred inputs o
 from __future__ import annotations
 
 import argparse
-import atexit
-import base64
 import json
-import os
-import shutil
-import struct
 import sys
-import tempfile
 import time
-import zlib
-from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +23,6 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import expand_notation
 from switchmark.engine import events
-from switchmark.errors import SwitchmarkError
 from switchmark.language.printable import printable
 from switchmark.model import options
 from switchmark.model.nics import parse_nics
@@ -51,125 +41,22 @@ from switchmark.testbed import state
 from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed_file import read_testbed
 from switchmark.testbed.undo import ledger
+from tests.hostile_histograms import HISTOGRAM, read_histogram
+from tests.hostile_inputs import (
+    BAD,
+    DEPENDS,
+    Reader,
+    altered,
+    edited,
+    from_environment,
+    from_file,
+)
+from tests.hostile_programs import PROGRAMS
+from tests.hostile_requests import REQUESTS
 from tests.unit.engine_lines import KINDS, event
 from tests.unit.records import synthetic_record
 
 THERE = installed()
-SCRATCH = Path(tempfile.mkdtemp(prefix="sm-hostile-"))
-atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class Reader:
-    """What is fed, and the errors that it documents."""
-
-    read: Callable[[Any], object]
-    given: st.SearchStrategy[Any]
-    expected: tuple[type[Exception], ...] = ()
-
-
-WORDS = st.one_of(
-    st.sampled_from(
-        ["\0", "\n", "\t", ":", "- ", "{", "}", "[", "]", ",", "..", "=", "∈", "(", ")", "+", "/",
-         "%", "-1", "1e999", "nan", "0x1f", "9" * 30, "''", '"', "&a", "*a", "!!python/object:os",
-         "<<", "|", ">", "#", "null", "true", "~", "\x1b[2J", "\u202e", "\ud800", "ä", "½",
-         "../" * 9, "$(id)", "`id`", ";", "x" * 300]
-    ),
-    st.text(max_size=8),
-)  # fmt: skip
-ANY = st.recursive(
-    st.one_of(
-        st.none(), st.booleans(), st.integers(), st.floats(), WORDS, st.integers(10**30, 10**40)
-    ),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(WORDS, inner, max_size=4)),
-    max_leaves=6,
-)
-
-
-@st.composite
-def edited(draw: st.DrawFn, samples: list[str]) -> str:
-    """One of the texts with some of it taken out, put elsewhere, or replaced by what hurts."""
-    text = draw(st.sampled_from(samples))
-    for _ in range(draw(st.integers(0, 4))):
-        at = draw(st.integers(0, len(text)))
-        taken = draw(st.integers(0, min(12, len(text) - at)))
-        text = text[:at] + draw(WORDS) + text[at + taken :]
-    return text
-
-
-@st.composite
-def altered(draw: st.DrawFn, document: Any) -> Any:
-    """The document with some of its parts replaced, taken away, or doubled."""
-    document = json.loads(json.dumps(document))
-    for _ in range(draw(st.integers(1, 3))):
-        place = document
-        while isinstance(place, dict | list) and place:
-            keys = list(place) if isinstance(place, dict) else list(range(len(place)))
-            key = draw(st.sampled_from(keys))
-            if not isinstance(place[key], dict | list) or draw(st.integers(0, 3)) == 0:
-                if draw(st.booleans()):
-                    place[key] = draw(ANY)
-                else:
-                    del place[key]
-                break
-            place = place[key]
-    return document
-
-
-def histogram_text(
-    counts: bytes, figures: int = 3, lowest: int = 1, highest: int = 10**11, told_bytes: int = 1
-) -> str:
-    """The text of a histogram with whatever header and counts, compressed as it should be."""
-    header = struct.pack(">IIIIQQd", 0x1C849313, told_bytes, 0, figures, lowest, highest, 1.0)
-    inside = zlib.compress(header + counts)
-    return base64.b64encode(struct.pack(">II", 0x1C849314, len(inside)) + inside).decode()
-
-
-COUNTS = st.sampled_from(
-    [b"\x02", b"\x01", b"\x80", b"\xff" * 9, b"\xfe" * 8 + b"\x7f", b"\xff" * 3 + b"\x01",
-     b"\0" * 300, b"\0" * (1 << 20)]
-)  # fmt: skip
-LIMITS = st.one_of(st.integers(0, 3000), st.just(10**11), st.integers(0, 2**64 - 1))
-HISTOGRAM = st.builds(
-    histogram_text, st.lists(COUNTS, max_size=12).map(b"".join), st.integers(0, 2**32 - 1),
-    LIMITS, LIMITS, st.integers(0, 2**32 - 1),
-) | st.builds(
-    histogram_text, st.lists(COUNTS, max_size=12).map(b"".join), st.integers(1, 5), st.just(1),
-    LIMITS,
-)  # fmt: skip
-
-
-def _read_histogram(text: str) -> None:
-    """All that is asked of a histogram of a stranger."""
-    held = Histogram(text)
-    held.percentiles_ns()
-    held.curve()
-    Histogram.merged([held.shifted(3), Histogram.of({5: 1})])
-
-
-def _file(name: str, read: Callable[[Path], object]) -> Callable[[Any], object]:
-    def call(content: Any) -> object:
-        path = SCRATCH / name
-        path.parent.mkdir(exist_ok=True)
-        text = content if isinstance(content, str) else json.dumps(content)
-        path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        path.chmod(0o600)
-        return read(path)
-
-    return call
-
-
-def _environment(name: str, read: Callable[[], object]) -> Callable[[str], object]:
-    def call(value: str) -> object:
-        os.environ[name] = value.replace("\0", "").encode("utf-8", "replace").decode()
-        try:
-            return read()
-        finally:
-            del os.environ[name]
-
-    return call
-
-
 RECORD = synthetic_record().model_dump(mode="json")
 RUN = {
     "schema_version": 1, "run_id": "abc123", "campaign": "c", "campaign_sha256": "0",
@@ -214,8 +101,6 @@ published:
 """
 EVENTS = [json.loads(event(name)) for name in KINDS]
 SOCKETS = "p_raw UNCONN 0 0 [88b5]:eth0 * uid:0 ino:5 sk:1 skmem:(r0,t0,f0,w0,o0,bl0,d7)\n"
-BAD: tuple[type[Exception], ...] = (SwitchmarkError,)
-DEPENDS = (*BAD, ValueError, KeyError)  # of a trial: its message says which
 
 READERS: dict[str, Reader] = {
     "campaign": Reader(
@@ -229,12 +114,12 @@ READERS: dict[str, Reader] = {
         lambda text: expand_notation(text, THERE.known),
         edited(["(V=linux-bridge, P={64, 1500}, R=1M)", "(D=latency, L=local, S=1vs1, V=ovs-dpdk, "
                 "P=64..128, R=10k, B=1, repetition=3)"]), BAD),
-    "testbed file": Reader(_file("testbed.yaml", read_testbed), edited([TESTBED]), BAD),
-    "record": Reader(_file(f"{RECORD['trial_id']}.json", read_record), altered(RECORD), BAD),
+    "testbed file": Reader(from_file("testbed.yaml", read_testbed), edited([TESTBED]), BAD),
+    "record": Reader(from_file(f"{RECORD['trial_id']}.json", read_record), altered(RECORD), BAD),
     "run.json": Reader(
-        _file("run/run.json", lambda path: open_run(path.parent)), altered(RUN), BAD),
+        from_file("run/run.json", lambda path: open_run(path.parent)), altered(RUN), BAD),
     "ledger": Reader(
-        _file("abc123.ledger", ledger.read),
+        from_file("abc123.ledger", ledger.read),
         st.lists(altered(LEDGER).map(json.dumps), max_size=3).map("\n".join)),
     "engine line": Reader(events.parse, edited([event(name) for name in KINDS]), (ValueError,)),
     "engine event": Reader(
@@ -242,7 +127,7 @@ READERS: dict[str, Reader] = {
     "histogram": Reader(
         lambda text: Histogram(text).count, edited([Histogram.of({5: 1, 70_000: 3}).text]),
         (ValueError,)),
-    "histogram's header and counts": Reader(_read_histogram, HISTOGRAM, (ValueError,)),
+    "histogram's header and counts": Reader(read_histogram, HISTOGRAM, (ValueError,)),
     "far host's greeting": Reader(
         lambda told: from_plain(Hello, told), altered(HELLO), (KeyError, TypeError, ValueError)),
     "datapath counters": Reader(parse_datapath_counters, edited([DATAPATH]), DEPENDS),
@@ -253,14 +138,16 @@ READERS: dict[str, Reader] = {
                    (ValueError,)),
     "switch options": Reader(options.parse, edited(["emc:off+n:1"]), (ValueError,)),
     "state folder": Reader(
-        _environment("SWITCHMARK_STATE_DIR", state.state_dir), edited(["/run/switchmark"]), BAD),
+        from_environment("SWITCHMARK_STATE_DIR", state.state_dir), edited(["/run/sm"]), BAD),
     "cache folder": Reader(
-        _environment("SWITCHMARK_CACHE_DIR", state.cache_dir), edited(["/var/cache/x"]), BAD),
+        from_environment("SWITCHMARK_CACHE_DIR", state.cache_dir), edited(["/var/cache/x"]), BAD),
     "store's address": Reader(
         read_store_address, edited(["postgresql://me@lab:5432/db/quick?sslmode=require"]), BAD),
     "place of a store's objects": Reader(
         check_objects_address, edited(["s3://b/p?endpoint=https://s3.lab:9000&region=x"]), BAD),
     "what is printed": Reader(printable, edited(["a\x1b[31mb"])),
+    **PROGRAMS,
+    **REQUESTS,
 }  # fmt: skip
 
 

@@ -8,8 +8,8 @@ events.schema.json as well.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,17 +55,22 @@ KINDS: dict[str, type[PlainEvent]] = {
 
 def parse_plain(line: str) -> PlainEvent | None:
     """The event of a line; None for an event that is not read here. Raises ValueError for a line
-    that is none, or lacks a field."""
+    that is none, lacks a field, or has one of another type."""
     try:
         given = json.loads(line)
         kind = KINDS.get(given["event"])
         return None if kind is None else _read(kind, given)
-    except (KeyError, TypeError) as error:
+    except (KeyError, TypeError, RecursionError) as error:
         raise ValueError(f"no event of the engine: {line[:80]}") from error
 
 
 def _read(kind: Any, given: dict[str, Any]) -> Any:
-    held = {one.name: given[one.name] for one in fields(kind)}
-    if "ports" in held:
-        held["ports"] = tuple(_read(PlainPort, port) for port in held["ports"])
+    held, hints = {}, get_type_hints(kind)
+    for name, wanted in hints.items():
+        if name == "ports":
+            held[name] = tuple(_read(PlainPort, port) for port in given[name])
+        elif isinstance(given[name], wanted):
+            held[name] = given[name]
+        else:
+            raise TypeError(f"{name} is of another type")
     return kind(**held)

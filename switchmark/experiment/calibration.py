@@ -18,6 +18,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter
+
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment.wire import load_at
@@ -27,6 +29,7 @@ from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.rates import has_own_rate
 from switchmark.results.record import Record
+from switchmark.testbed.answers import no_number
 from switchmark.testbed.facts import Facts, gather
 from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 from switchmark.trial.evidence import Baseline
@@ -36,6 +39,7 @@ from switchmark.trial.wire import over_cable
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
 LARGEST_BYTES = 1 << 20  # of a kept figure; one has some kilobytes
+_BASELINE = TypeAdapter(Baseline)
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
 
@@ -53,10 +57,9 @@ class Calibrations:
 
     def find(self, plan: TrialPlan) -> Baseline:
         """The bare wire's result at this trial's point; empty when it is not known."""
-        with suppress(OSError, ValueError, KeyError, TypeError, SwitchmarkError):
-            held = json.loads(read_trusted(self._path(plan), LARGEST_BYTES))
-            if held["machine"] == dict(self.machine) and held["point"] == point_of(plan):
-                return Baseline(**held["baseline"])
+        with suppress(OSError, ValueError, KeyError, SwitchmarkError):
+            held = read_trusted(self._path(plan), LARGEST_BYTES)
+            return believed(held, self.machine, point_of(plan))
         return Baseline()
 
     def keep(self, plan: TrialPlan, record: Record) -> bool:
@@ -91,6 +94,16 @@ class Calibrations:
     def _path(self, plan: TrialPlan) -> Path:
         text = json.dumps([dict(self.machine), point_of(plan)], sort_keys=True)
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def believed(text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]) -> Baseline:
+    """The figure of a kept file, if it is of this machine and this point, and has its form; else an
+    empty one."""
+    with suppress(ValueError, KeyError, TypeError, RecursionError):
+        held = json.loads(text, parse_constant=no_number)
+        if held["machine"] == dict(machine) and held["point"] == dict(point):
+            return _BASELINE.validate_python(held["baseline"])
+    return Baseline()
 
 
 def point_of(plan: TrialPlan) -> dict[str, Any]:

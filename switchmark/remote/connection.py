@@ -24,6 +24,7 @@ from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
 from switchmark.remote.refusal import CONNECT_TIMEOUT_S, read_known_hosts, refusal
+from switchmark.testbed.answers import no_number
 from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.testbed import SshTarget
@@ -174,9 +175,7 @@ class Connection:
         line = b""
         try:
             while line := await self._agent.stdout.readline():
-                self._exchange.take(
-                    json.loads(line, parse_constant=_no_number), time.monotonic_ns()
-                )
+                self._exchange.take(json.loads(line, parse_constant=no_number), time.monotonic_ns())
             await self._agent.wait_closed()
             if (code := self._agent.exit_status) is not None:
                 words = last_line(self._words.decode(errors="replace"), NOTHING)
@@ -238,7 +237,3 @@ class Connection:
         self._tasks.clear()
         if self._ssh is not None:
             self._ssh.abort()  # the agent, if it is there, takes that for the end
-
-
-def _no_number(text: str) -> None:
-    raise ValueError(f"{text} is no number")

@@ -27,6 +27,7 @@ from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
 from switchmark.switch.support.tools import own_text
+from switchmark.testbed.answers import decoded, frames, understood
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import last_line
 from switchmark.testbed.programs import which
@@ -138,7 +139,8 @@ class Bess(WithOptions, ProgramSwitch):
         self._driver = self.resources.spawn(
             [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"]
         )
-        self._version = self._answer()["version"]
+        with understood(self.name):
+            self._version = str(self._answer()["version"])
         self._request(build_request(self.ports, self.mode, core, self.option("cable_driver")))
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -156,7 +158,9 @@ class Bess(WithOptions, ProgramSwitch):
             line = self._driver.read_line(ANSWER_TIMEOUT_S)
         except TimeoutError:
             line = None
-        answer: dict[str, Any] = json.loads(line) if line else {}
+        answer = decoded(self.name, line) if line else {}
+        if not isinstance(answer, dict):
+            raise TrialFailed(f"{self.name}: its driver answers with no object")
         if line is None or "error" in answer:
             last = last_line(self._driver.stderr_tail(), "no answer")
             words = self.alive() or answer.get("error") or last
@@ -169,17 +173,22 @@ class Bess(WithOptions, ProgramSwitch):
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose DPDK device has no link."""
-        ports = self._state()["ports"]
-        return [port for port in self.ports if not ports[port.index]["up"]]
+        state = self._state()
+        with understood(self.name):
+            return [port for port in self.ports if not state["ports"][port.index]["up"]]
 
     def own_counters(self) -> SwitchCounters:
         """Frames since start."""
         state = self._state()
-        ports = {
-            index: PortCounters(told["rx"][0], told["tx"][0], told["rx"][1], told["tx"][1])
-            for index, told in enumerate(state["ports"])
-        }
-        return SwitchCounters(ports, state["witness"])
+        with understood(self.name):
+            ports = {}
+            for port in self.ports:
+                told = state["ports"][port.index]
+                rx, tx = map(frames, told["rx"][:2]), map(frames, told["tx"][:2])
+                (rx_frames, rx_dropped), (tx_frames, tx_dropped) = rx, tx
+                ports[port.index] = PortCounters(rx_frames, tx_frames, rx_dropped, tx_dropped)
+            witness = state["witness"]
+            return SwitchCounters(ports, None if witness is None else frames(witness))
 
     def changes(self) -> Sequence[Change]:
         """Adding ports that connect to sockets at which nobody listens, and entries of `L2Forward`;

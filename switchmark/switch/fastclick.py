@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import socket
 from collections.abc import Iterable, Sequence
+from io import BufferedIOBase
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -26,6 +27,7 @@ from switchmark.switch.support.program import (
     dpdk_version,
     output_of,
 )
+from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest
 
 MEMORY_MB = 256
@@ -36,6 +38,7 @@ DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
 # next frame comes, however long that takes: with Click's default of 1024 they are many.
 QUEUE_FRAMES = BURST
 ANSWER_TIMEOUT_S = 10.0
+MOST_BYTES = 1 << 20  # of a line or a value
 
 
 def click_config(ports: Sequence[SwitchPort], mode: ConnectMode, control: str) -> str:
@@ -98,16 +101,23 @@ def read_handlers(control: str, handlers: Iterable[str]) -> dict[str, str]:
         connection.settimeout(ANSWER_TIMEOUT_S)
         connection.connect(control)
         with connection.makefile("rwb") as stream:
-            stream.readline()  # a greeting with the protocol's version
+            stream.readline(MOST_BYTES)  # a greeting with the protocol's version
             for handler in handlers:
                 stream.write(f"READ {handler}\r\n".encode())
                 stream.flush()
-                status = stream.readline().decode().strip()
-                if not status.startswith("200"):
-                    raise ValueError(f"{handler}: {status or 'no answer'}")
-                length = int(stream.readline().split()[1])
-                values[handler] = stream.read(length).decode().strip()
+                values[handler] = value_of(stream, handler)
     return values
+
+
+def value_of(stream: BufferedIOBase, handler: str) -> str:
+    """The answer to one question. Raises ValueError."""
+    status = stream.readline(MOST_BYTES).decode().strip()
+    if not status.startswith("200"):
+        raise ValueError(f"{handler}: {status[:200] or 'no answer'}")
+    word, _, length = stream.readline(MOST_BYTES).partition(b" ")
+    if word != b"DATA" or not 0 <= int(length) <= MOST_BYTES:
+        raise ValueError(f"{handler}: no DATA of a known length follows")
+    return stream.read(int(length)).decode().strip()
 
 
 class FastClick(WithOptions, ProgramSwitch):
@@ -203,9 +213,11 @@ class FastClick(WithOptions, ProgramSwitch):
         told = self._ask(names + (["w.count"] if mac_mode else []))
         ports = {}
         for port in self.ports:
-            rx, tx, dropped = (int(told[kind.format(port.index)]) for kind in kinds)
-            ports[port.index] = PortCounters(rx, tx, 0, dropped)
-        return SwitchCounters(ports, int(told["w.count"]) if mac_mode else None)
+            with understood(self.name):
+                rx, tx, dropped = (frames(told[kind.format(port.index)]) for kind in kinds)
+                ports[port.index] = PortCounters(rx, tx, 0, dropped)
+        with understood(self.name):
+            return SwitchCounters(ports, frames(told["w.count"]) if mac_mode else None)
 
     def details(self) -> dict[str, str]:
         """See `ProgramSwitch`; and its configuration."""

@@ -27,6 +27,7 @@ from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, dpdk_version
 from switchmark.switch.support.tools import own_text
+from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
@@ -87,7 +88,8 @@ def arguments(
 
 
 def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
-    """Ask DPDK's telemetry (version 2); returns the JSON answer. Raises OSError, ValueError."""
+    """Ask DPDK's telemetry (version 2); returns the objects. Raises OSError,
+    TrialFailed."""
     answers = []
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
         connection.settimeout(ANSWER_TIMEOUT_S)
@@ -95,9 +97,14 @@ def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
         connection.recv(ANSWER_BYTES)  # its version, and who it is
         for question in questions:
             connection.send(question.encode())
-            answer = json.loads(connection.recv(ANSWER_BYTES))
-            answers.append(answer[question.partition(",")[0]])
+            answers.append(telemetry(connection.recv(ANSWER_BYTES), question))
     return answers
+
+
+def telemetry(answer: bytes, question: str) -> dict[str, Any]:
+    """The object that DPDK's telemetry answers with. Raises TrialFailed for another form."""
+    with understood("DPDK's telemetry"):
+        return dict(json.loads(answer)[question.partition(",")[0]])
 
 
 class T4p4s(WithOptions, ProgramSwitch):
@@ -195,7 +202,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         last = len(self.ports) - (0 if self._by_address else 1)
         try:
             (told,) = ask_telemetry(self._telemetry, [f"/ethdev/info,{last}"])
-        except (OSError, ValueError, KeyError):
+        except (OSError, TrialFailed):
             return False
         return bool(told) and told.get("dev_started") == 1
 
@@ -203,7 +210,7 @@ class T4p4s(WithOptions, ProgramSwitch):
         questions = [f"/ethdev/{what},{port}" for port in range(count)]
         try:
             return ask_telemetry(self._telemetry, questions)
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, TrialFailed) as error:
             raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
 
     def waiting(self) -> list[SwitchPort]:
@@ -214,14 +221,14 @@ class T4p4s(WithOptions, ProgramSwitch):
     def own_counters(self) -> SwitchCounters:
         """The counters of the DPDK devices. Frames that the table drops show as the difference."""
         told = self._ask("stats", len(self.ports) + int(self._by_address))
-        witness = int(told.pop()["opackets"]) if self._by_address else None
-        ports = {
-            index: PortCounters(
-                *(told[number][key] for key in ("ipackets", "opackets", "imissed", "oerrors"))
-            )
-            for index, number in self._numbers.items()
-        }
-        return SwitchCounters(ports, witness)
+        keys = ("ipackets", "opackets", "imissed", "oerrors")
+        with understood(self.name):
+            witness = frames(told.pop()["opackets"]) if self._by_address else None
+            ports = {
+                index: PortCounters(*(frames(told[number][key]) for key in keys))
+                for index, number in self._numbers.items()
+            }
+            return SwitchCounters(ports, witness)
 
     def details(self) -> dict[str, str]:
         """See `ProgramSwitch`; and the source, and what t4p4s fixes."""

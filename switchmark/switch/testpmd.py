@@ -24,6 +24,7 @@ from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, dpdk_version
+from switchmark.testbed.answers import frames, understood
 
 BUFFERS_A_PORT = 16384
 HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
@@ -148,19 +149,21 @@ class Testpmd(WithOptions, ProgramSwitch):
         assert self._telemetry is not None
         try:
             self._telemetry.send(question.encode())
-            answer = json.loads(self._telemetry.recv(ANSWER_BYTES))
-        except (OSError, ValueError) as error:
+            told = self._telemetry.recv(ANSWER_BYTES)
+        except OSError as error:
             words = self.alive() or f"telemetry does not answer {question} ({error})"
             raise TrialFailed(f"{self.name}: {words}") from None
-        return answer[question.partition(",")[0]]
+        with understood(self.name):
+            return json.loads(told)[question.partition(",")[0]]
 
     def waiting(self) -> list[SwitchPort]:
         """The ports without a link."""
-        return [
-            port
+        links = {
+            port: self._ask(f"/ethdev/link_status,{self._numbers[port.index]}")
             for port in self.ports
-            if self._ask(f"/ethdev/link_status,{self._numbers[port.index]}")["status"] != "UP"
-        ]
+        }
+        with understood(self.name):
+            return [port for port, link in links.items() if link["status"] != "UP"]
 
     def own_counters(self) -> SwitchCounters:
         """The ports' own counters, and the frames that testpmd dropped because a port took no
@@ -170,10 +173,10 @@ class Testpmd(WithOptions, ProgramSwitch):
         for port in self.ports:
             number = self._numbers[port.index]
             seen = self._ask(f"/ethdev/stats,{number}")
-            lost = seen["imissed"] + seen["ierrors"] + seen["rx_nombuf"]
-            ports[port.index] = PortCounters(
-                seen["ipackets"], seen["opackets"], lost, dropped[number]
-            )
+            with understood(self.name):
+                lost = sum(frames(seen[name]) for name in ("imissed", "ierrors", "rx_nombuf"))
+                rx, tx = frames(seen["ipackets"]), frames(seen["opackets"])
+                ports[port.index] = PortCounters(rx, tx, lost, dropped[number])
         return SwitchCounters(ports)
 
     def _dropped(self) -> dict[int, int]:

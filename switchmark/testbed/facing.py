@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from switchmark.errors import UnavailableError
+from switchmark.testbed.answers import understood
 from switchmark.testbed.host import Host
 from switchmark.testbed.kernel.pci import pci_address, pci_problem
 
@@ -31,10 +32,11 @@ def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
 
 def _problem(host: Host, device: str, mtu_bytes: int) -> str | None:
     answer = host.run(["ip", "-j", "-d", "addr", "show", "dev", device], check=False)
-    found: list[dict[str, Any]] = json.loads(answer.stdout or "[]") if not answer.exit_code else []
-    if not found:
-        return "is not there; name another one"
-    return _in_use(found[0]) or _unfit(found[0], mtu_bytes)
+    with understood("ip -j"):
+        found = json.loads(answer.stdout or "[]") if not answer.exit_code else []
+        if not found:
+            return "is not there; name another one"
+        return _in_use(found[0]) or _unfit(found[0], mtu_bytes)
 
 
 def _in_use(link: dict[str, Any]) -> str | None:

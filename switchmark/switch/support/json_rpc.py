@@ -26,7 +26,7 @@ def call(path: str, method: str, params: Sequence[Any], timeout_s: float = 10.0)
             client.connect(path)
             client.sendall(json.dumps({"method": method, "params": params, "id": 0}).encode())
             answer = _answer(client)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise TrialFailed(f"{path} gave no answer to {method}: {error or 'none'}") from None
     if answer.get("error") is not None or "result" not in answer:
         raise TrialFailed(f"{path} refused {method}: {str(answer.get('error')).strip()[:500]}")

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces, procfs
 from switchmark.testbed.kernel.namespaces import NETNS_DIR
@@ -134,7 +135,8 @@ class Namespace:
         answer = self.session.host.run([tool, "-n", self.name, "-j", *args], check=False)
         if answer.exit_code != 0 or not answer.stdout.strip():
             return []
-        return [entry for entry in json.loads(answer.stdout) if entry]
+        with understood(f"{tool} -j"):
+            return [dict(entry) for entry in json.loads(answer.stdout) if entry]
 
     def link_counters(self) -> dict[str, LinkCounters]:
         """The kernel's counters of every device in here, by name."""
@@ -146,7 +148,8 @@ class Namespace:
     def queue_drops(self, device: str) -> int:
         """Frames that a device's queueing discipline has dropped; no other counter has them."""
         roots = self.query("tc", "-s", "qdisc", "show", "dev", device)
-        return sum(int(one.get("drops", 0)) for one in roots if one.get("root"))
+        with understood("tc -j"):
+            return sum(frames(one.get("drops", 0)) for one in roots if one.get("root"))
 
     def packet_socket_drops(self) -> dict[str, int]:
         """Frames that found no room in the AF_PACKET sockets on each device, which no counter of

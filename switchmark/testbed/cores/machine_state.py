@@ -16,6 +16,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError
 from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
+from switchmark.testbed.answers import understood
 from switchmark.testbed.cores.cpu_time import stolen_by_core_s
 from switchmark.testbed.facts import read
 from switchmark.testbed.host import Host, Spawned
@@ -93,7 +94,7 @@ class StateReader:
 
     def _answer(self) -> tuple[list[float | None], list[float | None]] | None:
         assert self._process is not None
-        with suppress(TimeoutError, ValueError, KeyError):
+        with suppress(TimeoutError, SwitchmarkError), understood("cache-line"):
             line = self._process.read_line(ANSWER_S)
             if line is not None:
                 told = json.loads(line)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.statistics.states import LineTimes, Watched, find_states, watch
+from switchmark.testbed.answers import understood
 from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.cores.machine_state import MOST_CORES
 from switchmark.testbed.host import Host
@@ -72,7 +73,7 @@ def watch_machine(
 
 def _reading(host: Host, engine: Path, cores: Sequence[int]) -> tuple[float | None, list[float]]:
     """The longest time of a cache line and each core's step; empty where it cannot be read."""
-    with suppress(SwitchmarkError, ValueError, KeyError, IndexError):
+    with suppress(SwitchmarkError), understood("cache-line"):
         asked = [str(engine), "cache-line", ",".join(map(str, cores))]
         answer = host.run(asked, input_text="", timeout_s=ANSWER_S).stdout
         told = json.loads(answer.splitlines()[0])
