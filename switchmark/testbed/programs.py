@@ -40,9 +40,9 @@ def setting_problem(setting: str) -> Availability | None:
 def program_problem(path: str) -> str | None:
     """Why this file cannot be run, with the remedy; None when it can be tried."""
     program = Path(path)
-    if not program.exists():
+    if not os.path.exists(program):  # noqa: PTH110 (a name that is too long is none)
         return "does not exist; build or install it there, or name another"
-    if not program.is_file():
+    if not os.path.isfile(program):  # noqa: PTH113
         return "is no file; name the program itself"
     if not os.access(program, os.X_OK):
         return f"is not executable; chmod +x {path}"

@@ -21,7 +21,7 @@ from switchmark.statistics import decoded as decoded_texts
 from switchmark.statistics.decoded import Decoder
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.trial.delays import merge_latency
-from tests.hostile import histogram_text
+from tests.hostile_histograms import histogram_text
 from tests.unit.engine_lines import timed
 from tests.unit.records import (
     synthetic_histogram,

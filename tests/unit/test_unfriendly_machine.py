@@ -16,6 +16,7 @@ import pytest
 from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.cli import main as cli
+from switchmark.environment.vm.packages import kernel_at_hand
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.language.printable import printable
 from switchmark.model.campaign import Published
@@ -24,6 +25,7 @@ from switchmark.report.html import _write
 from switchmark.results.documents import read_record
 from switchmark.results.find import list_runs
 from switchmark.results.store import Run, open_run
+from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.cores import cpu_time
 from switchmark.testbed.kernel import mounts
 from switchmark.testbed.kernel.procfs import ProcessIdentity
@@ -357,3 +359,12 @@ def test_a_file_that_is_larger_than_any_record_is_not_read(tmp_path: Path) -> No
         file.truncate(1 << 40)
     with pytest.raises(SwitchmarkError, match="1024 GiB, as no result is"):
         read_record(huge)
+
+
+def test_a_setting_whose_name_is_too_long_for_a_file_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for setting in ("SWITCHMARK_VPP", "SWITCHMARK_VM_KERNEL"):
+        monkeypatch.setenv(setting, "x" * 300)
+    assert not SWITCHES["vpp"]().availability().available
+    assert kernel_at_hand() is None

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -107,8 +108,10 @@ def kernel(release: str | None = None) -> Kernel:
 
 
 def unpacked_kernel(root: Path) -> Kernel | None:
-    """The newest kernel in a folder."""
-    found = [path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*")]
+    """The newest kernel in a folder; None where there is none, or no folder may have that name."""
+    found: list[str] = []
+    with suppress(OSError):
+        found = [path.name.removeprefix("vmlinuz-") for path in (root / "boot").glob("vmlinuz-*")]
     return Kernel(root, max(found, key=_by_number)) if found else None
 
 
