@@ -1,0 +1,124 @@
+/* Lines of standard input as they come, in pieces, while trials begin and end: the queue keeps its
+ * bounds and at most one trial is on its way, and after the end of file the engine is told to end.
+ * The first byte says whether a trial runs from the start; before each piece one says how long it
+ * is, and one what the engine does after it. */
+#include "fuzz.h"
+
+/* Copies, so that what reads a line can be called without a thread. */
+#define control_begin fuzzed_begin
+#define control_end fuzzed_end
+#define control_ended_unheard fuzzed_ended_unheard
+#define control_listen fuzzed_listen
+#define control_next fuzzed_next
+#define control_trial_done fuzzed_trial_done
+#include "../control.c"
+
+#include <fcntl.h>
+#include <sys/ioctl.h>
+
+#include "role/role.h"
+
+static struct control control;
+static struct trial trial;
+static struct options options;
+static bool under_way; /* the engine has taken a start */
+
+static void prepare(bool start_at_once)
+{
+    static bool silent;
+
+    if (!silent)
+        must(dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO) == STDOUT_FILENO);
+    silent = true;
+    options = (struct options){.role = &role_sender, .ports = {"null:"}, .port_count = 1};
+    options.traffic.burst = 32;
+    options.traffic.frame_size = 64;
+    options.traffic.interval_ns = 1000000000;
+    memset(&control, 0, sizeof control);
+    memset(&trial, 0, sizeof trial);
+    trial.options = &options;
+    control.trial = &trial;
+    under_way = false;
+    pthread_mutex_init(&control.lock, NULL);
+    pthread_cond_init(&control.arrived, NULL);
+    if (start_at_once) {
+        control.running = true;
+        control.queue[control.queued++] = (struct command){.kind = COMMAND_START};
+    }
+}
+
+static void check_state(void)
+{
+    unsigned starts = 0;
+
+    must(control.queued <= COMMANDS_QUEUED);
+    must(control.line_length < sizeof control.line);
+    must(!control.failed || control.ending);
+    for (unsigned i = 0; i < control.queued; i++)
+        starts += control.queue[i].kind == COMMAND_START;
+    must(starts <= (control.running ? 1 : 0));
+}
+
+static void hear(const uint8_t *piece, size_t size, int to)
+{
+    int left = 0;
+
+    must(write(to, piece, size) == (ssize_t)size);
+    do {
+        must(read_lines(&control));
+        check_state();
+        must(ioctl(STDIN_FILENO, FIONREAD, &left) == 0);
+    } while (left > 0);
+}
+
+/* What the engine does meanwhile: nothing, its next command, or the end of a trial that began. */
+static void act(unsigned what)
+{
+    struct command command;
+
+    if (what % 3 == 1 && fuzzed_next(&control, &command, 0) && command.kind == COMMAND_START)
+        under_way = true;
+    if (what % 3 == 2 && under_way) {
+        fuzzed_trial_done(&control);
+        under_way = false;
+    }
+    check_state();
+}
+
+static void hang_up(int to)
+{
+    struct command command;
+    unsigned left;
+
+    close(to);
+    must(!read_lines(&control));
+    must(control.ending && control.hung_up);
+    for (left = control.queued; left > 0; left--)
+        must(fuzzed_next(&control, &command, 0) && command.kind != COMMAND_END);
+    must(fuzzed_next(&control, &command, 0) && command.kind == COMMAND_END);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct input in = {data, size};
+    int ends[2];
+
+    must(pipe(ends) == 0 && dup2(ends[0], STDIN_FILENO) == STDIN_FILENO);
+    close(ends[0]);
+    prepare(input_byte(&in) & 1);
+    while (in.left > 2) {
+        size_t length = 1 + 16 * (size_t)input_byte(&in);
+        const unsigned what = input_byte(&in);
+
+        if (length > in.left)
+            length = in.left;
+        hear(in.at, length, ends[1]);
+        in.at += length;
+        in.left -= length;
+        act(what);
+    }
+    hang_up(ends[1]);
+    pthread_cond_destroy(&control.arrived);
+    pthread_mutex_destroy(&control.lock);
+    return 0;
+}
