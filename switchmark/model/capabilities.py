@@ -59,6 +59,9 @@ class Capabilities:
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
     runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
+    # What of root's rights its program keeps on the host, by kind of port; None: all that the bench
+    # has (`switch/support/rights.py`).
+    linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = field(default=None, hash=False)
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     cannot_reconfigure: str = ""  # why they cannot, where that is known
     # As what the end of a cable to another host can be a port; none: `uncabled` says why.

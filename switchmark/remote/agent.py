@@ -103,11 +103,9 @@ class HostAgent:
         """Run a command to its end."""
         return self._session.host.run(args, **options)
 
-    def do_spawn(
-        self, args: list[str], cores: list[int] | None, env: dict[str, str], netns: str | None
-    ) -> dict[str, int]:
+    def do_spawn(self, args: list[str], cores: list[int] | None, **options: Any) -> dict[str, int]:
         """Start a process of the host."""
-        return self._keep(self._session.host.spawn(args, cores=cores, env=env, netns=netns))
+        return self._keep(self._session.host.spawn(args, cores=cores, **options))
 
     def do_write(self, process: int, line: str) -> None:
         """Write a line to a process's standard input."""

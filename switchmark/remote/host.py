@@ -54,6 +54,7 @@ class RemoteHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
+        may: Sequence[str] | None = None,
     ) -> RemoteProcess:
         """See `Host`. Raises SwitchmarkError for a log, which would lie on the other host."""
         if log is not None:
@@ -65,6 +66,7 @@ class RemoteHost:
             cores=list(cores) if cores else None,
             env=dict(env) if env else None,
             netns=netns,
+            may=None if may is None else list(may),
         )
         return RemoteProcess(self.connection, made, args[0])
 

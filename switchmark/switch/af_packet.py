@@ -16,6 +16,7 @@ from switchmark.switch.basicfwd import BasicForwarder, SpawnContext
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.private import Resources
+from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_release, not_root
 
 
@@ -25,6 +26,7 @@ class AfPacket(BasicForwarder):
     name = "af-packet"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
+        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         takes_program=True,

@@ -27,6 +27,7 @@ from switchmark.switch.support.ports import (
     socket_of,
 )
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
+from switchmark.switch.support.rights import rights
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 
@@ -56,6 +57,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
     name = "basicfwd"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ()},
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
@@ -113,6 +115,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
                 process = self._resources.spawn(
                     [*self._arguments(pair, core), *more],
                     cores=[core],
+                    may=rights(self, ports),
                     **where,
                 )
                 self._pairs.append(Pair(process, (self._end_of(pair[0]), self._end_of(pair[1]))))

@@ -26,9 +26,11 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import decoded, frames, understood
 from switchmark.testbed.host import Spawned
+from switchmark.testbed.kernel.capabilities import narrowed_to
 from switchmark.testbed.last_words import last_line
 from switchmark.testbed.programs import which
 
@@ -39,7 +41,8 @@ BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
 PYTHON_SETTING = "SWITCHMARK_BESS_PYTHON"
 DRIVER = own_text("support/bess_driver.py")
-# `exec`, so that the process we started is bessd itself; the mount dies with it.
+# `exec`, so that the process we started is bessd itself; the mount dies with it. To
+# mount takes sys_admin, so the rights that bessd does not need are given up behind it.
 LAUNCH = 'mount -t hugetlbfs none "$0" && exec "$@"'
 
 
@@ -77,6 +80,7 @@ class Bess(WithOptions, ProgramSwitch):
     obtain = "build BESS (github.com/omec-project/bess builds with DPDK 22.11)"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ()},
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
@@ -123,10 +127,13 @@ class Bess(WithOptions, ProgramSwitch):
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()
         core = self.cores[0]
+        may = rights(self, self.ports)
         self.process = self.resources.spawn(
             [
                 *("unshare", "--mount", "--propagation", "private"),
-                *("sh", "-c", LAUNCH, str(huge), str(program)),
+                *("sh", "-c", LAUNCH, str(huge)),
+                *([] if may is None else narrowed_to(may, [str(program)])),
+                *(str(program),),
                 *("-f", "-i", str(folder / "pid"), "-m", str(MEMORY_MB)),
                 *("-buffers", str(BUFFERS), "-c", str(core), "-no_crashlog", "-logtostderr"),
                 *("-grpc_url", f"unix:{control}"),
@@ -137,7 +144,7 @@ class Bess(WithOptions, ProgramSwitch):
         )
         self.until(Path(control).exists, "its control socket")
         self._driver = self.resources.spawn(
-            [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"]
+            [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"], may=()
         )
         with understood(self.name):
             self._version = str(self._answer()["version"])

@@ -27,6 +27,7 @@ from switchmark.switch.support.program import (
     dpdk_version,
     output_of,
 )
+from switchmark.switch.support.rights import rights
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest
 
@@ -129,6 +130,7 @@ class FastClick(WithOptions, ProgramSwitch):
     obtain = "build FastClick with --enable-dpdk and --enable-etherswitch (fastclick.dev)"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ()},
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
@@ -185,6 +187,7 @@ class FastClick(WithOptions, ProgramSwitch):
             cores=[core],
             env={"RUNTIME_DIRECTORY": str(folder)},
             netns=self.netns,
+            may=rights(self, self.ports),
         )
         self.until(self._answers, "its control socket")
 

@@ -13,6 +13,7 @@ from switchmark.model.capabilities import Availability, Capabilities, available,
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
 
 
@@ -26,6 +27,7 @@ class OvsKernel(OvsSwitch):
     package = "openvswitch-switch"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
+        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=False,

@@ -23,6 +23,7 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
 from switchmark.switch.support.ports import check_mtu, device_of
+from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
 
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
@@ -38,6 +39,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
     package = "openvswitch-switch"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH,),
+        linux_capabilities={PortKind.VETH: XDP},
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=True,

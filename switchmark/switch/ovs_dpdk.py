@@ -78,6 +78,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     package = "openvswitch-switch-dpdk"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ("net_admin",)},
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=True,

@@ -12,6 +12,7 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.rights import SOCKET
 
 
 class OvsNetdev(OvsSwitch):
@@ -25,6 +26,7 @@ class OvsNetdev(OvsSwitch):
     capabilities = Capabilities(
         runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VETH, PortKind.TAP),
+        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=False,

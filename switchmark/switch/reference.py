@@ -12,6 +12,7 @@ from __future__ import annotations
 from switchmark.model.capabilities import Capabilities, SwitchOption
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.switch.af_packet import AfPacket
+from switchmark.switch.support.rights import SOCKET
 
 UP_TO = 1_000_000_000
 
@@ -52,6 +53,7 @@ class Reference(AfPacket):
     name = "reference"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
+        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         takes_program=True,

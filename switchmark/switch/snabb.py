@@ -21,6 +21,7 @@ from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 
 PROGRAM = "snabb.lua"  # in this folder
@@ -57,6 +58,7 @@ class Snabb(ProgramSwitch):
     obtain = "build Snabb (github.com/snabbco/snabb, `make`)"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ()},
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,
@@ -92,6 +94,7 @@ class Snabb(ProgramSwitch):
             cores=self.cores[:1],
             env={"SNABB_SHM_ROOT": str(self._shm)},
             netns=self.netns,
+            may=rights(self, self.ports),
         )
         self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop")
 

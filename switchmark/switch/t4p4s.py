@@ -26,6 +26,7 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, dpdk_version
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest, which
@@ -190,6 +191,7 @@ class T4p4s(WithOptions, ProgramSwitch):
             cores=self.cores[:1],
             env={"RUNTIME_DIRECTORY": str(folder)},
             netns=self.netns,
+            may=rights(self, self.ports),
         )
         self.until(self._all_started, "its ports")
 

@@ -24,6 +24,7 @@ from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, dpdk_version
+from switchmark.switch.support.rights import rights
 from switchmark.testbed.answers import frames, understood
 
 BUFFERS_A_PORT = 16384
@@ -47,6 +48,7 @@ class Testpmd(WithOptions, ProgramSwitch):
     obtain = "apt install dpdk-dev"
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
+        linux_capabilities={PortKind.VHOST_USER: ("ipc_lock",)},
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,
@@ -93,6 +95,7 @@ class Testpmd(WithOptions, ProgramSwitch):
             cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
             env={"RUNTIME_DIRECTORY": str(folder)},
             netns=self.netns,
+            may=rights(self, self.ports),
         )
         self.until(self._connect, "its telemetry answers")
         self.until(self._all_ports, "it has all its ports")

@@ -18,9 +18,11 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import vpp_changes
 from switchmark.switch.support.cable import DPDK_ENDS
+from switchmark.switch.support.contained import CAPABILITIES as IN_CONTAINERS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import memory_nodes, online_cores
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_changes import Bridge
@@ -65,6 +67,9 @@ class Vpp(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH),
+        linux_capabilities=dict.fromkeys(
+            (PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH), IN_CONTAINERS
+        ),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,
@@ -125,6 +130,7 @@ class Vpp(WithOptions, ProgramSwitch):
             [str(program), "-c", str(config)],
             cores=sorted({self._main_core, *self._workers}),
             netns=self.netns,
+            may=rights(self, self.ports),
         )
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Completed
+from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.pump import LineQueue, Pump, Tail
@@ -87,8 +88,10 @@ class LocalHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
+        may: Sequence[str] | None = None,
     ) -> LocalProcess:
-        """Start a process pinned to `cores` in its own session, inside netns if named.
+        """Start a process pinned to `cores` in its own session, inside netns if named, with the
+        capabilities that it `may` have.
 
         With `log`, standard error goes to that file (appended). Raises SwitchmarkError."""
         if self._ledger is None:
@@ -96,6 +99,9 @@ class LocalHost:
         if self._pump is None:
             self._pump = Pump()
         command = list(args)
+        if may is not None:
+            words = [*command, *(env or {}).values()]
+            command = [*capabilities.narrowed_to(may, words), *command]
         if netns is not None:
             # Unlike nsenter, this also gives the process the namespace's own /sys.
             command = ["ip", "netns", "exec", netns, *command]

@@ -70,15 +70,17 @@ class ContainedHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
+        may: Sequence[str] | None = None,
     ) -> Spawned:
         """Start it in a container of its own, which sees `netns`, or a network without devices.
+        What it `may` have is for `netns`; a container has capabilities of its own.
 
         Raises SwitchmarkError, or TrialFailed with the last words of what did not start."""
         name = f"sm{self._session.id}-sw{self._count}"
         self._count += 1
         if self.kind == "netns":
             own = netns or self._namespace(name)
-            return self._host.spawn(args, cores=cores, env=env, log=log, netns=own)
+            return self._host.spawn(args, cores=cores, env=env, log=log, netns=own, may=may)
         inside = Inside(
             name,
             args,

@@ -117,6 +117,7 @@ class OvsInstance:
                 "-vconsole:off",
             ],
             env=self._environment,
+            may=(),
         )
         deadline = time.monotonic() + DEADLINE_S
         while not accepts_connections(self._database):
@@ -132,8 +133,9 @@ class OvsInstance:
         base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]
         self.session.host.run([*base, *words])
 
-    def launch(self, cores: Sequence[int]) -> None:
-        """Start the switch daemon on `cores` and return when it has applied everything."""
+    def launch(self, cores: Sequence[int], may: Sequence[str] | None) -> None:
+        """Start the switch daemon on `cores` with the capabilities that it `may` have, and return
+        when it has applied everything."""
         self._daemon = self._resources.spawn(
             [
                 str(self.program),
@@ -145,6 +147,7 @@ class OvsInstance:
             cores=cores,
             env=self._environment,
             netns=self.namespace.name,
+            may=may,
         )
         deadline = time.monotonic() + DEADLINE_S
         while self._rows("Open_vSwitch", "cur_cfg")[0]["cur_cfg"] < 1:

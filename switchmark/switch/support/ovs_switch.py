@@ -25,6 +25,7 @@ from switchmark.switch.support.ovs_instance import (
 )
 from switchmark.switch.support.ports import check_request, device_of, lent_of, peer_index, require
 from switchmark.switch.support.private import Resources, WithResources
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import not_root, version_text
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces
@@ -181,7 +182,7 @@ class OvsSwitch(WithProgram, WithResources):
             self._settings = self.settings()
             self.instance.configure(self._configuration())
             self.before_launch()
-            self.instance.launch(self.daemon_cores(cores))
+            self.instance.launch(self.daemon_cores(cores), rights(self, ports))
             if self._witness:
                 self._open_witness(self._witness)
             self.instance.flows(rules(ports, mode, self.split))

@@ -212,12 +212,14 @@ class Resources:
         cores: Sequence[int] | None = None,
         env: Mapping[str, str] | None = None,
         netns: str | None = None,
+        may: Sequence[str] | None = None,
     ) -> Spawned:
         """Start a process that `undo` ends by its id, with what is left of its process group.
+        On the host it has the capabilities that it `may` have, in a container the container's.
 
         The host marks every process it starts with the session, so that it is found again even when
         the bench is killed at this moment."""
-        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns)
+        process = self.session.host.spawn(args, cores=cores, env=env, netns=netns, may=may)
         self._undo.callback(self._end_group, process.pid)
         self._undo.callback(process.terminate)
         return process

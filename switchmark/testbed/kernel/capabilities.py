@@ -9,8 +9,12 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from switchmark.errors import UnavailableError
 from switchmark.testbed.kernel.mounts import libc
 
 # By their numbers in linux/capability.h: what `ip netns`, veth devices and bridges, packet
@@ -38,6 +42,44 @@ def hand_on() -> None:
     _checked(libc().capset(header, words))
     for number in NEEDED.values():
         _checked(libc().prctl(_PR_CAP_AMBIENT, _RAISE, number, 0, 0))
+
+
+def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
+    """The words before a command line that start it with these capabilities and no others, for
+    good; with `dac_override`, too, where one of its `words` is a path through a folder that its
+    owner keeps to himself, such as the home of who built the program.
+
+    A bench that is not root hands on what it has of them; it cannot narrow the bounding set, from
+    which such a program gets nothing either. Raises UnavailableError without `setpriv`."""
+    if (setpriv := shutil.which("setpriv")) is None:
+        raise UnavailableError(
+            "no `setpriv` program, which starts programs with no more rights than they need; "
+            "apt install util-linux"
+        )
+    if any(_closed(word) for word in words if word.startswith("/")):
+        may = [*may, "dac_override"]
+    if os.geteuid() == 0:
+        handed_on, bounds = "-all", ["--bounding-set", _words(may)]
+    else:
+        held = _set("CapAmb")
+        handed_on, bounds = _words([one for one in may if held >> NEEDED.get(one, 63) & 1]), []
+    sets = ["--inh-caps", handed_on, "--ambient-caps", handed_on, *bounds]
+    return [setpriv, "--no-new-privs", *sets, "--"]
+
+
+def _closed(path: str) -> bool:
+    """Whether root needs `dac_override` on the way to this file or folder."""
+    named, real = Path(path), Path(path).resolve()
+    for place in {named, *named.parents, real, *real.parents}:
+        with suppress(OSError):
+            found = place.stat()
+            if found.st_uid != os.geteuid() and not found.st_mode & 0o001:
+                return True
+    return False
+
+
+def _words(names: Sequence[str]) -> str:
+    return ",".join(["-all", *(f"+{name}" for name in names)])
 
 
 def _needed(held: int) -> bool:

@@ -1,0 +1,32 @@
+"""Which of root's capabilities the program of a switch is started with: those of its kinds of port
+(`Capabilities.linux_capabilities`), and those of the driver at the end of a cable."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from switchmark.model.ports import SwitchPort
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.options import WithOptions
+
+SOCKET = ("net_admin", "net_raw")  # a packet socket, and the modes of its device
+MAPPED = (*SOCKET, "ipc_lock")  # and its rings, which are locked in memory
+XDP = (*MAPPED, "sys_admin")  # and a program in the kernel
+CABLES = {"": SOCKET, "af-packet": MAPPED, "af-xdp": XDP}  # by `cable_driver`, if there is a choice
+
+
+def rights(switch: Switch, ports: Sequence[SwitchPort]) -> tuple[str, ...] | None:
+    """The capabilities that these ports take. None, which is all of the bench's: for a NIC by its
+    PCI address, whose driver is not known to need less, and for a switch that declares none."""
+    declared = switch.capabilities.linux_capabilities
+    if declared is None or any(port.pci for port in ports):
+        return None
+    needed = {name for port in ports for name in declared.get(port.kind, ())}
+    if any(port.cable for port in ports):
+        needed.update(CABLES[_cable_driver(switch)])
+    return tuple(sorted(needed))
+
+
+def _cable_driver(switch: Switch) -> str:
+    known = any(option.name == "cable_driver" for option in switch.capabilities.options)
+    return switch.option("cable_driver") if known and isinstance(switch, WithOptions) else ""
