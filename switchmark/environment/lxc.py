@@ -53,7 +53,8 @@ class LxcNode(NetnsNode):
         self._name = str(attached.netns)  # one name for both, each in its own kind
         attached.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
         folder = self._lxcpath / self._name
-        folder.mkdir(parents=True)
+        self._lxcpath.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir()
         (folder / "config").write_text(self._config(root, folder / "log"))
 
     def spawn_engine(self, args: Sequence[str]) -> Spawned:

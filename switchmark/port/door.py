@@ -31,6 +31,7 @@ class Door:
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
             self._listening.bind(str(place))
+            place.chmod(0o600)
             self._listening.listen(BACKLOG)
         except OSError:
             self._listening.close()

@@ -23,7 +23,7 @@ def socket_folder(session: Session, node: Attached) -> Path:
     """Make the folder of a node's sockets."""
     folder = session.run_dir / f"vhost-{node.spec.name}"
     node.entries.append(session.ledger.record(Directory(str(folder))))
-    folder.mkdir(mode=0o755)
+    folder.mkdir(mode=0o700)
     return folder
 
 

@@ -27,6 +27,7 @@ from switchmark.testbed.pump import LineQueue, Pump, Tail
 from switchmark.testbed.undo.entries import Process
 from switchmark.testbed.undo.ledger import Ledger
 
+PRIVATE = 0o077  # the umask of all that is started: their files and sockets are nobody else's
 KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
 
 
@@ -255,6 +256,7 @@ def _popen(
                 stderr=log_file or subprocess.PIPE,
                 env=env,
                 start_new_session=True,
+                umask=PRIVATE,
             )
     except FileNotFoundError:
         raise SwitchmarkError(f"{args[0]}: no such program; is it installed?") from None

@@ -51,7 +51,7 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
             run_dir = directory / ledger.session
             ledger.record(Directory(str(run_dir)))
             ledger.record(MarkedProcesses(ledger.session))
-            run_dir.mkdir(mode=0o755)
+            run_dir.mkdir(mode=0o700)
             yield Session(ledger.session, host, ledger, run_dir)
         finally:
             with _signals_wait():

@@ -19,7 +19,7 @@ _FILE = "baton"
 def folder_of(session: Session) -> Path:
     """The baton's folder on the host, which is removed with the session."""
     folder = session.run_dir / "batons"
-    folder.mkdir(exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
     return folder
 
 

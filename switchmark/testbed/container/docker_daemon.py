@@ -85,7 +85,7 @@ def _start(session: Session) -> str:
         folders = [thing(str(one)) for one in (data, state) for thing in (Directory, MountsBelow)]
         for thing in (*folders, CgroupsNamed(name)):
             undo.callback(ledger.undo, ledger.record(thing))
-        state.mkdir(mode=0o755)
+        state.mkdir(mode=0o700)
         cache_folder(data.name)
         config = state / "daemon.json"
         config.write_text(json.dumps({}))  # not the user's, which may contradict the options

@@ -147,7 +147,8 @@ def spawn_lxc(
     folder, host = lxcpath / inside.name, session.host
     shown = [*inside.everything(), *(ShownPath(path, True) for path in inside.devices)]
     _make_root(root, shown)
-    folder.mkdir(parents=True, exist_ok=True)
+    lxcpath.mkdir(mode=0o700, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     config = lxc_config(
         inside.name,
         root,
@@ -216,8 +217,9 @@ def _of(program: Path) -> list[Path]:
 
 def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
     """Make an empty root with the places where things are mounted."""
+    root.mkdir(mode=0o700)
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr", "var"):
-        (root / folder).mkdir(parents=True)
+        (root / folder).mkdir()
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
     (root / "var/run").symlink_to("../run")

@@ -1,0 +1,58 @@
+"""What a trial has on the disk while it runs is nobody else's, whatever the umask of who started
+the bench; only the results are by that."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+
+import pytest
+
+from tests.integration.machine import needs_root
+from tests.integration.main_job import SHORT, Bench, need, settings, went_well
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+OF_CONTAINERS = ("docker", "lxc")  # folders whose content has modes of its own, or our umask
+
+
+@pytest.fixture
+def no_umask() -> Iterator[None]:
+    before = os.umask(0)
+    yield
+    os.umask(before)
+
+
+@pytest.mark.parametrize(
+    ("switch", "environment"),
+    [
+        ("ovs-netdev", "netns"),
+        ("ovs-dpdk", "lxc"),
+        ("testpmd", "bare"),
+        pytest.param("basicfwd", "docker", marks=pytest.mark.slow),
+    ],
+)
+def test_nobody_else_has_a_trial_while_it_runs(
+    bench: Bench, no_umask: None, switch: str, environment: str
+) -> None:
+    need((switch,), (environment,))
+    told = settings(*SHORT, f"environment={environment}", "rate=10k", "duration=2s")
+    job = bench.start("trial", switch, "--no-baseline", *told)
+    try:
+        folder = bench.state / job.wait_session()
+        job.wait_measuring()
+        modes = {path: path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
+    finally:
+        code, _, err = job.end()
+    assert went_well(code, err), err
+    assert any(stat.S_ISSOCK(mode) for mode in modes.values())
+    others = 0o022 if environment == "docker" else 0o077  # its programs have a umask of its own
+    open_to_others = {
+        str(path): stat.filemode(mode)
+        for path, mode in modes.items()
+        if mode & others and not set(path.relative_to(folder).parts[:-1]) & set(OF_CONTAINERS)
+    }
+    assert open_to_others == {}
+    (record,) = bench.results.glob("*/trials/*.json")
+    assert stat.S_IMODE(record.stat().st_mode) == 0o666, "results are by the user's umask"
