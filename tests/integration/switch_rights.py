@@ -1,0 +1,76 @@
+"""A bench that starts a switch with chosen capabilities alone, and says what comes of it.
+
+python -m tests.integration.switch_rights SWITCH CABLE_DRIVER|- CAPABILITY ...
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from switchmark.errors import SwitchmarkError
+from switchmark.switch.registry import make_switch
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.options import configured
+from switchmark.testbed.host import Session
+from switchmark.testbed.local import LocalHost
+from switchmark.testbed.session import open_session
+from tests.integration.switch_rig import VethEnd, VhostEnd, own_state_dir, port_ends, veth_ends
+from tests.integration.switch_traffic import bring_up, natural_mode
+
+NO_CABLE = "-"
+
+
+@contextmanager
+def ends_of(session: Session, switch: Switch, driver: str) -> Iterator[list[VethEnd | VhostEnd]]:
+    """Two ports of the kind that the switch likes best, or two ends of cables."""
+    if driver == NO_CABLE:
+        with port_ends(session, switch, 2) as ends:
+            yield list(ends)
+    else:
+        with veth_ends(session, 2) as cables:
+            for end in cables:
+                end.port = replace(end.port, cable=True)
+            yield list(cables)
+
+
+def switch_of(name: str, driver: str) -> Switch:
+    return configured(make_switch(name), "" if driver == NO_CABLE else f"cable_driver:{driver}")
+
+
+def with_these(may: Sequence[str]) -> None:
+    """From now on, what would start with some capabilities starts with these."""
+    spawn = LocalHost.spawn
+
+    def chosen(self: LocalHost, args: Sequence[str], **options: Any) -> Any:
+        if options.get("may"):
+            options["may"] = may
+        return spawn(self, args, **options)
+
+    LocalHost.spawn = chosen  # type: ignore[method-assign,assignment]
+
+
+def main(name: str, driver: str, *may: str) -> None:
+    """Print what the switch says for itself, or why it does not start."""
+    with_these(may)
+    switch = switch_of(name, driver)
+    with (
+        own_state_dir(),
+        open_session(measuring=False) as session,
+        ends_of(session, switch, driver) as ends,
+    ):
+        try:
+            bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
+            print("up", getattr(switch, "output", str)())
+        except SwitchmarkError as error:
+            print("down", error)
+        finally:
+            switch.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

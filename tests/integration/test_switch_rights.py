@@ -1,0 +1,120 @@
+"""What the program of a switch may do on the host: what its ports are declared to take and nothing
+else, for good; and what fails without each of that."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.rights import CABLES, rights
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import procfs
+from tests.integration.machine import needs_root
+from tests.integration.switch_rig import REAL, available, rig_kind
+from tests.integration.switch_rights import NO_CABLE, ends_of, switch_of
+from tests.integration.switch_traffic import bring_up, natural_mode
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.usefixtures("state_dir"),
+    needs_root,
+]
+
+# linux/capability.h
+NUMBERS = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14, "sys_admin": 21, "sys_nice": 23}
+PROGRAMS = [name for name in REAL if SWITCHES[name]().capabilities.linux_capabilities is not None]
+CABLED = "ovs-dpdk"  # any on DPDK would do; it says at once what it cannot do
+LOCKED_BYTES = 64 << 10  # less than any of them locks
+# What a switch says that starts all the same, but does without something.
+SAYS = {"testpmd": "mlockall\\(\\) failed"}
+# Without it the engine's socket buffers are smaller (test_engine_privileges.py).
+NOT_SEEN = {("af-packet", "net_admin"), ("reference", "net_admin")}
+
+
+def mask(names: tuple[str, ...]) -> int:
+    return sum(1 << NUMBERS[name] for name in names)
+
+
+def threads(pid: int) -> list[dict[str, str]]:
+    """What each thread of a process may do (some end while they are looked at)."""
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/status"):
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found.append(dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.M)))
+    return found
+
+
+def declared(name: str, driver: str = NO_CABLE) -> tuple[str, ...]:
+    """The capabilities that a switch is declared to take for the ports it is tried with."""
+    capabilities = SWITCHES[name]().capabilities
+    assert capabilities.linux_capabilities is not None
+    if driver == NO_CABLE:
+        return capabilities.linux_capabilities[rig_kind(SWITCHES[name]())]
+    return CABLES[driver]
+
+
+@pytest.mark.parametrize(
+    ("name", "driver"),
+    [*((name, NO_CABLE) for name in PROGRAMS), *((CABLED, driver) for driver in CABLES if driver)],
+)
+def test_a_running_switch_may_do_what_it_declares(name: str, driver: str, session: Session) -> None:
+    available(name)
+    switch = switch_of(name, driver)
+    with ends_of(session, switch, driver) as ends:
+        before = {one.pid for one in procfs.marked(session.id)}
+        try:
+            bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
+            started = {one.pid for one in procfs.marked(session.id)} - before
+            assert set(switch.process_ids()) <= started
+            assert set(declared(name, driver)) == set(
+                rights(switch, [end.port for end in ends]) or ()
+            )
+            for pid in started:
+                own = declared(name, driver) if pid in switch.process_ids() else ()
+                for thread in threads(pid):
+                    assert thread["NoNewPrivs"] == "1"
+                    assert int(thread["CapInh"], 16) == int(thread["CapAmb"], 16) == 0
+                    assert int(thread["CapBnd"], 16) == mask(own)
+                    # (The engine gives up what it began with.)
+                    assert thread["CapPrm"] == thread["CapEff"] in ("0" * 16, thread["CapBnd"])
+        finally:
+            switch.stop()
+
+
+def started_with(name: str, driver: str, may: tuple[str, ...]) -> str:
+    """What comes of a switch that may do this alone, and lock no memory by right of a limit."""
+    done = subprocess.run(
+        ["prlimit", f"--memlock={LOCKED_BYTES}:{LOCKED_BYTES}",
+         sys.executable, "-m", "tests.integration.switch_rights", name, driver, *may],
+        capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def works(name: str, said: str) -> bool:
+    return said.startswith("up") and not re.search(SAYS.get(name, "^$"), said)
+
+
+CASES = [(name, NO_CABLE) for name in PROGRAMS if declared(name)]
+CASES += [(CABLED, driver) for driver in CABLES if driver]
+
+
+@pytest.mark.parametrize(("name", "driver"), CASES)
+def test_each_is_needed(name: str, driver: str) -> None:
+    available(name)
+    all_of_it = declared(name, driver)
+    said = started_with(name, driver, all_of_it)
+    assert works(name, said), said
+    for one in all_of_it:
+        if (name, one) not in NOT_SEEN:
+            left = tuple(other for other in all_of_it if other != one)
+            said = started_with(name, driver, left)
+            assert not works(name, said), f"{name} starts without {one}: {said}"
