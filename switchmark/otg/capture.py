@@ -64,7 +64,9 @@ def start_capture(
     snap = ["-s", str(asked.packet_size)] if asked.packet_size else []
     quick = ["-U", "--immediate-mode", "-B", str(_BUFFER_KIB)]
     process = session.host.spawn(
-        [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap], log=log
+        [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap],
+        log=log,
+        may=("net_raw",),
     )
     deadline = time.monotonic() + READY_TIMEOUT_S
     while "listening on" not in _text(log):

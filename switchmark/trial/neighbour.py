@@ -91,7 +91,10 @@ class NoisyNeighbour:
         self._begun = time.monotonic()
         try:
             self._process = self._session.host.spawn(
-                self._command, cores=self.cores or None, log=self._session.run_dir / "neighbour.log"
+                self._command,
+                cores=self.cores or None,
+                log=self._session.run_dir / "neighbour.log",
+                may=None if self._trial.neighbour.startswith("/") else (),
             )
             with suppress(TimeoutError):
                 code = self._process.wait(SETTLE_S)

@@ -96,7 +96,9 @@ class QemuNode:
             hugepages=words.HUGEPAGES if dpdk else 0,
             vcpus=self._vcpus,
         )
-        engine = GuestEngine(self._session.host.spawn(command, cores=self.spec.cores or None))
+        # Its taps are there, and who may open /dev/net/tun may take one that belongs to nobody.
+        started = self._session.host.spawn(command, cores=self.spec.cores or None, may=())
+        engine = GuestEngine(started)
         self._engines.append(engine)
         self._pinned = sorted(os.sched_getaffinity(engine.pid))
         for port in self.spec.ports:

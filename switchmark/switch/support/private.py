@@ -202,7 +202,7 @@ class Resources:
         path = self.session.run_dir / name
         entry = self.session.ledger.record(Directory(str(path)))
         self._undo.callback(self.session.ledger.undo, entry)
-        path.mkdir(mode=0o700)
+        path.mkdir(mode=0o700, parents=True)
         return path
 
     def spawn(
