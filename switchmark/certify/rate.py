@@ -5,7 +5,7 @@ The receiver's clock counts ticks of the processor; the kernel stamps each frame
 
 from __future__ import annotations
 
-from switchmark.certify.support.stand import Rig
+from switchmark.certify.support.stand import Rig, check_sent
 from switchmark.certify.support.truth import Stand, Truth, Turn
 from switchmark.certify.support.watch import rate_pps, watched_ways, within
 from switchmark.engine.loads import forwarded_pps
@@ -19,8 +19,10 @@ DURATION_S, RATE_PPS = 0.5, 10_000
 def turn(rig: Rig) -> Turn:
     """Run one trial of single frames at a set rate."""
     with watched_ways(rig.bridge) as (_, went):
-        point, _ = rig.measurer.measure_latency(DURATION_S, RATE_PPS, 1)
+        measurer = rig.measurer
+        point, _ = measurer.measure_latency(DURATION_S, RATE_PPS, 1)
         frames = went.data_frames()
+    check_sent(measurer)
     (pair,) = rig.deployment.ends
     kept = list(kept_intervals(pair.b.intervals, common_time([pair.a])))
     if not kept or forwarded_pps(kept) != point.forwarded_pps:
