@@ -94,7 +94,7 @@ class NoisyNeighbour:
                 self._command,
                 cores=self.cores or None,
                 log=self._session.run_dir / "neighbour.log",
-                may=None if self._trial.neighbour.startswith("/") else (),
+                may=_rights(self._trial.neighbour),
             )
             with suppress(TimeoutError):
                 code = self._process.wait(SETTLE_S)
@@ -127,6 +127,14 @@ class NoisyNeighbour:
         process, self._process = self._process, None
         if process is not None:
             process.terminate(grace_s=3.0)
+
+
+def _rights(neighbour: str) -> tuple[str, ...] | None:
+    """Which of root's capabilities the load has: stress-ng none, a program of the user's all, and
+    Apache those for a network of its own and for being another user."""
+    if neighbour.startswith("/"):
+        return None
+    return ("sys_admin", "net_admin", "setuid", "setgid", "kill") if neighbour == APACHE else ()
 
 
 def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
