@@ -7,7 +7,7 @@ import shutil
 import stat
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -86,3 +86,18 @@ def test_who_may_write_in_a_folder_may_hold_its_lock(
     with umask(0o077):
         os.close(open_lock(folder / "lock"))
     assert stat.S_IMODE((folder / "lock").stat().st_mode) == of_lock
+
+
+@pytest.mark.parametrize("take", [open_lock, lambda lock: take_lock(lock.parent)])
+def test_a_lock_is_not_opened_through_a_link(folder: Path, take: Callable[[Path], int]) -> None:
+    """It would be truncated, and its mode changed, whosever file it is."""
+    precious, lock = folder / "precious", folder / "lock"
+    precious.write_text("of another user")
+    precious.chmod(0o644)
+    lock.symlink_to(precious)
+    with pytest.raises(OSError, match="symbolic link"):
+        take(lock)
+    assert precious.read_text() == "of another user"
+    assert stat.S_IMODE(precious.stat().st_mode) == 0o644
+    lock.unlink()
+    os.close(take(lock))

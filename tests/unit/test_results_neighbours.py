@@ -1,12 +1,10 @@
-"""Results folders that others may write, too: locks and temporary files are no way in, corrupt runs
-stand in nobody's way, and a full disk is a line."""
+"""Results folders that others may write, too: temporary files are no way in, corrupt runs stand in
+nobody's way, and a full disk is a line."""
 
 from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import cast
 
@@ -17,10 +15,8 @@ from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Request, _open_run
 from switchmark.model.parameter import Known
-from switchmark.pool import agent
 from switchmark.results import durable
 from switchmark.results.store import Run
-from switchmark.testbed import session
 from switchmark.testbed.state import cache_dir
 
 
@@ -28,40 +24,6 @@ def a_run(root: Path, campaign: str = "odd") -> Run:
     return Run.create(
         root, campaign=campaign, campaign_text="x", definition={}, settings={}, host={}
     )
-
-
-def lock_of_results(folder: Path) -> None:
-    os.close(durable.take_lock(folder))
-
-
-def held(lock: Callable[[Path], AbstractContextManager[object]]) -> Callable[[Path], None]:
-    def take(folder: Path) -> None:
-        with lock(folder):
-            pass
-
-    return take
-
-
-@pytest.mark.parametrize(
-    ("name", "take"),
-    [
-        ("lock", lock_of_results),
-        (session.LOCK_NAME, held(lambda folder: session._measuring_lock(folder, 0, True))),
-        ("agent.lock", held(lambda _: agent._only_one_here("left"))),
-    ],
-)
-def test_a_lock_is_not_opened_through_a_link(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, take: Callable[[Path], None]
-) -> None:
-    monkeypatch.setattr(agent, "state_dir", lambda: tmp_path)
-    precious = tmp_path / "precious"
-    precious.write_text("of another user")
-    (tmp_path / name).symlink_to(precious)
-    with pytest.raises(OSError, match="symbolic link") as refused:
-        take(tmp_path)
-    assert refused.value.errno == errno.ELOOP and precious.read_text() == "of another user"
-    (tmp_path / name).unlink()
-    take(tmp_path)
 
 
 def test_names_of_temporary_files_cannot_be_foreseen(
