@@ -1,7 +1,7 @@
 """The start of `switchmark`, and of `python -m switchmark`.
 
 Loading the command line takes a moment. A Ctrl-C in it ends the process as any program ends by
-it; Python would print where in which library it stood.
+it; Python would print a traceback.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def _statistic(text: str) -> str:
 def _share_of_r_plus(text: str) -> float:
     at = values.share(text)
     if not at:
-        raise BadValueError("0 of R+ is no load; write e.g. 0.5")
+        raise BadValueError("at: must be above 0 of R+; write e.g. 0.5")
     return at
 
 

@@ -46,7 +46,9 @@ def _whole(low: int, high: int, what: str) -> Callable[[str], int]:
 def _confidence(text: str) -> float:
     confidence = values.part(text)
     if confidence <= 0.5:
-        raise values.BadValueError(f"{text} is no confidence; use more than 50%, e.g. 95%")
+        raise values.BadValueError(
+            f"confidence must be above 50% and below 100%, not {text}; e.g. 95%"
+        )
     return confidence
 
 

@@ -118,8 +118,8 @@ def _ways(ios: Sequence[str], kinds: Sequence[str]) -> list[tuple[PortKind, Io]]
     for word in kinds:
         if word not in PORTS:
             raise UsageError(
-                f"--port-kind {word}: is none of {', '.join(PORTS)}, which namespaces have and "
-                "whose frames somebody else counts"
+                f"--port-kind {word}: cannot be certified; use one of {', '.join(PORTS)}, whose "
+                "frames somebody else counts"
             )
     asked = [PortKind(word) for word in kinds] or (PORTS[:1] if ios else _usual())
     ways = [(kind, resolve_io(Io(word), kind)) for kind in asked for word in ios or [Io.AUTO]]

@@ -20,7 +20,6 @@ from switchmark.results.record import Record
 from switchmark.statistics.means import estimate
 from switchmark.trial.plan import TrialPlan
 
-# What else may be swept: named where it is not as usual, so that lines can be told apart.
 # The settings that a line of a trial names where they are not the usual ones.
 _NAMED = [
     one

@@ -246,7 +246,7 @@ def _command(job: Job, station: Station, words: Sequence[str]) -> list[str]:
 
 
 def _interrupt(end: ProgramEnd) -> None:
-    """As Ctrl-C does: it then says what it counted."""
+    """Send SIGINT, as Ctrl-C does, on which pkt-gen prints its totals."""
     with suppress(ProcessLookupError):
         os.kill(end.spawned.pid, signal.SIGINT)
 

@@ -238,7 +238,7 @@ class _Counter:
     def _numbers(self, said: str, count: int) -> list[int]:
         words = said.split()
         if len(words) != count or not all(re.fullmatch(r"\d{1,18}", word) for word in words):
-            raise self.end.failed("printed what is no count")
+            raise self.end.failed("printed a counter that is not a number")
         return [int(word) for word in words]
 
 

@@ -68,8 +68,8 @@ class Capabilities:
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
     is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
-    # Ports by which the switch can be had where its own cannot, and is another thing: in words that
-    # every plan and figure of theirs has beside it.
+    # Substitutes for its own ports, each with the words that every plan and figure of theirs has
+    # beside it: the result is of another data path.
     stand_ins: Mapping[PortKind, str] = field(default_factory=dict, hash=False)
     description: str = ""
     taxonomy: Taxonomy | None = None  # None: no contender

@@ -27,7 +27,7 @@ def parse(text: str) -> dict[str, str]:
     for part in text.split("+"):
         match = _OPTION.fullmatch(part.strip())
         if match is None:
-            raise ValueError(f"'{part.strip()}' is no option; write e.g. emc:off+n:1, or none")
+            raise ValueError(f"'{part.strip()}' is not NAME:VALUE; write e.g. emc:off+n:1, or none")
         if match[1] in found:
             raise ValueError(f"'{match[1]}' is given twice; keep one")
         found[match[1]] = match[2]

@@ -17,8 +17,8 @@ def patiently(
     say: Callable[[str], None],
     meanwhile: Callable[[], None] = lambda: None,
 ) -> T:
-    """Repeat the action until the store answers; that it does not, and that it does again, is said
-    once each. `meanwhile` is called before each new attempt, and may raise to end it."""
+    """Repeat the action until the store answers. Says once that the store is lost, and once that it
+    is back. `meanwhile` is called before each new attempt, and may raise to end it."""
     wait_s, told = FIRST_WAIT_S, False
     while True:
         try:

@@ -75,7 +75,7 @@ class TestbedExecutor:
         now = health.profile_now(machine, findings)
         known = now if profile is None else profile
         left = self.clean()
-        problem = f"left behind, and not to be removed: {'; '.join(left)}" if left else None
+        problem = f"could not be removed: {'; '.join(left)}" if left else None
         problem = problem or health.version_problem(known, machine, "TESTBED")
         problem = problem or health.doctor_problem(known, findings)
         problem = problem or self._busy_problem(len(facts.cpus))

@@ -39,7 +39,7 @@ class Figure(Frozen):
     def kind(self) -> Published:
         """A published figure of this kind, whose value is 0. Raises ValueError for cores."""
         if self.unit == "cores":
-            raise ValueError("cores are no published figure")
+            raise ValueError("cores cannot be a published figure")
         known = self.model_dump(exclude={"unit"})
         return Published(match={}, value=0, unit=self.unit, source="", **known)
 

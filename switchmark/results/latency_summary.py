@@ -99,7 +99,7 @@ class _DelayTail:
         max_ns: float,
         with_curves: bool,
     ) -> _DelayTail:
-        """Of all samples in the histograms with these texts; empty where a record lacks them, or
+        """Merge the histograms with these texts; empty where a record lacks them, or
         they were not read. The only repetition's percentiles are those in its record."""
         known = [Histogram(text) for text in texts if text is not None]
         merged = Histogram.merged(known) if known and len(known) == len(texts) else None

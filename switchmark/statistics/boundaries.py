@@ -49,7 +49,9 @@ class StoppingRule:
         if not self.looks or self.looks[0] < 2 or not rises:
             raise ValueError(f"looks {self.looks}: rising counts from 2 on are needed")
         if not 0 < self.level < 1 or self.family < 1:
-            raise ValueError(f"level {self.level} for {self.family} comparisons is no level")
+            raise ValueError(
+                f"a level lies between 0 and 1, not {self.level} for {self.family} comparisons"
+            )
 
     @classmethod
     def after_each(cls, first: int, last: int) -> Self:

@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 MIN_VALUES = 6
 MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
-MIN_GAP = 0.01  # between the bands' means, relative to the larger: below, nobody cares
+MIN_GAP = (
+    0.01  # between the bands' means, relative to the larger: a smaller gap changes no decision
+)
 _CRITICAL = (
     (6, 0.018), (8, 0.036), (10, 0.051), (12, 0.067), (15, 0.090), (20, 0.112),
     (30, 0.134), (50, 0.159), (100, 0.186), (200, 0.205), (500, 0.221),

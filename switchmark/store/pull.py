@@ -149,7 +149,9 @@ def checked_object(store: Store, expected: Expected) -> bytes:
 
 def _expected(object_name: str, sha256: Iterable[int], size_bytes: int) -> Expected:
     if not 0 <= size_bytes <= MAX_OBJECT_BYTES:
-        raise CorruptStoreError(f"{object_name}: {size_bytes} bytes are no size of a record")
+        raise CorruptStoreError(
+            f"{object_name}: the index gives an impossible size, {size_bytes} bytes"
+        )
     return Expected(object_name, bytes(sha256), size_bytes)
 
 

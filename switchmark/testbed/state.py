@@ -47,7 +47,7 @@ def cache_dir() -> Path:
 
 def state_folder() -> Path:
     """The state directory, made now if need be; see `own_folder`."""
-    return own_folder(state_dir(), "SWITCHMARK_STATE_DIR", "what is noted there is undone as root")
+    return own_folder(state_dir(), "SWITCHMARK_STATE_DIR", "its entries are executed as root")
 
 
 def cache_folder(name: str) -> Path:

@@ -61,7 +61,7 @@ class DisturbedMeasurer(DeployedMeasurer):
             lasted_ns = max(pair.a.result.duration_ns for pair in self._ends)
             point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
-            raise TrialFailed(f"the trial of {duration_s:g} s was over before anything was done")
+            raise TrialFailed(f"the trial of {duration_s:g} s ended before the disturbance began")
         own_drops = self.side_counts[-1].socket_drops  # at the receivers' sockets: not the switch's
         silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
         return Disturbance(

@@ -181,7 +181,10 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
     if floor is None:
         return Limit(what="unknown", evidence=[*notes, "no bare-wire baseline was measured"])
     if floor > BEATEN_SHARE * median:
-        return Limit(what="unknown", evidence=[*notes, "a slower wire is no floor"])
+        return Limit(
+            what="unknown",
+            evidence=[*notes, "the wire was slower than the switch, so it gives no floor"],
+        )
     return Limit(what="generator" if floor >= CEILING_SHARE * median else "switch", evidence=notes)
 
 

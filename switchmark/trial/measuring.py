@@ -62,7 +62,7 @@ def measure_deployed(
     watch.lap("verify")
 
     def watched() -> None:
-        if pids:  # of the kernel one asks by starting a program, which would disturb
+        if pids:  # asking a kernel switch starts a program, which would disturb the trial
             deployment.check_alive()
         else:
             deployment.check_vnfs()

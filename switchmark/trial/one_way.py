@@ -1,4 +1,4 @@
-"""One-way times between two hosts: the stamps of one clock read by another, and how well.
+"""One-way times between two hosts: turns the stamps of one clock into another's, within bounds.
 
 Before a timed run the hosts' clocks are compared, and every receiving application is told what the
 clock of its sender was at a moment of its own. After the run they are compared again. What the

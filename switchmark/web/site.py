@@ -99,7 +99,7 @@ class WebSite:
         try:
             asked = parse_qs(query, max_num_fields=8).get("figure", [])
         except ValueError:
-            raise UsageError("that is no question: ?figure=throughput") from None
+            raise UsageError("unknown query; use e.g. ?figure=throughput") from None
         wanted = figures_called(asked, [one for each in METHODS.values() for one in each.compared])
         runs, _ = self._shelf.runs()
 

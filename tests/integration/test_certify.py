@@ -101,7 +101,10 @@ def test_nothing_is_left_when_it_is_stopped(bench: Bench, number: signal.Signals
     ("words", "about"),
     [
         (("--io", "magic"), "--io magic: is not known; there are"),
-        (("--port-kind", "memif"), "--port-kind memif: is none of veth, vhost-user"),
+        (
+            ("--port-kind", "memif"),
+            "--port-kind memif: cannot be certified; use one of veth, vhost-user",
+        ),
         (("--port-kind", "vhost-user", "--io", "raw"), "--io raw: does not reach vhost-user"),
         (("--budget", "1s"), "--budget: 1s is below"),
         (("--io", "netmap"), "--io netmap"),

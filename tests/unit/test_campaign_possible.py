@@ -24,7 +24,7 @@ def trials_of(text: str) -> list[Trial]:
     ("text", "reason"),
     [
         ("switch: direct\nscenario: loopback-1", "one wire, and cannot join a chain"),
-        ("switch: direct\nscenario: p2v", "a wire between two ends alike, not p2v"),
+        ("switch: direct\nscenario: p2v", "joins two ends of the same kind, and p2v has two kinds"),
         (
             "switch: ovs-dpdk\nconnect_mode: cross-connect\nscenario: loopback-1\nvnf: bridge",
             "needs network devices, and vhost-user is a socket",
@@ -57,8 +57,11 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: vpp\nscenario: chains-64x64", "chains of 64 VNFs|takes at most"),
         ("switch: direct\nlocation: remote\npairs: 2", "a wire for one pair, not for 2"),
         ("switch: direct\nlocation: remote\nio: udp", "which is the host's and is left as it is"),
-        ("switch: direct\nlocation: remote\nenvironment: bare", "lends the cable to a namespace"),
-        ("switch: direct\nlocation: remote\nport_kind: memif", "has the cable for a port"),
+        (
+            "switch: direct\nlocation: remote\nenvironment: bare",
+            "direct moves the cable into a namespace",
+        ),
+        ("switch: direct\nlocation: remote\nport_kind: memif", "direct uses the cable as its port"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only"),
         ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host's own"),

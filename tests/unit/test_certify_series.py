@@ -83,7 +83,7 @@ def test_what_is_left_undecided_says_what_it_would_take() -> None:
     one = fed("pacing", *[Turn({"schedule": 0.004 * (-1) ** k}) for k in range(4)])
     one.end()
     (figure,) = one.figures(None)
-    assert figure.outcome == UNDECIDED and "more would decide it" in figure.why
+    assert figure.outcome == UNDECIDED and "more are needed to decide it" in figure.why
 
 
 def test_turns_without_figures_prove_nothing_and_end() -> None:

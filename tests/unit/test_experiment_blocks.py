@@ -184,7 +184,7 @@ def test_a_set_number_of_blocks_is_kept_to() -> None:
     [
         ("prove: 5%\nuntil_ci: 2%", "until_ci: ends by another rule than prove and budget"),
         ("budget: 900ms", "budget: 900ms ends within the first block, whose trials measure 1 s"),
-        ("confidence: 40%\nprove: 5%", "40% is no confidence"),
+        ("confidence: 40%\nprove: 5%", "confidence must be above 50% and below 100%, not 40%"),
         ("prove: 0%", "must be above 0 %"),
     ],
 )

@@ -118,7 +118,7 @@ def test_both_get_the_script_with_what_the_trial_asks(named: Path, tmp_path: Pat
 @pytest.mark.parametrize(
     ("sender", "says"),
     [
-        (RAN.replace(" 79968", " many"), "printed what is no count"),
+        (RAN.replace(" 79968", " many"), "printed a counter that is not a number"),
         (RAN.replace(" 33696", " 1"), "counts backwards"),
         (RAN.replace(" 79968", " 79959"), "79960 frames received, 79959 sent"),
         (

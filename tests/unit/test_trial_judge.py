@@ -259,7 +259,13 @@ FLOOR = Baseline(rtt_median_ns=10_000)
         ("generator", "median round trip 11.0 us", 11e3, {"baseline": FLOOR}, "ovs-dpdk"),
         ("switch", "11.2 us", 11.2e3, {"baseline": FLOOR}, "ovs-dpdk"),
         ("generator", "9.5 us", 9.5e3, {"baseline": FLOOR}, "ovs-dpdk"),
-        ("unknown", "a slower wire is no floor", 9e3, {"baseline": FLOOR}, "ovs-dpdk"),
+        (
+            "unknown",
+            "the wire was slower than the switch, so it gives no floor",
+            9e3,
+            {"baseline": FLOOR},
+            "ovs-dpdk",
+        ),
     ],
 )
 def test_what_limits_latency(

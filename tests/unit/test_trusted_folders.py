@@ -105,7 +105,7 @@ def test_a_folder_of_another_user_is_refused(
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", f"/tmp/smt{os.getpid()}")
     state = state_folder()
     os.chown(state, 65534, -1)
-    with pytest.raises(UsageError, match="undone as root"):
+    with pytest.raises(UsageError, match="executed as root"):
         state_folder()
     state.rmdir()
 

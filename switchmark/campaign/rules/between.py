@@ -66,9 +66,9 @@ def between_problems(
         if (problem := bare_cable_problem(pairs, io)) is not None:
             yield f"direct between hosts: {problem}"
         if kind not in (None, PortKind.VETH):
-            yield f"direct between hosts has the cable for a port; leave port_kind {kind} out"
+            yield f"between hosts, direct uses the cable as its port; leave port_kind {kind} out"
         if not traits.own_network:
-            yield "direct between hosts lends the cable to a namespace; use environment: netns"
+            yield "between hosts, direct moves the cable into a namespace; use environment: netns"
     elif not can.cable_ends:
         yield (
             f"{switch} cannot run between hosts: {can.uncabled}; leave location: remote out, or "

@@ -92,7 +92,7 @@ def _layout(
         yield f"{name} measures one pair only; use pairs: 1"
     for io in sweep.io:
         if io is not Io.AUTO and io not in can.ports.values():
-            yield f"{name} has a way of its own to its port, not io {io}; use io: auto"
+            yield f"{name} opens its port itself and ignores io {io}; use io: auto"
     for environment in sweep.environment:
         if environment not in can.environments:
             where = " or ".join(can.environments)

@@ -32,7 +32,10 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
     if found.chain:
         return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
     if found.kind in ("p2v", "v2p"):
-        return f"{switch} is a wire between two ends alike, not {found.kind}; use p2p or v2v"
+        return (
+            f"{switch} joins two ends of the same kind, and {found.kind} has two kinds; "
+            "use p2p or v2v"
+        )
     return None
 
 
@@ -221,7 +224,7 @@ def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str 
     none."""
     if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
         return None
-    return f"a wire end has no {kind} port; use pairs or v2v"
+    return f"wire ends cannot have {kind} ports; use pairs or v2v"
 
 
 def environment_refusals(

@@ -146,7 +146,7 @@ class Series:
         if found.outcome != UNDECIDED:
             return ""
         each_s = self.seconds / len(self.turns)
-        return f"some {max(1, round(found.turns_to_go * each_s))} s more would decide it"
+        return f"about {max(1, round(found.turns_to_go * each_s))} s more are needed to decide it"
 
 
 def all_open(series: Sequence[Series]) -> list[Series]:

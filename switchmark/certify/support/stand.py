@@ -68,7 +68,7 @@ def check_sent(measurer: DeployedMeasurer) -> None:
     if point.shortfall_ratio > GIVEN_UP or late_ns > LATE_NS:
         raise TrialFailed(
             f"the sender gave up {point.shortfall_ratio:.0%} of its frames and was up to "
-            f"{late_ns / 1e6:.1f} ms late: others are at work"
+            f"{late_ns / 1e6:.1f} ms late: other programs use the cores"
         )
 
 

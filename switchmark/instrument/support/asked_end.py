@@ -121,7 +121,7 @@ class AskedEnd:
         )
 
     def told(self) -> dict[str, Any]:
-        """For the record."""
+        """What the record says of this end."""
         return {"driver": self.driver, **self._answers[-1].model_dump(exclude_none=True)}
 
     def process_ids(self) -> Sequence[int]:
