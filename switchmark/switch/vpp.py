@@ -18,7 +18,6 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import vpp_changes
 from switchmark.switch.support.cable import DPDK_ENDS
-from switchmark.switch.support.contained import CAPABILITIES as IN_CONTAINERS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch, output_of
@@ -67,9 +66,11 @@ class Vpp(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH),
-        linux_capabilities=dict.fromkeys(
-            (PortKind.VHOST_USER, PortKind.MEMIF, PortKind.VETH), IN_CONTAINERS
-        ),
+        linux_capabilities={
+            PortKind.VHOST_USER: ("ipc_lock",),  # for its buffers
+            PortKind.MEMIF: ("ipc_lock",),
+            PortKind.VETH: ("ipc_lock", "net_raw"),
+        },
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,

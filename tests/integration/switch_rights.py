@@ -1,6 +1,6 @@
 """A bench that starts a switch with chosen capabilities alone, and says what comes of it.
 
-python -m tests.integration.switch_rights SWITCH CABLE_DRIVER|- CAPABILITY ...
+python -m tests.integration.switch_rights SWITCH own|veth|CABLE_DRIVER CAPABILITY ...
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from switchmark.testbed.session import open_session
 from tests.integration.switch_rig import VethEnd, VhostEnd, own_state_dir, port_ends, veth_ends
 from tests.integration.switch_traffic import bring_up, natural_mode
 
-NO_CABLE = "-"
+OWN, VETH = "own", "veth"  # ports of the kind it likes best, of devices; else ends of cables
 
 
 @contextmanager
-def ends_of(session: Session, switch: Switch, driver: str) -> Iterator[list[VethEnd | VhostEnd]]:
-    """Two ports of the kind that the switch likes best, or two ends of cables."""
-    if driver == NO_CABLE:
+def ends_of(session: Session, switch: Switch, ports: str) -> Iterator[list[VethEnd | VhostEnd]]:
+    """Two ports, or two ends of cables."""
+    if ports == OWN:
         with port_ends(session, switch, 2) as ends:
             yield list(ends)
     else:
-        with veth_ends(session, 2) as cables:
-            for end in cables:
-                end.port = replace(end.port, cable=True)
-            yield list(cables)
+        with veth_ends(session, 2) as devices:
+            for end in devices:
+                end.port = replace(end.port, cable=ports != VETH)
+            yield list(devices)
 
 
-def switch_of(name: str, driver: str) -> Switch:
-    return configured(make_switch(name), "" if driver == NO_CABLE else f"cable_driver:{driver}")
+def switch_of(name: str, ports: str) -> Switch:
+    options = "" if ports in (OWN, VETH) else f"cable_driver:{ports}"
+    return configured(make_switch(name), options)
 
 
 def with_these(may: Sequence[str]) -> None:
@@ -54,14 +55,14 @@ def with_these(may: Sequence[str]) -> None:
     LocalHost.spawn = chosen  # type: ignore[method-assign,assignment]
 
 
-def main(name: str, driver: str, *may: str) -> None:
+def main(name: str, ports: str, *may: str) -> None:
     """Print what the switch says for itself, or why it does not start."""
     with_these(may)
-    switch = switch_of(name, driver)
+    switch = switch_of(name, ports)
     with (
         own_state_dir(),
         open_session(measuring=False) as session,
-        ends_of(session, switch, driver) as ends,
+        ends_of(session, switch, ports) as ends,
     ):
         try:
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))

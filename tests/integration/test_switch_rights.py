@@ -12,13 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.model.ports import PortKind
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.rights import CABLES, rights
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
 from tests.integration.machine import needs_root
-from tests.integration.switch_rig import REAL, available, rig_kind
-from tests.integration.switch_rights import NO_CABLE, ends_of, switch_of
+from tests.integration.switch_rig import REAL, VhostEnd, available, rig_kind
+from tests.integration.switch_rights import OWN, VETH, ends_of, switch_of
 from tests.integration.switch_traffic import bring_up, natural_mode
 
 pytestmark = [
@@ -51,33 +52,35 @@ def threads(pid: int) -> list[dict[str, str]]:
     return found
 
 
-def declared(name: str, driver: str = NO_CABLE) -> tuple[str, ...]:
+def declared(name: str, ports: str = OWN) -> tuple[str, ...]:
     """The capabilities that a switch is declared to take for the ports it is tried with."""
     capabilities = SWITCHES[name]().capabilities
     assert capabilities.linux_capabilities is not None
-    if driver == NO_CABLE:
-        return capabilities.linux_capabilities[rig_kind(SWITCHES[name]())]
-    return CABLES[driver]
+    if ports in CABLES:
+        return tuple(CABLES[ports])
+    kind = PortKind.VETH if ports == VETH else rig_kind(SWITCHES[name]())
+    return capabilities.linux_capabilities[kind]
 
 
-@pytest.mark.parametrize(
-    ("name", "driver"),
-    [*((name, NO_CABLE) for name in PROGRAMS), *((CABLED, driver) for driver in CABLES if driver)],
-)
-def test_a_running_switch_may_do_what_it_declares(name: str, driver: str, session: Session) -> None:
+CASES = [(name, OWN) for name in PROGRAMS]
+CASES += [("vpp", VETH), *((CABLED, driver) for driver in CABLES if driver)]
+
+
+@pytest.mark.parametrize(("name", "ports"), CASES)
+def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session: Session) -> None:
     available(name)
-    switch = switch_of(name, driver)
-    with ends_of(session, switch, driver) as ends:
-        before = {one.pid for one in procfs.marked(session.id)}
+    switch = switch_of(name, ports)
+    with ends_of(session, switch, ports) as ends:
+        rig = {end.process.pid for end in ends if isinstance(end, VhostEnd)}
         try:
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
-            started = {one.pid for one in procfs.marked(session.id)} - before
+            started = {one.pid for one in procfs.marked(session.id)} - rig
             assert set(switch.process_ids()) <= started
-            assert set(declared(name, driver)) == set(
+            assert set(declared(name, ports)) == set(
                 rights(switch, [end.port for end in ends]) or ()
             )
             for pid in started:
-                own = declared(name, driver) if pid in switch.process_ids() else ()
+                own = declared(name, ports) if pid in switch.process_ids() else ()
                 for thread in threads(pid):
                     assert thread["NoNewPrivs"] == "1"
                     assert int(thread["CapInh"], 16) == int(thread["CapAmb"], 16) == 0
@@ -88,11 +91,11 @@ def test_a_running_switch_may_do_what_it_declares(name: str, driver: str, sessio
             switch.stop()
 
 
-def started_with(name: str, driver: str, may: tuple[str, ...]) -> str:
+def started_with(name: str, ports: str, may: tuple[str, ...]) -> str:
     """What comes of a switch that may do this alone, and lock no memory by right of a limit."""
     done = subprocess.run(
         ["prlimit", f"--memlock={LOCKED_BYTES}:{LOCKED_BYTES}",
-         sys.executable, "-m", "tests.integration.switch_rights", name, driver, *may],
+         sys.executable, "-m", "tests.integration.switch_rights", name, ports, *may],
         capture_output=True, text=True, timeout=120, check=False, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
@@ -103,18 +106,14 @@ def works(name: str, said: str) -> bool:
     return said.startswith("up") and not re.search(SAYS.get(name, "^$"), said)
 
 
-CASES = [(name, NO_CABLE) for name in PROGRAMS if declared(name)]
-CASES += [(CABLED, driver) for driver in CABLES if driver]
-
-
-@pytest.mark.parametrize(("name", "driver"), CASES)
-def test_each_is_needed(name: str, driver: str) -> None:
+@pytest.mark.parametrize(("name", "ports"), [case for case in CASES if declared(*case)])
+def test_each_is_needed(name: str, ports: str) -> None:
     available(name)
-    all_of_it = declared(name, driver)
-    said = started_with(name, driver, all_of_it)
+    all_of_it = declared(name, ports)
+    said = started_with(name, ports, all_of_it)
     assert works(name, said), said
     for one in all_of_it:
         if (name, one) not in NOT_SEEN:
             left = tuple(other for other in all_of_it if other != one)
-            said = started_with(name, driver, left)
+            said = started_with(name, ports, left)
             assert not works(name, said), f"{name} starts without {one}: {said}"
