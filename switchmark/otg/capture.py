@@ -66,7 +66,7 @@ def start_capture(
     process = session.host.spawn(
         [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap],
         log=log,
-        may=("net_raw",),
+        may=("net_raw", "setgid", "setuid"),  # (`-Z` sets what it has)
     )
     deadline = time.monotonic() + READY_TIMEOUT_S
     while "listening on" not in _text(log):
