@@ -13,6 +13,10 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from switchmark.switch.basicfwd import BasicForwarder
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.ovs_switch import OvsSwitch
+from switchmark.switch.support.program import ProgramSwitch
 from switchmark.testbed.session import open_session
 
 ROOT = Path(__file__).parents[2]
@@ -107,3 +111,18 @@ def test_the_bill_of_materials_is_valid(tmp_path: Path) -> None:
     subprocess.run([ROOT / "tools/sbom", bill], check=True, timeout=120)
     found = json.loads(bill.read_text())
     assert found["bomFormat"] == "CycloneDX" and len(found["components"]) > 90
+
+
+def test_switches_declare_what_each_of_their_port_kinds_takes() -> None:
+    """And SECURITY.md has a row of each; what declares nothing runs no program, but one."""
+    text = (ROOT / "SECURITY.md").read_text()
+    for name, switch in SWITCHES.items():
+        capabilities = switch().capabilities
+        if (declared := capabilities.linux_capabilities) is not None:
+            assert set(declared) == set(capabilities.port_kinds), name
+            assert f"`{name}`" in text, name
+        else:
+            assert (
+                not issubclass(switch, ProgramSwitch | OvsSwitch | BasicForwarder)
+                or name == "t4p4s"
+            )
