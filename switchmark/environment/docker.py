@@ -15,7 +15,7 @@ from pathlib import Path
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support import batons
-from switchmark.environment.support.base import Traits
+from switchmark.environment.support.base import OF_A_NAMESPACE, Traits
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
     ENGINE_INSIDE,
@@ -132,14 +132,7 @@ class DockerEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (
-            PortKind.VETH,
-            PortKind.VHOST_USER,
-            PortKind.MEMIF,
-            PortKind.MACVLAN,
-            PortKind.VF,
-            PortKind.VALE,
-        )
+        return OF_A_NAMESPACE
 
     def create(self, session: Session, spec: NodeSpec) -> DockerNode:
         """Make a container with its ports for a switch."""

@@ -26,7 +26,6 @@ from switchmark.environment.support.rootfs import (
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
-from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
 from switchmark.testbed.container.confined import lxc_config, lxc_network
 from switchmark.testbed.container.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
@@ -132,17 +131,6 @@ class LxcEnvironment(NetnsEnvironment):
         except UnavailableError:
             return unavailable("no static BusyBox", remedy="apt install busybox-static")
         return available(stdout_of(["lxc-execute", "--version"]) or "")
-
-    def port_kinds(self) -> tuple[PortKind, ...]:
-        """The kinds of port that its nodes can have."""
-        return (
-            PortKind.VETH,
-            PortKind.VHOST_USER,
-            PortKind.MEMIF,
-            PortKind.MACVLAN,
-            PortKind.VF,
-            PortKind.VALE,
-        )
 
     def maker(self) -> Callable[[Session, Attached], LxcNode]:
         """A function that makes a node; its container is put around the namespace when the engine

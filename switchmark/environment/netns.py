@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.support.base import Traits
+from switchmark.environment.support.base import OF_A_NAMESPACE, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
@@ -103,14 +103,7 @@ class NetnsEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (
-            PortKind.VETH,
-            PortKind.VHOST_USER,
-            PortKind.MEMIF,
-            PortKind.MACVLAN,
-            PortKind.VF,
-            PortKind.VALE,
-        )
+        return OF_A_NAMESPACE
 
     def maker(self) -> Callable[[Session, Attached], NetnsNode]:
         """A function that makes a node of its place in the network. Raises UnavailableError."""

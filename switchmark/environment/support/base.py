@@ -15,6 +15,16 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Session, Spawned
 
+# The ports of a node with a network namespace of its own, which a device can be moved into.
+OF_A_NAMESPACE = (
+    PortKind.VETH,
+    PortKind.VHOST_USER,
+    PortKind.MEMIF,
+    PortKind.MACVLAN,
+    PortKind.VF,
+    PortKind.VALE,
+)
+
 
 class Node(Protocol):
     """A place where one traffic application runs (one at a time in a container)."""
