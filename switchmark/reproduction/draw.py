@@ -9,13 +9,13 @@ from __future__ import annotations
 import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from switchmark.model.campaign import CampaignDefinition, Published
-from switchmark.model.parameters import BY_NAME
 from switchmark.report import pen, words
 from switchmark.report.axes import end_of_cumulative
 from switchmark.reproduction.drawn import (
+    SweptAxis,
     figure_of,
     half_interval,
     legend,
@@ -146,18 +146,13 @@ def _lines(
 ) -> None:
     """A line for each combination of the other fields; the published values dashed and hollow, grey
     where nothing of the kind was measured here."""
-    assert item.x is not None, f"{item.name} has no key on its axis"
-    key = BY_NAME[item.x]
-    place = key.axis.place if key.axis is not None else float
-    scale, _ = item.y.scale
-    varying = [name for name in words.varying_fields(list(rows)) if name != key.field]
-    sizes = key.field != "packet_size_bytes"
+    over, (scale, _) = SweptAxis.of(item), item.y.scale
+    varying = over.varying(rows)
     lines: dict[str, list[tuple[float, SummaryRow]]] = {}
     for row in rows:
-        at = place(getattr(row.trial, key.field))
+        at = over.place(getattr(row.trial, over.field))
         if at is not None:
-            name = row_label(row, varying, rows if sizes else ())
-            lines.setdefault(name, []).append((at, row))
+            lines.setdefault(over.label_of(row, varying, rows), []).append((at, row))
     ticks: set[float] = set()
     for number, (name, line) in enumerate(sorted(lines.items())):
         line.sort(key=lambda one: one[0])
@@ -178,26 +173,18 @@ def _lines(
                 [x for x, _ in theirs], [y for _, y in theirs], linestyle="--", color=color,
                 marker=marker, mfc="white", mew=1.4, label=f"{name}, published",
             )  # fmt: skip
-    others: dict[str, list[tuple[float, float]]] = {}
-    for one in absent:
-        value: Any = one.match.get(key.field)
-        at = None if value is None else place(value)
-        if at is not None:
-            others.setdefault(published_label(one, key.field), []).append((at, one.value / scale))
-    for number, (name, points) in enumerate(sorted(others.items())):
+    for number, (name, points) in enumerate(over.not_here(absent, scale).items()):
         ticks |= {x for x, _ in points}
         axes.plot(
-            [x for x, _ in sorted(points)], [y for _, y in sorted(points)], linestyle="--",
-            color=pen.MUTED, marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
-            label=", ".join(filter(None, [name, "published, not here"])),
+            [x for x, _ in points], [y for _, y in points], linestyle="--", color=pen.MUTED,
+            marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white", label=name,
         )  # fmt: skip
     shown = sorted(ticks)
-    axes.set_xscale("log" if key.axis is None or key.axis.log else "linear")
-    label = key.axis.label if key.axis is not None else "{:g}".format
-    axes.set_xticks(shown, [label(tick) for tick in shown])
+    axes.set_xscale("log" if over.log else "linear")
+    axes.set_xticks(shown, [over.label(tick) for tick in shown])
     axes.minorticks_off()
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(key.axis.title if key.axis is not None else item.x)
+    axes.set_xlabel(over.title)
     axes.set_ylabel(item.y.words)
     legend(axes)
 

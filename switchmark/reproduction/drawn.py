@@ -4,7 +4,8 @@ are called."""
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import Published
@@ -44,6 +45,49 @@ def published_label(one: Published, without: str = "") -> str:
         if name not in ("switch", without)
     ]
     return ", ".join(filter(None, [str(one.match.get("switch", "")), *others]))
+
+
+@dataclass(frozen=True, slots=True)
+class SweptAxis:
+    """The axis of a form that is drawn over a key: where a value lies, and what it is called."""
+
+    field: str
+    place: Callable[[Any], float | None]
+    label: Callable[[float], str]
+    title: str
+    log: bool
+
+    @classmethod
+    def of(cls, item: Item) -> SweptAxis:
+        """The axis of the item's key `x`."""
+        assert item.x is not None, f"{item.name} has no key on its axis"
+        key = BY_NAME[item.x]
+        if key.axis is None:
+            return cls(key.field, float, "{:g}".format, item.x, log=True)
+        return cls(key.field, key.axis.place, key.axis.label, key.axis.title, log=key.axis.log)
+
+    def varying(self, rows: Sequence[SummaryRow]) -> list[str]:
+        """The fields in which rows differ, without that of the axis."""
+        return [name for name in words.varying_fields(list(rows)) if name != self.field]
+
+    def label_of(self, row: SummaryRow, varying: Sequence[str], rows: Sequence[SummaryRow]) -> str:
+        """The row's label, in which the axis has no part."""
+        return row_label(row, varying, rows if self.field != "packet_size_bytes" else ())
+
+    def not_here(
+        self, absent: Sequence[Published], scale: float
+    ) -> dict[str, list[tuple[float, float]]]:
+        """Published values that no row has, by what they are of: where they lie, and how much."""
+        found: dict[str, list[tuple[float, float]]] = {}
+        for one in absent:
+            value: Any = one.match.get(self.field)
+            at = None if value is None else self.place(value)
+            if at is not None:
+                name = ", ".join(
+                    filter(None, [published_label(one, self.field), "published, not here"])
+                )
+                found.setdefault(name, []).append((at, one.value / scale))
+        return {name: sorted(points) for name, points in sorted(found.items())}
 
 
 def row_label(row: SummaryRow, varying: Sequence[str], rows: Sequence[SummaryRow]) -> str:

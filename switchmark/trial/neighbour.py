@@ -41,14 +41,11 @@ def availability(neighbour: str) -> Availability:
         found = which(neighbour)
         return Availability(found is not None, neighbour, "there is no such program")
     if neighbour == APACHE:
-        lacking = [program for program in ("apache2", "ab") if which(program) is None]
-        return (
-            unavailable(
-                f"no `{lacking[0]}` program", remedy="apt install apache2-bin apache2-utils"
-            )
-            if lacking
-            else Availability(True, "apache2")
-        )
+        for program in ("apache2", "ab"):
+            if which(program) is None:
+                remedy = "apt install apache2-bin apache2-utils"
+                return unavailable(f"no `{program}` program", remedy=remedy)
+        return Availability(True, "apache2")
     if which("stress-ng") is None:
         return unavailable("no `stress-ng` program", remedy="apt install stress-ng")
     return Availability(True, "stress-ng")
