@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
@@ -19,6 +18,7 @@ from switchmark.model.overhead import IN_KERNEL, IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.switch.registry import SWITCHES as REGISTERED
+from tests.unit.calls import calls_of
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
 
 
@@ -247,17 +247,16 @@ def test_trials_of_a_sweep_are_as_written() -> None:
 
 
 def test_planning_grows_with_the_trials_alone() -> None:
-    def plan_s(sizes: int) -> float:
-        text = f"switch: ovs-dpdk\npacket_size: 64..{63 + sizes} step 1\nrate: 1k..50k step 1k"
-        begun = time.process_time()
+    def planned(sizes: int) -> int:
+        text = f"switch: ovs-dpdk\npacket_size: 64..{63 + sizes} step 1\nrate: 1k..20k step 1k"
         trials = run(text)
-        ids = {trial.id for trial in trials}
-        elapsed_s = time.process_time() - begun
-        assert len(ids) == len(trials) == 50 * sizes
-        return elapsed_s
+        assert len({trial.id for trial in trials}) == len(trials)
+        return len(trials)
 
-    few_s = min(plan_s(50) for _ in range(3))
-    assert plan_s(500) < 20 * few_s, "ten times as many trials"
+    planned(1)  # (what is worked out once and kept)
+    (few, few_calls), (many, many_calls) = (calls_of(lambda n=n: planned(n)) for n in (40, 400))
+    assert many == 10 * few == 8000
+    assert many_calls < 12 * few_calls, "ten times as many trials"
 
 
 def test_capabilities_alone_decide() -> None:

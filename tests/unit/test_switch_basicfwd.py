@@ -121,7 +121,7 @@ def test_killed_forwarder_is_noticed(engine: Path, session: Session) -> None:
     try:
         switch.wait_ports_up(5)
         os.kill(switch.process_ids()[0], 9)
-        deadline = time.monotonic() + 0.5
+        deadline = time.monotonic() + 10
         while switch.alive() is None:
             assert time.monotonic() < deadline
         with pytest.raises(TrialFailed, match="ended by SIGKILL"):

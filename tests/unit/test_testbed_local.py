@@ -47,7 +47,7 @@ def test_run_that_takes_too_long_is_killed_with_its_children() -> None:
     begin = time.monotonic()
     with pytest.raises(SwitchmarkError, match=r"not done within 0.2 s"):
         LocalHost().run(["sh", "-c", "sleep 31.4159 & wait"], timeout_s=0.2)
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 20
     for pid in procfs.pids():
         try:
             command = Path(f"/proc/{pid}/cmdline").read_bytes()
