@@ -220,7 +220,7 @@ def test_names_and_figures_of_a_forged_index_are_not_believed(
             pull(store, folder.name, tmp_path / "back")
         store.connection.execute("UPDATE files SET name = 'campaign.yaml' WHERE name ~ 'evil'")
         store.connection.execute("UPDATE attempts SET bytes = 1::bigint << 60")
-        with pytest.raises(CorruptStoreError, match="no size"):
+        with pytest.raises(CorruptStoreError, match="impossible size"):
             pull(store, folder.name, tmp_path / "back")
 
 
