@@ -1,5 +1,5 @@
-"""Ways to tell which of two contenders is faster, all on the same series: ours, the one until now,
-and those of other tools. A way gets a piece of a series and the seconds it may take of it."""
+"""Ways to tell which of two contenders is faster, all on the same series: ours, few long trials
+in turns, and those of other tools. A way gets a piece of a series and the seconds it may take of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.sequential import Outcome, PairedComparison, look
 
 LEVEL = 0.05
-LONG_TRIAL_S = 5.0  # of the built-in campaign `quick` until now, each twice
+LONG_TRIAL_S = 5.0  # a usual length
 LONG_OVERHEAD_S = 1.0
 CSIT_TRIALS, CSIT_TRIAL_S = 5, 10.0
 HYPERFINE_RUNS = 10  # its default minimum
@@ -108,7 +108,7 @@ def each_time(way: Callable[[Piece, float], Claim | None]) -> Way:
     return lambda piece, seconds: {time_s: way(piece, time_s) for time_s in seconds}
 
 
-def until_now(piece: Piece, time_s: float) -> Claim | None:
+def in_turns(piece: Piece, time_s: float) -> Claim | None:
     """Trials of 5 s in turns, Welch's t-test of what they found."""
     turn_s = LONG_TRIAL_S + LONG_OVERHEAD_S
     count = int(time_s / (2 * turn_s))
@@ -184,7 +184,7 @@ def _in_turn(piece: Piece, time_s: float, place: int) -> list[float]:
 
 WAYS: dict[str, Way] = {
     "blocks, pairs with their states, planned looks": ours,
-    "until now: trials of 5 s in turns, Welch": each_time(until_now),
+    "trials of 5 s in turns, Welch": each_time(in_turns),
     "CSIT: 5 x 10 s each": each_time(csit),
     "benchstat: runs one after the other, Mann-Whitney": each_time(benchstat),
     "hyperfine: runs one after the other, mean +- sd": each_time(hyperfine),
