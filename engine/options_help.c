@@ -45,7 +45,7 @@ static const struct {
 
 #define EXAMPLES (sizeof examples / sizeof examples[0])
 
-static const char commands[] = "verify N, verify-broadcast N, counters,\n"
+static const char commands[] = "verify N, verify-broadcast N, counters, interval,\n"
                                "start [key=value ...] (the options marked *, and at=NS), stop.\n";
 
 static void print_indented(const char *text, const char *indent)

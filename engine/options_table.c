@@ -80,8 +80,8 @@ const struct option_row option_table[] = {
      "--latency with a sender on another host: its clock (see its 'counters' and 'ready') read "
      "TICKS when CLOCK_MONOTONIC was NS here, and goes HZ a second (default: this host's)"},
     {"probe-rate", KIND_RATE, "RATE|none", 0, 0, AT(traffic.probe_rate), 0, true,
-     "sender, client, tester: time a stream of its own at this rate, and not the load (default: "
-     "no probes)"},
+     "sender, client, duplex, tester: time a stream of its own at this rate, and not the load "
+     "(default: no probes)"},
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,
      "constant or poisson[:SEED] (default poisson: probes keep no step with the load)"},
     {"probes", KIND_COUNT, "0|1", 0, 1, AT(traffic.probes), 0, true,

@@ -52,7 +52,7 @@ def test_the_bridge_filters_vlans_and_has_a_table(
 
 
 def test_the_bridge_as_a_wire_passes_every_reserved_address_but_pause(session: Session) -> None:
-    """docs/switches-userspace.md has this limit; also while ports come and go beside it."""
+    """docs/switches-kernel.md has this limit; also while ports come and go beside it."""
     switch = LinuxBridge()
     reserved = [f"01:80:c2:00:00:{last:02x}" for last in range(16)]
     with veth_ends(session, 2) as ends:
