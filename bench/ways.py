@@ -1,5 +1,6 @@
-"""Ways to tell which of two contenders is faster, all on the same series: ours, few long trials
-in turns, and those of other tools. A way gets a piece of a series and the seconds it may take of it."""
+"""Ways to tell which of two contenders is faster, all on the same series: ours, few long trials in
+turns, and those of other tools. A way gets a piece of a series and the seconds it may take of it.
+"""
 
 from __future__ import annotations
 
