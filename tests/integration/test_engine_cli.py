@@ -18,6 +18,8 @@ from switchmark.engine.io_table import MODULE, ports_page, table
 from tests.integration.dpdk_rig import find_engine
 from tests.integration.waiting import until
 
+PAGE = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
+
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(find_engine() is None, reason="switchmark-traffic is not built"),
@@ -58,8 +60,19 @@ def test_list_names_backends_and_why_others_are_missing() -> None:
 def test_the_bench_and_the_page_have_what_the_engine_says() -> None:
     listed = json.loads(engine("list", "--json").stdout)
     assert MODULE.read_text() == table(listed), "run: python -m switchmark.engine.io_table"
-    page = Path(__file__).parents[2] / "docs" / "engine-protocol.md"
-    assert ports_page(listed) in page.read_text(), "paste what ports_page makes of it"
+    assert ports_page(listed) in PAGE.read_text(), "paste what ports_page makes of it"
+
+
+def test_the_page_has_every_option_and_the_help_every_command() -> None:
+    help_text, page = engine("--help").stdout, PAGE.read_text()
+    options = re.findall(r"^  (--[a-z-]+)", help_text, re.MULTILINE)
+    assert len(options) > 20
+    assert [one for one in options if not re.search(rf"{one}(?![a-z-])", page)] == []
+    of_commands = page.partition("## Commands on")[2].partition("\n## ")[0]
+    commands = re.findall(r"^\| `([a-z-]+)", of_commands, re.MULTILINE)
+    assert "start" in commands
+    said = help_text.rpartition("Commands on standard input:")[2].partition("Events are")[0]
+    assert set(commands) <= set(re.findall(r"[a-z-]+", said))
 
 
 def test_manual_holds_every_option_of_the_help() -> None:
