@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -20,8 +21,10 @@ from tests.integration.switch_traffic import (
     veth_peers,
     veth_wires,
 )
+from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration]
+MOST_FRAMES = 3_000_000  # more than any ring of VPP's holds
 
 
 @pytest.fixture
@@ -48,6 +51,32 @@ def test_kernel_devices(mode: ConnectMode, session: Session) -> None:
         finally:
             switch.stop()
     assert traces(session.id) == before
+
+
+def test_frames_that_its_packet_sockets_have_no_room_for_are_counted(session: Session) -> None:
+    """It is stopped until the ring is full; what comes then, VPP never sees."""
+    switch = Vpp()
+    with veth_ends(session, 2) as ends:
+        try:
+            bring_up(switch, session, ends, ConnectMode.CROSS_CONNECT)
+            before, sent = switch.counters().ports[0], ends[0].sent
+            (pid,) = switch.process_ids()
+            os.kill(pid, signal.SIGSTOP)
+            rings = switch._rings
+            device = str(ends[0].port.device)
+            while rings.drops()[device] == before.rx_dropped and ends[0].sent < MOST_FRAMES:
+                ends[0].send(mac_of(1), 10_000)
+            os.kill(pid, signal.SIGCONT)
+
+            def accounted_for() -> bool:
+                now = switch.counters().ports[0]
+                dropped = now.rx_dropped - before.rx_dropped
+                came = now.rx_frames - before.rx_frames
+                return dropped > 0 and came + dropped == ends[0].sent - sent
+
+            until(accounted_for, "every frame is received or counted as dropped")
+        finally:
+            switch.stop()
 
 
 def test_workers_have_the_cores_and_the_main_thread_another(session: Session) -> None:

@@ -120,6 +120,18 @@ def test_statistics_are_summed_over_threads() -> None:
     )
 
 
+def test_calls_that_sent_nothing_are_no_lost_frames() -> None:
+    """A frame that `sendto` did not take stays in the ring of a packet socket for the next one."""
+    told = vpp_answers.parse_statistics(
+        "[1]: host-v0 /if/names\n[1 @ 0]: 90 packets, 1 bytes /if/tx\n"
+        "[0 @ 0]: 7 packets /err/host-v0-tx/tx frame not ready\n"
+        "[0 @ 0]: 5 packets /err/host-v0-tx/tx sendto temporary failure\n"
+        "[0 @ 0]: 3 packets /err/host-v0-tx/tx sendto fatal failure\n"
+        "[0 @ 0]: 2 packets /err/host-v0-tx/tx ring overrun\n"
+    )
+    assert told.lost == {"host-v0": 9}
+
+
 def test_links() -> None:
     shown = (
         "              Name                Idx   Link  Hardware\n"

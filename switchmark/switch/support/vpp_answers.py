@@ -24,7 +24,8 @@ def parse_statistics(text: str) -> Statistics:
 
     `/if/tx` counts the frames handed to an interface's output, `/err/NAME-tx/...` those of them
     that were not put on the ring, `/if/drops` both these and the dropped ones among the frames it
-    received."""
+    received. Of a packet socket, errors named after `sendto` count calls: their frames stay in the
+    ring, and go with the next call."""
     numbers: dict[str, dict[int, int]] = {"if/rx": {}, "if/tx": {}, "if/drops": {}}
     names, lost = {}, dict[str, int]()
     for index, packets, name, path in _statistics(text):
@@ -32,12 +33,16 @@ def parse_statistics(text: str) -> Statistics:
             names[index] = name
         elif path in numbers:
             numbers[path][index] = numbers[path].get(index, 0) + packets
-        elif (error := re.fullmatch(r"err/(.+)-tx/(.+)", path)) and error[2] != "no error":
+        elif (error := re.fullmatch(r"err/(.+)-tx/(.+)", path)) and _is_loss(error[2]):
             lost[error[1]] = lost.get(error[1], 0) + packets
     rx, tx, drops = (
         {name: numbers[path].get(index, 0) for index, name in names.items()} for path in numbers
     )
     return Statistics(rx, tx, drops, lost)
+
+
+def _is_loss(error: str) -> bool:
+    return error != "no error" and "sendto" not in error
 
 
 def _statistics(text: str) -> Iterator[tuple[int, int, str, str]]:
