@@ -53,13 +53,12 @@ class PacketRings:
 
 
 def _sockets_of(pid: int) -> list[int]:
-    folder = Path(f"/proc/{pid}/fd")
-    return [int(name) for name in os.listdir(folder) if _is_socket(folder / name)]
+    return [int(one.name) for one in Path(f"/proc/{pid}/fd").iterdir() if _is_socket(one)]
 
 
 def _is_socket(path: Path) -> bool:
     with suppress(FileNotFoundError):  # it was closed meanwhile
-        return os.readlink(path).startswith("socket:")
+        return str(path.readlink()).startswith("socket:")
     return False
 
 
