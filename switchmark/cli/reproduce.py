@@ -22,7 +22,7 @@ from switchmark.language import values
 from switchmark.model.choices import MAX_TIME_S
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
-from switchmark.reproduction.state import ItemState, state_of
+from switchmark.reproduction.state import ItemState, state_of, try_kvm
 from switchmark.results.find import DEFAULT_ROOT
 from switchmark.testbed.testbed_file import find_testbed
 
@@ -83,6 +83,8 @@ def command(
     there = installed()
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
+    if not (listing or only_report):
+        try_kvm([item for _, held in chosen for item in held])
     try:
         states = {
             (one.name, item.name): state_of(item, there, more=settings or (), site=site)

@@ -23,7 +23,7 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
 from switchmark.port.attached import hosts_own
-from switchmark.testbed.host import Session
+from switchmark.testbed.host import Host, Session
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
 
@@ -60,10 +60,7 @@ class QemuEnvironment:
 
     def create(self, session: Session, spec: NodeSpec) -> QemuNode:
         """Make a machine, not yet switched on, with its ports for a switch."""
-        qemu = packages.qemu()
-        how = accelerator.known(qemu)
-        if how is None:
-            how = accelerator.choose(session.host, qemu, build_image(find_engine()))
+        qemu, how = packages.qemu(), accelerator_here(session.host)
         image = build_image(guest_engine(emulated=how.emulated))
         return QemuNode(session, attach(session, hosts_own(spec), taps=True), image, qemu, how)
 
@@ -74,6 +71,14 @@ class QemuEnvironment:
             f"wire {a.name}-{b.name}: two virtual machines are not joined without a switch; "
             "leave direct out, or use another environment"
         )
+
+
+def accelerator_here(host: Host) -> accelerator.Accelerator:
+    """How guests run here; tried with a guest where that is not known yet, which takes a second, or
+    `accelerator.TRIAL_S`. Raises UnavailableError where there is no guest to try it with."""
+    qemu = packages.qemu()
+    found = accelerator.known(qemu)
+    return found or accelerator.choose(host, qemu, build_image(find_engine()))
 
 
 def guest_engine(*, emulated: bool) -> Path:

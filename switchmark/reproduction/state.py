@@ -7,12 +7,14 @@ item are set where the machine lacks what they are for.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
+from switchmark.environment.qemu import accelerator_here
 from switchmark.environment.vm import accelerator, packages
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
@@ -20,6 +22,9 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
 from switchmark.testbed.facts import read_cpus
+from switchmark.testbed.local import LocalHost
+
+KVM = "kvm"  # what a stand-in is for
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +61,7 @@ def state_of(
     """The item as it would run here; `more` are further settings."""
     standing = [one for one in item.stand_in if _lacks(one)]
     settings = tuple(setting for one in standing for setting in one.set)
-    notes = tuple(one.note for one in standing)
+    notes = tuple(_note(one) for one in standing)
     try:
         campaign = find_campaign(item.campaign, there.known, [*settings, *more])
         if site is None and any("remote" in sweep.location for sweep in campaign.sweeps):
@@ -80,8 +85,8 @@ def state_of(
 def _lacks(one: StandIn) -> bool:
     """Whether this machine lacks what the stand-in is for."""
     kind, _, number = one.unless.partition(" ")
-    if kind == "kvm":
-        return not _has_kvm()
+    if kind == KVM:
+        return not _kvm()
     if kind == "cores":
         return len(os.sched_getaffinity(0)) < int(number)
     if kind == "nodes":
@@ -90,10 +95,25 @@ def _lacks(one: StandIn) -> bool:
     raise ValueError(f"stand-in unless {one.unless!r}: not known")
 
 
-def _has_kvm() -> bool:
-    """Whether virtual machines run here with KVM, as far as that is known."""
+def _note(one: StandIn) -> str:
+    """What stands in for what, and that it may not have to."""
+    untried = one.unless == KVM and _kvm() is None
+    return f"{one.note} (whether guests start on KVM was not tried yet)" if untried else one.note
+
+
+def _kvm() -> bool | None:
+    """Whether virtual machines run here with KVM; None: no guest was tried on it yet."""
     try:
         found = accelerator.known(packages.qemu())
     except SwitchmarkError:
         return False
-    return found is None or not found.emulated
+    return None if found is None else not found.emulated
+
+
+def try_kvm(items: Iterable[Item]) -> None:
+    """Start a guest on KVM if an item has a stand-in without it, and it is not known whether guests
+    start: before what is measured is chosen, and once a boot of this machine. Where there is no
+    guest to try it with, it stays unknown."""
+    if any(one.unless == KVM for item in items for one in item.stand_in) and _kvm() is None:
+        with suppress(SwitchmarkError):
+            accelerator_here(LocalHost())

@@ -11,6 +11,7 @@ import re
 import socket
 from collections.abc import Iterable, Sequence
 from io import BufferedIOBase
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -28,10 +29,16 @@ from switchmark.switch.support.program import (
     output_of,
 )
 from switchmark.switch.support.rights import rights
+from switchmark.switch.support.tools import asked_once, memory_nodes
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest
 
-MEMORY_MB = 256
+# Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
+# otherwise: many more where its own packets lie in them, too (lib/dpdkdevice.cc).
+BUFFERS = {"Click": (1 << 16) - 1, "DPDK": (1 << 18) - 1}
+POOL_WORDS = b"--enable-dpdk-pool requires"  # which only a program with such a pool can say
+BUFFER_BYTES = 2432  # with DPDK's headers
+BASE_MB = 96  # what it takes without any buffer
 WITHOUT_DPDK = "without DPDK"
 BURST = 32
 DESCRIPTORS = 4096  # as tuned by Zhang et al., CoNEXT 2019, table 2
@@ -121,6 +128,11 @@ def value_of(stream: BufferedIOBase, handler: str) -> str:
     return stream.read(int(length)).decode().strip()
 
 
+def _pool_of(program: Path) -> str:
+    with program.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as text:
+        return "Click" if text.find(POOL_WORDS) < 0 else "DPDK"
+
+
 class FastClick(WithOptions, ProgramSwitch):
     """FastClick with DPDK's vhost ports, one thread."""
 
@@ -165,8 +177,17 @@ class FastClick(WithOptions, ProgramSwitch):
         return super().check_more(program, version)
 
     def memory_mb(self) -> int:
-        """The memory of all ports together."""
-        return MEMORY_MB
+        """The memory of all ports together, in MiB."""
+        return BASE_MB + self._pool_mb() * memory_nodes()
+
+    def _pool(self) -> str:
+        """Whose buffers hold its packets."""
+        program = self.program_for(None)
+        assert program is not None  # the availability has seen it
+        return asked_once(_pool_of, program)
+
+    def _pool_mb(self) -> int:
+        return (BUFFERS[self._pool()] * BUFFER_BYTES >> 20) + 1
 
     def launch(self, program: Path) -> None:
         """Write the configuration, start, and wait for the control socket."""
@@ -181,7 +202,7 @@ class FastClick(WithOptions, ProgramSwitch):
         self.process = self.resources.spawn(
             [
                 *(str(program), "--dpdk", "-l", str(core), "--in-memory"),
-                *("-m", str(MEMORY_MB), "--no-telemetry"),
+                *("-m", str(BASE_MB + self._pool_mb()), "--no-telemetry"),
                 *(f"--file-prefix=sm{self.session.id}click", *devices, "--", str(file)),
             ],
             cores=[core],
@@ -230,6 +251,8 @@ class FastClick(WithOptions, ProgramSwitch):
             "cores": str(self.cores[0]),
             "burst": str(BURST),
             "descriptors": str(DESCRIPTORS),
+            "packet_pool": self._pool(),
+            "buffers_per_numa": str(BUFFERS[self._pool()]),
             "queue_frames": str(QUEUE_FRAMES),
             "when_full": "drop",
             "ring": "as the application has it",

@@ -76,3 +76,16 @@ def test_a_build_is_known_by_its_digest_and_its_dpdk(
     without = fastclick.FastClick().availability()
     assert "was built without DPDK" in str(without.reason)
     assert "--enable-dpdk" in str(without.remedy)
+
+
+@pytest.mark.parametrize(
+    ("built", "pool", "pool_mb"), [("", "Click", 152), ("--enable-dpdk-pool requires", "DPDK", 608)]
+)
+def test_memory_is_that_of_the_pool_it_was_built_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, built: str, pool: str, pool_mb: int
+) -> None:
+    """A pool of DPDK's holds Click's own packets, too; each NUMA node has one."""
+    monkeypatch.setenv("SWITCHMARK_FASTCLICK", script(tmp_path / "click", f"echo '{built} more'"))
+    monkeypatch.setattr(fastclick, "memory_nodes", lambda: 2)
+    assert fastclick.FastClick().memory_mb() == fastclick.BASE_MB + 2 * pool_mb
+    assert fastclick.FastClick()._pool() == pool

@@ -1,0 +1,58 @@
+"""What this machine can do of an item: what stands in for what it lacks, as far as that is known."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.campaign.installed import installed
+from switchmark.environment.vm.accelerator import Accelerator
+from switchmark.environment.vm.command import EMULATED, KVM
+from switchmark.errors import UnavailableError
+from switchmark.reproduction import state
+from switchmark.reproduction.paper import read_paper
+
+THERE = installed()
+PAPER = read_paper("zhang2019")
+GUESTS = PAPER.item("table4")  # between virtual machines
+STAND_IN = GUESTS.stand_in[0]
+UNTRIED = "whether guests start on KVM was not tried yet"
+
+
+@pytest.mark.parametrize(
+    ("known", "stands_in", "says"),
+    [
+        (Accelerator(KVM, "a guest was started on it"), False, False),
+        (Accelerator(EMULATED, "it starts no guest"), True, False),
+        (None, True, True),
+    ],
+)
+def test_guests_are_chosen_where_they_are_known_to_start(
+    monkeypatch: pytest.MonkeyPatch, known: Accelerator | None, stands_in: bool, says: bool
+) -> None:
+    """/dev/kvm that opens is no promise: until a guest was tried, containers stand in."""
+    monkeypatch.setattr(state.packages, "qemu", lambda: None)
+    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: known)
+    found = state.state_of(GUESTS, THERE)
+    assert set(STAND_IN.set) <= set(found.settings) if stands_in else not found.settings
+    assert any(UNTRIED in note for note in found.notes) is says
+
+
+def test_kvm_is_tried_before_items_that_it_decides_and_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = []
+
+    def fails(host: object) -> Accelerator:
+        tried.append(host)
+        raise UnavailableError("no guest's kernel")
+
+    monkeypatch.setattr(state.packages, "qemu", lambda: None)
+    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: None)
+    monkeypatch.setattr(state, "accelerator_here", fails)
+    state.try_kvm([PAPER.item("fig4a")])
+    assert not tried
+    state.try_kvm([PAPER.item("fig4a"), GUESTS])
+    assert len(tried) == 1, "and that it could not be tried is no error"
+    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: Accelerator(KVM, ""))
+    state.try_kvm([GUESTS])
+    assert len(tried) == 1, "it is known"
