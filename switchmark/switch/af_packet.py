@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Availability, Capabilities
+from switchmark.model.capabilities import Availability, Capabilities, SwitchOption
+from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.basicfwd import BasicForwarder, SpawnContext
@@ -18,6 +19,14 @@ from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.private import Resources
 from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_release, not_root
+
+IO = SwitchOption(
+    "io",
+    "how it talks to its ports, as of the key `io`: `raw-mmsg`: a call takes and gives up to 256 "
+    "frames; `raw`: a call takes or gives one",
+    Io.RAW_MMSG.value,
+    (Io.RAW_MMSG.value, Io.RAW.value),
+)
 
 
 class AfPacket(BasicForwarder):
@@ -31,6 +40,7 @@ class AfPacket(BasicForwarder):
         polling=True,
         takes_program=True,
         multi_core=True,
+        options=(IO,),
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "port-to-port forwarding"),
         description="port-to-port forwarding by the traffic engine, raw sockets (AF_PACKET)",
     )
@@ -51,8 +61,13 @@ class AfPacket(BasicForwarder):
     def _end_of(self, port: SwitchPort) -> str:
         return device_of(port)
 
+    def _io(self) -> Io:
+        return Io(self.option(IO.name))
+
     def _port_of(self, port: SwitchPort) -> str:
-        return f"raw:dev={device_of(port)},mmsg"
+        row = IO_ROWS[self._io()]
+        assert row.arguments is not None  # a packet socket is on a device
+        return f"{row.backend}:{row.arguments.replace('DEVICE', device_of(port))}"
 
     def _more_arguments(self, _tag: str) -> list[str]:
         return []
@@ -61,7 +76,8 @@ class AfPacket(BasicForwarder):
         """Versions and placement."""
         return {
             "version": f"{self.availability().version}, Linux {kernel_release()}",
-            "datapath": "raw sockets (AF_PACKET, mmsg), one process a pair",
+            "datapath": f"{IO_ROWS[self._io()].meaning}, one process a pair",
+            **self.option_details(),
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),
             "idle": self._idle,

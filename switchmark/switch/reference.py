@@ -10,6 +10,7 @@ record's switch details hold them, too.
 from __future__ import annotations
 
 from switchmark.model.capabilities import Capabilities, SwitchOption
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.support.rights import SOCKET
@@ -75,6 +76,9 @@ class Reference(AfPacket):
         }
 
     role = "reference"
+
+    def _io(self) -> Io:
+        return Io.RAW_MMSG
 
     def _more_arguments(self, _tag: str) -> list[str]:
         return [word for name, value in self.faults.items() for word in (f"--{name}", value)]

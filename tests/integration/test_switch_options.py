@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.ports import ConnectMode
+from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.testbed.host import Session
@@ -99,6 +101,31 @@ def test_ovs_has_the_options_in_force(session: Session, profile: str) -> None:
             if pinned:
                 first = queues[queues.index("core_id 0") :].split("pmd thread")[0]
                 assert "port: p0" in first, queues
+        finally:
+            switch.stop()
+
+
+@pytest.mark.parametrize(("io", "calls"), [("raw-mmsg", "sendmmsg"), ("raw", "send")])
+def test_af_packet_sends_by_the_calls_that_it_is_told(
+    session: Session, io: str, calls: str
+) -> None:
+    """A frame a call, or many; either way all arrive, and are counted."""
+    switch = AfPacket()
+    switch.configure({"io": io})
+    with veth_ends(session, 2) as ends:
+        try:
+            switch.start(session, [end.port for end in ends], ConnectMode.CROSS_CONNECT, [0])
+            switch.wait_ports_up(20)
+            ends[0].send(mac_of(1), FRAMES)
+            assert len(ends[1].received(FRAMES)) == FRAMES
+            details = switch.details()
+            assert details["option:io"] == io
+            assert f"a packet socket, {calls} and " in details["datapath"]
+            (pid,) = switch.process_ids()
+            words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+            mmsg = ",mmsg" if io == "raw-mmsg" else ""
+            assert words.count(f"raw:dev={ends[0].port.device}{mmsg}") == 1
+            assert switch.counters().ports[1].tx_frames == FRAMES
         finally:
             switch.stop()
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from switchmark.errors import UsageError
+from switchmark.model.ports import PortKind, SwitchPort
+from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.reference import Reference
+
+
+def test_it_has_the_io_of_af_packet_without_its_option() -> None:
+    port = SwitchPort(0, PortKind.VETH, "02:53:4d:00:00:01", device="v0")
+    assert Reference()._port_of(port) == AfPacket()._port_of(port) == "raw:dev=v0,mmsg"
 
 
 def with_faults(**faults: str) -> Reference:
