@@ -179,7 +179,7 @@ def _write(
         with writing("--markdown", markdown):
             markdown.write_text(as_markdown(pages), encoding="utf-8")
     for page in pages:
-        print_line(f"{page.paper.cited}: findings: {page.counts}")
+        print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
         for one in page.findings:
             print_line(f"  {one.finding.section:<8} {one.verdict.value:<20} {one.finding.name}")
     print_line(f"page: {target}")

@@ -69,7 +69,10 @@ class ItemRunner:
             share_s = self._share_s(campaign, left)
             del left[campaign]
             if share_s is not None and share_s < LEAST_SHARE_S:
-                note(f"{paper.name} {item.name}: not begun, the budget is spent; run again for it")
+                note(
+                    f"{paper.name} {item.name}: not begun: its share of the budget is below "
+                    f"{LEAST_SHARE_S:g} s; run again for it"
+                )
                 continue
             self._run(paper, item, state, share_s)
         return self.failed

@@ -70,10 +70,10 @@ def fit(
     )
     if rounds != campaign.repetitions:
         settings.append(f"repetitions={rounds}")
-        words.append(f"{rounds} repetitions for {campaign.repetitions}")
+        words.append(f"{rounds} repetitions instead of {campaign.repetitions}")
     if duration_s != full_s:
         settings.append(f"duration={format_seconds(duration_s)}")
-        words.append(f"trials of {format_seconds(duration_s)} for {format_seconds(full_s)}")
+        words.append(f"trials of {format_seconds(duration_s)} instead of {format_seconds(full_s)}")
     expected_s = rounds * block_s(trials, duration_s, slowness)
     return Scale(tuple(settings), ", ".join(words) or FULL, expected_s)
 

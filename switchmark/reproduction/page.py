@@ -6,6 +6,7 @@ documentation.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.report.page import templates
 from switchmark.reproduction.beside import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
-from switchmark.reproduction.findings import JudgedFinding, judge
+from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.run import (
     MeasuredCampaign,
@@ -32,6 +33,7 @@ from switchmark.reproduction.run import (
 )
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
+from switchmark.results.store import Run
 from switchmark.results.times import times_of
 
 _TEMPLATES = Path(__file__).parent / "template"
@@ -74,34 +76,35 @@ class PaperPage:
     paper: Paper
     items: tuple[ItemOnPage, ...]
     findings: tuple[JudgedFinding, ...]
-    host: Mapping[str, Any]
+    hosts: tuple[Mapping[str, Any], ...]  # this machine, as each run found it
     other: Mapping[str, Any]  # the other host of items between two; empty without one
-    date: str
+    made_by: str  # which switchmark measured it, and when; empty where nothing was measured
     certified: str  # whether the instruments were
 
     @property
     def counts(self) -> str:
         """The number of findings for each verdict."""
-        found: dict[str, int] = {}
-        for one in self.findings:
-            found[one.verdict.value] = found.get(one.verdict.value, 0) + 1
-        return ", ".join(f"{count} {name}" for name, count in found.items())
+        found = Counter(one.verdict for one in self.findings)
+        words = {FindingVerdict.HOLDS: "hold"} if found[FindingVerdict.HOLDS] > 1 else {}
+        return ", ".join(
+            f"{found[one]} {words.get(one, one.value)}" for one in FindingVerdict if found[one]
+        )
 
     @property
     def trust(self) -> str:
         """How many of the figures carry the most important marks."""
         marks = [line.marks for one in self.items for line in one.lines if line.marks]
         counts = {name: sum(name in each for each in marks) for name in _TELLING}
-        told = [f"{count} are marked `{name}`" for name, count in counts.items() if count]
-        return f"Of {len(marks)} figures {', '.join(told)}." if told else ""
+        told = [f"`{name}` {count}" for name, count in counts.items() if count]
+        return f"Of {len(marks)} figures so many are marked: {', '.join(told)}." if told else ""
 
     @property
     def machine(self) -> str:
-        """This machine in a line, and the other one, where there were two."""
-        if not self.host:
+        """This machine in a line, as it was and became, and the other one, where there were two."""
+        if not self.hosts:
             return "nothing was measured yet"
         other = f"; the other host: {_machine(self.other)}" if self.other else ""
-        return _machine(self.host) + other
+        return "; later ".join(dict.fromkeys(map(_machine, self.hosts))) + other
 
 
 def _machine(host: Mapping[str, Any]) -> str:
@@ -139,16 +142,27 @@ def make_page(
         if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
     }
     standing = standing_by_item(paper.items, measured)
-    hosts = [one.run.info for one in measured.values()]
+    runs = sorted((one.run for one in measured.values()), key=lambda run: run.info.started_at)
     return PaperPage(
         paper,
         tuple(shown),
         tuple(judge(finding, rows, can_run, standing) for finding in paper.findings),
-        hosts[-1].host if hosts else {},
+        tuple(run.info.host for run in runs),
         _other_host(measured),
-        max((info.started_at[:10] for info in hosts), default=""),
+        _made_by(runs),
         certified(of_rows(row for one in measured.values() for row in one.rows)),
     )
+
+
+def _made_by(runs: Sequence[Run]) -> str:
+    """Which switchmark measured the runs, and on which days they were begun and went on."""
+    if not runs:
+        return ""
+    versions = dict.fromkeys(run.info.switchmark_version for run in runs)
+    days = {run.info.started_at[:10] for run in runs}
+    days |= {f"{moment:%Y-%m-%d}" for run in runs for moment in run.resumed_at()}
+    between = " to ".join(dict.fromkeys((min(days), max(days))))
+    return f"switchmark {' and '.join(versions)}, {between}"
 
 
 def _other_host(measured: Mapping[str, MeasuredCampaign]) -> Mapping[str, Any]:
