@@ -27,7 +27,9 @@ def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path
     begun.until(lambda: len(stored()) >= 2, "two stored records")
     begun.process.send_signal(signal.SIGINT)
     _, _, err = begun.end()
-    assert "repetitions instead of 3, trials of" in err and ", about" in err, "it says how it was scaled"
+    assert "repetitions instead of 3, trials of" in err and ", about" in err, (
+        "it says how it was scaled"
+    )
     kept = {path: path.stat().st_mtime_ns for path in stored()}
 
     page = tmp_path / "page.html"

@@ -1,12 +1,15 @@
-"""What this machine can do of an item: what stands in for what it lacks, as far as that is known."""
+"""What this machine can do of an item: what stands in for what, as far as it is known."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
 from switchmark.campaign.installed import installed
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED, KVM
+from switchmark.environment.vm.packages import Qemu
 from switchmark.errors import UnavailableError
 from switchmark.reproduction import state
 from switchmark.reproduction.paper import read_paper
@@ -15,6 +18,7 @@ THERE = installed()
 PAPER = read_paper("zhang2019")
 GUESTS = PAPER.item("table4")  # between virtual machines
 STAND_IN = GUESTS.stand_in[0]
+QEMU = Qemu(Path("/usr/bin/qemu-system-x86_64"), (7, 2, 0))
 UNTRIED = "whether guests start on KVM was not tried yet"
 
 
@@ -30,7 +34,7 @@ def test_guests_are_chosen_where_they_are_known_to_start(
     monkeypatch: pytest.MonkeyPatch, known: Accelerator | None, stands_in: bool, says: bool
 ) -> None:
     """/dev/kvm that opens is no promise: until a guest was tried, containers stand in."""
-    monkeypatch.setattr(state.packages, "qemu", lambda: None)
+    monkeypatch.setattr(state.packages, "qemu", lambda: QEMU)
     monkeypatch.setattr(state.accelerator, "known", lambda _qemu: known)
     found = state.state_of(GUESTS, THERE)
     assert set(STAND_IN.set) <= set(found.settings) if stands_in else not found.settings
@@ -46,7 +50,7 @@ def test_kvm_is_tried_before_items_that_it_decides_and_no_others(
         tried.append(host)
         raise UnavailableError("no guest's kernel")
 
-    monkeypatch.setattr(state.packages, "qemu", lambda: None)
+    monkeypatch.setattr(state.packages, "qemu", lambda: QEMU)
     monkeypatch.setattr(state.accelerator, "known", lambda _qemu: None)
     monkeypatch.setattr(state, "accelerator_here", fails)
     state.try_kvm([PAPER.item("fig4a")])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -11,8 +13,13 @@ from switchmark.cli.main import run as switchmark
 from switchmark.cli.plan import make_plan
 from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UsageError
+from switchmark.model.ports import CableEnd
+from switchmark.model.topology import NodePlace, TopologyNode
 from switchmark.reproduction.paper import paper_names, read_paper
 from switchmark.testbed.target import find_target, read_target, target_names
+from switchmark.trial.plan import TrialPlan
+
+TARGETS = resources.files("switchmark.testbed") / "targets"
 
 
 def test_a_described_machine_has_the_cpus_as_linux_numbers_them() -> None:
@@ -55,6 +62,65 @@ def test_every_item_plans_on_the_machine_of_its_paper(name: str) -> None:
         plans = list(made.placed.values())
         told = refused_by_run(made.campaign, plans, made.there, made.target, None)
         assert told == [], "nothing is refused, and nobody left out"
+
+
+CABLED = {  # two pairs of ports of the machine with a cable between them
+    CableEnd.INTERFACE: ["eth1", "eth2", "eth3", "eth4"],
+    CableEnd.PCI: ["0000:01:00.0", "0000:01:00.1", "0000:81:00.0", "0000:81:00.1"],
+}
+
+REFUSED = "drives no PCI port itself"
+
+
+def with_nics(paper: str, names: list[str], folder: Path) -> str:
+    """The file of the paper's machine with these NICs in the place of its own."""
+    text = (TARGETS / f"{paper}.yaml").read_text()
+    listed = ", ".join(f'"{name}"' for name in names)
+    changed, count = re.subn(r"(?m)^nics:.*$", f"nics: [{listed}]", text)
+    assert count == 1
+    file = folder / f"{paper}.yaml"
+    file.write_text(changed)
+    return str(file)
+
+
+@pytest.mark.parametrize("end", CABLED)
+@pytest.mark.parametrize("name", paper_names())
+def test_every_item_with_wire_ends_plans_with_nics_in_their_place(
+    tmp_path: Path, name: str, end: CableEnd
+) -> None:
+    """Interfaces do for every switch of the papers; PCI ports for those on DPDK, and the others are
+    left out, or refused by their names."""
+    paper, names = read_paper(name), CABLED[end]
+    machine = with_nics(paper.target, names, tmp_path)
+    for campaign in dict.fromkeys(item.campaign for item in paper.items):
+        plain = make_plan(campaign, [], paper.target)
+        can = plain.there.switches
+        wires = max(len(wire_ends(placed)) for placed in plain.placed.values())
+        if wires == 0:
+            continue
+        nics = "+".join(f"{names[2 * k]}/{names[2 * k + 1]}" for k in range(wires))
+        switches = {placed.trial.switch for placed in plain.placed.values()}
+        able = {one for one in switches if end in can[one].cable_ends}
+        assert able == switches or end is CableEnd.PCI, campaign
+        if not able or (able != switches and not plain.campaign.skip_unavailable):
+            with pytest.raises(UsageError, match=REFUSED):
+                make_plan(campaign, [f"nics={nics}"], machine)
+            continue
+        made = make_plan(campaign, [f"nics={nics}"], machine)
+        plans = list(made.placed.values())
+        told = refused_by_run(made.campaign, plans, made.there, made.target, None)
+        named = {line.split()[2] for line in told if REFUSED in line}
+        assert named == switches - able, told
+        assert {placed.trial.switch for placed in plans} == able
+        for placed in plans:
+            held = [node.nic for node in wire_ends(placed)]
+            assert [nic.both for nic in held if nic] == [
+                (names[2 * k], names[2 * k + 1]) for k in range(wires)
+            ]
+
+
+def wire_ends(placed: TrialPlan) -> list[TopologyNode]:
+    return [node for node in placed.topology.nodes if node.place is NodePlace.WIRE]
 
 
 def test_a_campaign_between_hosts_needs_a_target_of_two(
