@@ -44,7 +44,9 @@ LONGEST_S = MAX_TIME_S
 def command(
     paper: Annotated[
         str,
-        typer.Argument(help="A paper, or `all`.", autocompletion=complete.papers),
+        typer.Argument(
+            help=f"{', '.join(paper_names())}, or `all`.", autocompletion=complete.papers
+        ),
     ],
     items: Annotated[list[str] | None, typer.Argument(help="These items only.")] = None,
     budget: Annotated[

@@ -59,7 +59,7 @@ def fit(
     words: list[str] = []
     if coarse_trials and DECIDING * block_s(trials, least_s, slowness) > budget_s:
         settings += coarse
-        words.append(f"fewer points ({'; '.join(coarse)})")
+        words.append(f"coarser ({'; '.join(coarse)})")
         trials = coarse_trials
     fair_s = around_s(trials, slowness) / len(trials)
     rounds, duration_s = _blocks(
@@ -70,7 +70,9 @@ def fit(
     )
     if rounds != campaign.repetitions:
         settings.append(f"repetitions={rounds}")
-        words.append(f"{rounds} repetitions instead of {campaign.repetitions}")
+        words.append(
+            f"{rounds} repetition{'s' if rounds > 1 else ''} instead of {campaign.repetitions}"
+        )
     if duration_s != full_s:
         settings.append(f"duration={format_seconds(duration_s)}")
         words.append(f"trials of {format_seconds(duration_s)} instead of {format_seconds(full_s)}")

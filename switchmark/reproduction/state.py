@@ -49,10 +49,15 @@ class ItemState:
     def words(self) -> str:
         """The state in one line."""
         if not self.runs:
-            return f"cannot run here: {self.reason}"
-        less = f", {len(self.left_out)} contenders left out" if self.left_out else ""
+            known = "cannot run here" in self.reason
+            return self.reason if known else f"cannot run here: {self.reason}"
+        less = f", {_counted(len(self.left_out), 'contender')} left out" if self.left_out else ""
         told = f"; {'; '.join(self.notes)}" if self.notes else ""
-        return f"runs here, {self.trials} trials a repetition{less}{told}"
+        return f"runs here, {_counted(self.trials, 'trial')} a repetition{less}{told}"
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def state_of(

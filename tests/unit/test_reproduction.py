@@ -325,7 +325,10 @@ def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
     assert most.settings == ("repetitions=16", "duration=4s"), "and then longer trials"
     little = fit(campaign, block, len(few) * 6 * 2.5, slowness, ("rate=1M",), few)
     assert little.settings == ("rate=1M", "repetitions=6", "duration=500ms")
-    assert little.words.startswith("fewer points") and little.expected_s <= len(few) * 6 * 2.5
+    assert (
+        little.words.startswith("coarser (rate=1M), 6 repetitions instead of ")
+        and little.expected_s <= len(few) * 6 * 2.5
+    )
     assert "repetitions=1" in fit(campaign, block, 1.0).settings
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,8 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import installed
 from switchmark.reproduction.draw import drawing
-from switchmark.reproduction.page import as_html, make_page
+from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
+from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, read_paper
 from switchmark.reproduction.run import folder_of, read_measured, rows_of
 from switchmark.reproduction.tried import estimate_of
@@ -66,6 +69,34 @@ def test_grouped_bars_have_a_group_a_size_a_bar_a_contender_and_what_is_publishe
     assert {round(float(y), 6) for y in published.get_ydata()} == {round(y, 6) for y in theirs}  # type: ignore[union-attr]
     assert sum(len(line.get_xdata()) for line in dots.lines) == len(rows)  # type: ignore[arg-type]
     assert dots.get_ylabel() == bits.words
+
+
+def test_the_page_says_which_switchmark_measured_and_when(tmp_path: Path) -> None:
+    for name, day, version in (("fig14", "2026-11-25", "0.2.0"), ("table5", "2026-11-23", "0.1.0")):
+        campaign = find_campaign(PAPER.item(name).campaign, THERE.known)
+        trial = expand(campaign, THERE.switches, THERE.environments)[0]
+        run = write_run(folder_of(PAPER, tmp_path), [synthetic_record(trial)], campaign.name)
+        told = json.loads((run / "run.json").read_text())
+        told |= {"started_at": f"{day}T10:00:00+00:00", "switchmark_version": version}
+        (run / "run.json").write_text(json.dumps(told))
+    page = make_page(PAPER, THERE, tmp_path, [PAPER.item("table5")])
+    assert page.made_by == "switchmark 0.1.0 and 0.2.0, 2026-11-23 to 2026-11-25"
+    marked = as_markdown([page])
+    assert marked.startswith("# Reproduction\n\nWhat Dagar 2017 measured, run again by\n")
+    assert f"\n- Measured by: {page.made_by}; not certified: " in marked
+    assert "switchmark reproduce dagar2017 --only-report --markdown FILE" in marked
+    assert f"<dt>Measured by</dt><dd>{page.made_by}; not certified: " in as_html([page])
+    nothing = make_page(PAPER, THERE, tmp_path / "none", [])
+    assert nothing.made_by == "" and "Measured by" not in as_markdown([nothing])
+
+
+def test_verdicts_are_counted_in_their_order(tmp_path: Path) -> None:
+    page = make_page(PAPER, THERE, tmp_path, [])
+    verdicts = [*FindingVerdict, FindingVerdict.UNDECIDED]
+    judged = tuple(JudgedFinding(PAPER.findings[0], one, "") for one in verdicts)
+    told = "1 contradicted, 2 undecided, 1 cannot be tried here, 1 not tried yet"
+    assert replace(page, findings=judged).counts == f"1 holds, {told}"
+    assert replace(page, findings=(judged[0], *judged)).counts == f"2 hold, {told}"
 
 
 def test_a_paper_is_an_object_with_findings_figures_and_drawings(tmp_path: Path) -> None:
