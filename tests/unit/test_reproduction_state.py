@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.campaign.installed import installed
+from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED, KVM
 from switchmark.environment.vm.packages import Qemu
@@ -34,8 +35,8 @@ def test_guests_are_chosen_where_they_are_known_to_start(
     monkeypatch: pytest.MonkeyPatch, known: Accelerator | None, stands_in: bool, says: bool
 ) -> None:
     """/dev/kvm that opens is no promise: until a guest was tried, containers stand in."""
-    monkeypatch.setattr(state.packages, "qemu", lambda: QEMU)
-    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: known)
+    monkeypatch.setattr(packages, "qemu", lambda: QEMU)
+    monkeypatch.setattr(accelerator, "known", lambda _qemu: known)
     found = state.state_of(GUESTS, THERE)
     assert set(STAND_IN.set) <= set(found.settings) if stands_in else not found.settings
     assert any(UNTRIED in note for note in found.notes) is says
@@ -50,13 +51,13 @@ def test_kvm_is_tried_before_items_that_it_decides_and_no_others(
         tried.append(host)
         raise UnavailableError("no guest's kernel")
 
-    monkeypatch.setattr(state.packages, "qemu", lambda: QEMU)
-    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: None)
+    monkeypatch.setattr(packages, "qemu", lambda: QEMU)
+    monkeypatch.setattr(accelerator, "known", lambda _qemu: None)
     monkeypatch.setattr(state, "accelerator_here", fails)
     state.try_kvm([PAPER.item("fig4a")])
     assert not tried
     state.try_kvm([PAPER.item("fig4a"), GUESTS])
     assert len(tried) == 1, "and that it could not be tried is no error"
-    monkeypatch.setattr(state.accelerator, "known", lambda _qemu: Accelerator(KVM, ""))
+    monkeypatch.setattr(accelerator, "known", lambda _qemu: Accelerator(KVM, ""))
     state.try_kvm([GUESTS])
     assert len(tried) == 1, "it is known"
