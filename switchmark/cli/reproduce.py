@@ -182,6 +182,8 @@ def _write(
             markdown.write_text(as_markdown(pages), encoding="utf-8")
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
+        width = max(8, *(len(one.finding.section) for one in page.findings))
         for one in page.findings:
-            print_line(f"  {one.finding.section:<8} {one.verdict.value:<20} {one.finding.name}")
+            section = f"{one.finding.section:<{width}}"
+            print_line(f"  {section} {one.verdict.value:<20} {one.finding.name}")
     print_line(f"page: {target}")
