@@ -45,6 +45,11 @@ def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path
     assert "440 kpps" in text and "<svg" in text and "Their machine" in text
     assert "4.2      " in out and str(page) in out
 
+    for _ in range(10):  # what the rest of the machine starved is measured again
+        if code == 0:
+            break
+        code, _, err = bench.run(*TABLE)
+        assert went_well(code, err), err
     code, _, err = bench.run(*TABLE)
     assert code == 0 and "finished before" in err
     assert len(stored()) == len(records), "nothing is measured twice"
