@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from switchmark.errors import TrialFailed
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch import vpp
 from switchmark.switch.support import vpp_answers, vpp_commands
+from switchmark.testbed.host import Completed
 from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
 
 
@@ -130,6 +134,46 @@ def test_calls_that_sent_nothing_are_no_lost_frames() -> None:
         "[0 @ 0]: 2 packets /err/host-v0-tx/tx ring overrun\n"
     )
     assert told.lost == {"host-v0": 9}
+
+
+def test_what_found_no_room_in_a_packet_ring_is_a_drop_of_its_port(tmp_path: Path) -> None:
+    """Not at the end of a cable, whose interface has counted it."""
+    dumped = "".join(
+        f"[{k}]: host-v{k} /if/names\n[{k} @ 0]: 70 packets, 1 bytes /if/rx\n"
+        f"[{k} @ 0]: 70 packets, 1 bytes /if/tx\n[{k} @ 0]: 2 packets /if/drops\n"
+        for k in range(3)
+    )
+
+    class Answers:
+        def run(self, args: list[str], **_: object) -> Completed:
+            return Completed(tuple(args), 0, dumped, "")
+
+    class Rings:
+        forbidden = False
+
+        def drops(self) -> dict[str, int]:
+            if self.forbidden:
+                raise PermissionError(1, "pidfd_getfd: Operation not permitted")
+            return {"v0": 30, "v2": 5}
+
+    switch: Any = vpp.Vpp()
+    switch.session = SimpleNamespace(host=Answers())
+    switch.ports = tuple(
+        SwitchPort(k, PortKind.VETH, f"02:53:4d:00:00:0{k}", device=f"v{k}", cable=k == 2)
+        for k in range(3)
+    )
+    switch.mode, switch._names = CROSS, vpp_commands.interfaces_of(switch.ports)
+    switch._folder, switch._statistics, switch._rings = tmp_path, "vpp_get_stats", Rings()
+    switch.alive = lambda: None
+    told = switch.own_counters().ports
+    assert [told[k].rx_dropped for k in range(3)] == [2 + 30, 2, 2]
+    assert [told[k].rx_frames for k in range(3)] == [70] * 3
+    switch._rings.forbidden = True
+    assert [port.rx_dropped for port in switch.own_counters().ports.values()] == [2, 2, 2]
+    assert switch._not_told == "not counted: [Errno 1] pidfd_getfd: Operation not permitted"
+    switch.alive = lambda: "vpp was ended by SIGKILL"
+    with pytest.raises(TrialFailed, match="vpp: vpp was ended by SIGKILL"):
+        switch.own_counters()
 
 
 def test_links() -> None:
