@@ -46,6 +46,7 @@ from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
+from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial.plan import TrialPlan
 
 if TYPE_CHECKING:
@@ -203,7 +204,7 @@ class Results:
     def answers(self) -> list[PointAnswer]:
         """Who leads at each point, and by how much at least, where blocks can prove it."""
         names = {row.trial.id: row.contender for row in self.rows()}
-        return answer_run(self._run, names)
+        return answer_run(self._run, names, usual_overhead_s)
 
     def judgements(self) -> list[Judgement]:
         """The verdicts on what the campaign expects (docs/ci.md)."""

@@ -25,11 +25,11 @@ from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import resolve_names
+from switchmark.switch.registry import usual_overhead_s
 
 _NOWHERE = PARAMETERS["neighbour_cpus"].default
 _T = TypeVar("_T")

@@ -26,6 +26,7 @@ from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import Judged, Ratio, Verdict
 from switchmark.statistics.paired import METHOD
 from switchmark.statistics.states import State
+from switchmark.switch.registry import usual_overhead_s
 
 
 def compare_contenders(
@@ -43,7 +44,7 @@ def compare_contenders(
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
     run = open_run(directory)
     a, b = pair or _only_two(run, list(dict.fromkeys(names.values())))
-    found = compare_in_run(run, a, b, names, wanted, threshold)
+    found = compare_in_run(run, a, b, names, wanted, threshold, usual_overhead_s)
     varying = words.varying_fields(rows)
     lines = [(_line(one, varying), one) for one in found.figures]
     broken = [words.point(dict(point), varying) for point in found.broken]

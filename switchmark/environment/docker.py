@@ -109,7 +109,7 @@ class DockerEnvironment:
     """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
 
     name = "docker"
-    traits = Traits(loads_programs=False)
+    traits = Traits(loads_programs=False, start_s=0.6)
 
     def availability(self) -> Availability:
         """Available with a daemon, or the program to start one, a static BusyBox, and root."""

@@ -17,6 +17,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
 from switchmark.results.store import Run
+from switchmark.switch.registry import usual_overhead_s
 
 
 class CampaignBlocks:
@@ -30,7 +31,7 @@ class CampaignBlocks:
         first = [step for step in steps if not step.is_baseline]
         self._steps = {step.plan.trial.id: step for step in first}
         own = [step.plan.trial for step in first if step.plan.trial.repetition == 0]
-        proving = Proving.of(campaign.model_dump())
+        proving = Proving.of(campaign.model_dump(), usual_overhead_s)
         self._course = Course(own, campaign.seed, proving, self._is_over, self._observed)
 
     @property

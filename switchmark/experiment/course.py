@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from switchmark.method.registry import usual_time_s
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.answer import metrics_of
 from switchmark.results.blocks import Observed
-from switchmark.results.proving import Looks, Proving, round_s
+from switchmark.results.proving import Looks, Proving
+from switchmark.switch.registry import usual_overhead_s
 
 GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
@@ -152,7 +152,7 @@ class _Time:
 
 
 def _points(trials: Sequence[Trial], proving: Proving) -> list[_Point]:
-    whole_s = round_s(trials)
+    whole_s = proving.round_s(trials)
     points: dict[object, _Point] = {}
     for trial in trials:
         point = points.setdefault(point_of(trial), _Point({}, proving, whole_s))

@@ -29,9 +29,9 @@ from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.results.find import DEFAULT_ROOT, find_latest
-from switchmark.results.proving import Proving
 from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
+from switchmark.statistics.asked import PROVE
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
@@ -177,11 +177,10 @@ def _run_steps(
         time_s = sum(measuring_time_s(step.plan) for step in todo)
         what = f"{len(todo)} trials{done}, {format_duration(time_s)} of measuring"
         if campaign.proves:
-            asked = Proving.of(campaign.model_dump())
             trials = sum(not step.is_baseline for step in steps)
             what = (
-                f"blocks of {trials} trials until leads from {asked.prove:.2%} on are decided, "
-                f"for {format_duration(asked.budget_s or 0.0)} at most"
+                f"blocks of {trials} trials until leads from {campaign.prove or PROVE:.2%} on are decided, "
+                f"for {format_duration(campaign.budget_s or 0.0)} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")
     with open_session() as session:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import Dimension
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.results.record import Record
+from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial.plan import TrialPlan
 
 

@@ -64,6 +64,7 @@ METHOD = Method(
     meaning="one-way times of frames at the set rate, every one or probes beside a load",
     run=run,
     usual_time_s=_usual_time_s,
+    fixed_time=True,
     compared=tuple(method_metric(f"one-way {name}", "ns") for name in ("mean", "median", "p99")),
     refusals=_refusals,
     times_frames=True,

@@ -6,8 +6,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from switchmark.model.io import Io
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.taxonomy import Taxonomy
+
+# What the bench usually takes around a trial, in seconds: medians that `bench/overhead` holds every
+# switch to, in netns and lxc. Other environments take longer, which the first trials show.
+IN_KERNEL_OVERHEAD_S = 0.2  # and of a wire without a switch
+PROGRAM_OVERHEAD_S = 0.3
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,7 @@ class SwitchOption:
     # By value: the fewest `switch_cores` it can be had with, and the other options that it sets.
     least_cores: Mapping[str, int] = field(default_factory=dict, hash=False)
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
+    only_io: Mapping[str, Io] = field(default_factory=dict, hash=False)  # that its ports then take
 
     @property
     def allowed(self) -> str:
@@ -51,6 +58,7 @@ class Capabilities:
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
     polling: bool  # it busy-polls, so it wants a core of its own
     in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
+    overhead_s: float | None = None  # of a trial; None: what is usual (`usual_overhead_s`)
     multi_core: bool = False
     main_thread: bool = False  # one that does not forward, and can be put on a core of its own
     max_ports: int | None = None
@@ -74,6 +82,14 @@ class Capabilities:
     description: str = ""
     taxonomy: Taxonomy | None = None  # None: no contender
     options: tuple[SwitchOption, ...] = ()
+
+    @property
+    def usual_overhead_s(self) -> float:
+        """Seconds from the start of one trial to that of the next, less its duration, before trials
+        of a run have shown it."""
+        if self.overhead_s is not None:
+            return self.overhead_s
+        return IN_KERNEL_OVERHEAD_S if self.in_kernel else PROGRAM_OVERHEAD_S
 
     @property
     def is_contender(self) -> bool:

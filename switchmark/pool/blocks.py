@@ -16,9 +16,9 @@ from switchmark.campaign.rules.pool import pool_refusal
 from switchmark.errors import UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
+from switchmark.switch.registry import usual_overhead_s
 
 SHORTEST_LEASE_S = 60.0
 

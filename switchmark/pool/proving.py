@@ -33,6 +33,7 @@ from switchmark.results.record import Record
 from switchmark.store.errors import CorruptStoreError
 from switchmark.store.names import record_object
 from switchmark.store.pull import Expected, checked_object
+from switchmark.switch.registry import usual_overhead_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +66,7 @@ def first_blocks(
 ) -> list[NextBlock]:
     """The first block of each testbed. Raises `UsageError` where the budget has no room for it."""
     trials = [one for block in blocks for one in block.trials if one.repetition == 0]
-    proving = Proving.of(campaign.model_dump(), testbeds)
+    proving = Proving.of(campaign.model_dump(), usual_overhead_s, testbeds)
     lease_s = max(block.lease_s for block in blocks)
     found = []
     for testbed in testbeds:
@@ -145,7 +146,7 @@ class TestbedCourses:
             ).fetchall()
         assert row is not None
         trials = [Trial.model_validate(one) for one in row[0]]
-        proving = Proving.of(lease.definition, lease.testbeds).on(lease.testbed)
+        proving = Proving.of(lease.definition, usual_overhead_s, lease.testbeds).on(lease.testbed)
         campaign = CampaignDefinition.model_validate(lease.definition)
         course = _TestbedCourse(campaign, trials, proving, lease.lease_s)
         done = [Trial.model_validate(one) for held in over for one in held[0]]

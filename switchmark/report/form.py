@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 
 from switchmark.model.rates import L1_OVERHEAD_BYTES, BitRate
-from switchmark.report.form_loads import back_to_back, figures_of, loss, throughput
+from switchmark.report.form_loads import back_to_back, figures, loss, throughput
 from switchmark.report.form_source import FormSource, is_valid
 from switchmark.report.form_times import latency, latency_and_variation
 from switchmark.results.certified import certified, of_records
@@ -43,16 +43,17 @@ def form_text(
         Form.TST009: "Report after ETSI GS NFV-TST 009",
     }[form]
     lines = [f"# {title}", "", *_set_up(info, measured)]
-    for heading, method, make in parts:
-        lines += ["", f"## {heading}", "", *(make(measured) or _missing(method))]
-        if (file := (graphs or {}).get(method.partition(" ")[0])) is not None:
+    for heading, asked, make in parts:
+        method = asked.partition(" ")[0]
+        lines += ["", f"## {heading}", "", *(make(measured, method) or _missing(asked))]
+        if (file := (graphs or {}).get(method)) is not None:
             lines += ["", f"![{heading}]({file})"]
     lines += ["", "## Left out", "", *_left_out(records)]
     return "\n".join(lines) + "\n"
 
 
-def _missing(method: str) -> list[str]:
-    return [f"Not measured in this run; `switchmark trial SWITCH --method {method}` measures it."]
+def _missing(asked: str) -> list[str]:
+    return [f"Not measured in this run; `switchmark trial SWITCH --method {asked}` measures it."]
 
 
 def _left_out(records: Sequence[Record]) -> list[str]:
@@ -93,20 +94,21 @@ def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
     return [f"- {name}: {value or 'unknown'}" for name, value in said.items()]
 
 
-_Part = tuple[str, str, Callable[[FormSource], list[str]]]
+# Its heading; the method that measures it, with the settings it then has; and what writes it.
+_Part = tuple[str, str, Callable[[FormSource, str], list[str]]]
 
 _RFC2544: tuple[_Part, ...] = (
     ("26.1 Throughput", "ndr-pdr --set goals=rfc2544", throughput),
     ("26.2 Latency", "r-plus", latency),
     ("26.3 Frame loss rate", "loss-vs-load", loss),
     ("26.4 Back-to-back frames (RFC 9004)", "back-to-back", back_to_back),
-    ("26.5 System recovery and 26.6 Reset", "recovery", figures_of("recovery")),
+    ("26.5 System recovery and 26.6 Reset", "recovery", figures),
 )
 
 _TST009: tuple[_Part, ...] = (
     ("Throughput, and capacity at a loss ratio", "ndr-pdr --set goals=tst009", throughput),
     ("Latency and delay variation", "r-plus", latency_and_variation),
     ("Loss", "loss-vs-load", loss),
-    ("Loss over a long time", "soak", figures_of("soak")),
+    ("Loss over a long time", "soak", figures),
     ("Burst: back-to-back frames", "back-to-back", back_to_back),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable
 
 from switchmark.method.back_to_back import LONGEST_BURST_S, RESOLUTION
 from switchmark.report.form_source import (
@@ -18,10 +17,10 @@ from switchmark.report.form_source import (
 )
 
 
-def throughput(measured: FormSource) -> list[str]:
+def throughput(measured: FormSource, method: str) -> list[str]:
     """Section 26.1: throughput by frame size, with the rate that the medium could carry."""
     rows = []
-    searched = [one for one, _ in of_method(measured.records, "ndr-pdr")]
+    searched = [one for one, _ in of_method(measured.records, method)]
     for each in repeated(searched):
         group = each.records
         for place, goal in enumerate(group[0].method.bounds if group[0].method else ()):
@@ -51,10 +50,10 @@ def throughput(measured: FormSource) -> list[str]:
     )  # fmt: skip
 
 
-def loss(measured: FormSource) -> list[str]:
+def loss(measured: FormSource, method: str) -> list[str]:
     """Section 26.3: loss over the offered load, as a share of what the medium could carry."""
     rows = []
-    swept = (one for one, _ in of_method(measured.records, "loss-vs-load"))
+    swept = (one for one, _ in of_method(measured.records, method))
     trials = (
         (each, one, one.method, trial)
         for each in repeated(swept)
@@ -75,20 +74,20 @@ def loss(measured: FormSource) -> list[str]:
     return table(heading, rows)
 
 
-def back_to_back(measured: FormSource) -> list[str]:
+def back_to_back(measured: FormSource, method: str) -> list[str]:
     """Section 26.4, and section 6 of RFC 9004: mean, deviation, least and greatest burst; the
     buffer that a burst of the mean length needs, less what the device forwards meanwhile; the
     parameters of the search."""
     rows = []
-    runs = [one for one, _ in of_method(measured.records, "back-to-back")]
+    runs = [one for one, _ in of_method(measured.records, method)]
     for each in repeated(runs):
         where = each.device, each.size, each.streams
         group = each.records
-        figures = [one.method.figure("longest burst") for one in group if one.method]
-        held = [one.value for one in figures if one is not None]
+        longest = [one.method.figure("longest burst") for one in group if one.method]
+        held = [one.value for one in longest if one is not None]
         if not held:
             rows.append([*where, "none: the shortest burst lost frames",
-                         *["-"] * 6, share_of(0, len(figures))])  # fmt: skip
+                         *["-"] * 6, share_of(0, len(longest))])  # fmt: skip
             continue
         rates, buffers = (
             [found.value for one in group if one.method and (found := one.method.figure(name))]
@@ -102,7 +101,7 @@ def back_to_back(measured: FormSource) -> list[str]:
              f"{rate_pps:,.0f}" if rate_pps else "-",
              f"{statistics.fmean(held) / rate_pps:.6g}" if rate_pps else "-",
              f"{statistics.fmean(buffers):.6g}" if buffers else "-",
-             share_of(len(held), len(figures))]
+             share_of(len(held), len(longest))]
         )  # fmt: skip
     if not rows:
         return []
@@ -119,16 +118,12 @@ def back_to_back(measured: FormSource) -> list[str]:
     ]  # fmt: skip
 
 
-def figures_of(method: str) -> Callable[[FormSource], list[str]]:
+def figures(measured: FormSource, method: str) -> list[str]:
     """Every figure of a method, as the records have it."""
-
-    def make(measured: FormSource) -> list[str]:
-        rows = [
-            [one.trial.switch, one.trial.packet_size_bytes, figure.name,
-             f"{figure.value:.6g}", figure.unit]
-            for one, found in of_method(measured.records, method)
-            for figure in found.figures
-        ]  # fmt: skip
-        return table(["device", "frame size", "figure", "value", "unit"], rows)
-
-    return make
+    rows = [
+        [one.trial.switch, one.trial.packet_size_bytes, figure.name,
+         f"{figure.value:.6g}", figure.unit]
+        for one, found in of_method(measured.records, method)
+        for figure in found.figures
+    ]  # fmt: skip
+    return table(["device", "frame size", "figure", "value", "unit"], rows)

@@ -12,11 +12,11 @@ from switchmark.results.record import Record
 from switchmark.results.record.figures import Latency
 
 
-def latency(measured: FormSource) -> list[str]:
+def latency(measured: FormSource, method: str) -> list[str]:
     """Section 26.2: the rate, the number and the length of trials, and what the time is of."""
     rows = [
         [each.device, each.size, each.streams, *key, *_delays(trials)]
-        for each, key, trials in _timed(measured)
+        for each, key, trials in _timed(measured, method)
     ]
     heading = ["device", "frame size", "pairs", "time", "frames/s", "trials", "trial s", "samples",
                "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
@@ -33,12 +33,12 @@ def latency(measured: FormSource) -> list[str]:
     return lines
 
 
-def latency_and_variation(measured: FormSource) -> list[str]:
+def latency_and_variation(measured: FormSource, method: str) -> list[str]:
     """The latency, and how it varies: against the shortest delay (PDV), and from each frame to the
     next (IPDV)."""
-    lines = latency(measured)
+    lines = latency(measured, method)
     rows = []
-    for each, key, trials in _timed(measured):
+    for each, key, trials in _timed(measured, method):
         found = [one.variation for _, one in trials if one.variation is not None]
         near = [one for one in found if one.ipdv_count]
         columns = [
@@ -64,11 +64,12 @@ def latency_and_variation(measured: FormSource) -> list[str]:
 
 
 def _timed(
-    measured: FormSource,
+    measured: FormSource, method: str
 ) -> Iterator[tuple[Repeated, tuple[str, str], list[tuple[Record, Latency]]]]:
-    """Trials, what was timed at which rate, and the times of each repetition."""
+    """Trials of round trips and of the method, what was timed at which rate, and the times of each
+    repetition."""
     trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
-    fractions = [one for one, _ in of_method(measured.records, "r-plus")]
+    fractions = [one for one, _ in of_method(measured.records, method)]
     for each in [*repeated(trips), *repeated(fractions)]:
         found: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
         for one in each.records:
@@ -82,7 +83,7 @@ def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
     """What was timed, at which rate, and the times."""
     if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
         yield "round trip", f"{one.trial.rate_pps:,}" if one.trial.rate_pps else "max", one.latency
-    if one.method is not None and one.method.method == "r-plus":
+    if one.method is not None:
         for part in one.method.latency:
             yield "one way", f"{part.fraction:.0%} of R+", part.latency
 

@@ -13,6 +13,7 @@ from switchmark.results.certified import certified, of_rows
 from switchmark.results.marks import MARKS
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
+from switchmark.switch.registry import usual_overhead_s
 
 MOST_LINES = 25
 _AROUND = 4  # of them: the head, whether it is certified, and where the rest is
@@ -43,7 +44,7 @@ def answers_of(
     chosen = {row.trial.id for row in rows}
     return [
         one
-        for one in answer_run(run, names)
+        for one in answer_run(run, names, usual_overhead_s)
         if one.leads and {standing.trial.id for standing in one.standings} <= chosen
     ]
 

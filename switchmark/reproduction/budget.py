@@ -13,18 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from switchmark.environment.registry import traits_of
 from switchmark.language.values import format_seconds
-from switchmark.method.registry import usual_time_s
+from switchmark.method.registry import METHODS, usual_time_s
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import PLAIN
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
+from switchmark.switch.registry import usual_overhead_s
+from switchmark.switch.support.contained import HOST
 
 SHORTEST_S = 0.5  # of a trial, and of each that a method makes
 STEP_S = 0.1
-DOCKER = "docker"
-CONTAINER_S = 0.6  # for each, and twice that for a switch's
 DECIDING = 8  # repetitions: the blocks of the first look that can prove anything
 MOST_REPETITIONS = 16  # beyond which longer trials tell more
 FULL = "in full"
@@ -113,12 +113,12 @@ def around_s(trials: Sequence[Trial], slowness: float = 1.0) -> float:
 
 
 def _containers_s(trial: Trial) -> float:
-    """The usual time for a trial's Docker containers: that of the switch, and one a VNF."""
+    """The usual time for a trial's containers: that of the switch, and one a VNF."""
     length = BY_NAME["scenario"].axis
     vnfs = (length.place(trial.scenario) if length is not None else None) or 0
-    return CONTAINER_S * (
-        2 * (trial.switch_environment == DOCKER) + vnfs * (trial.environment == DOCKER)
-    )
+    place = trial.switch_environment
+    switch_s = 0.0 if place == HOST else 2 * traits_of(place).start_s
+    return switch_s + vnfs * traits_of(trial.environment).start_s
 
 
 def shortest_s(trials: Sequence[Trial]) -> float:
@@ -128,4 +128,4 @@ def shortest_s(trials: Sequence[Trial]) -> float:
 
 def is_known_time(trials: Sequence[Trial]) -> bool:
     """Whether the trials take as long as they are said to; methods that search may end sooner."""
-    return all(one.method in (PLAIN, "one-way") for one in trials)
+    return all(one.method == PLAIN or METHODS[one.method].fixed_time for one in trials)

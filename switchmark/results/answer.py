@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -22,7 +22,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.metric import Metric
-from switchmark.results.proving import Looks, Proving, blocks_of, round_s
+from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.record import Record
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.store import Run
@@ -116,10 +116,13 @@ class PointAnswer:
         return next((o for o in self.leads if {o.ahead, o.behind} == {one, other}), None)
 
 
-def answer_run(run: Run, names: Mapping[str, str]) -> list[PointAnswer]:
-    """The answers of a run; `names` gives contenders' names by the id of their first trial.
-    Unreadable files are left out; the tables name them."""
-    proving = Proving.of(run.info.asked.model_dump(), run.info.given.testbeds)
+def answer_run(
+    run: Run, names: Mapping[str, str], overhead_s: Callable[[str], float]
+) -> list[PointAnswer]:
+    """The answers of a run; `names` gives contenders' names by the id of their first trial,
+    `overhead_s` what is usually around a trial of a switch. Unreadable files are left out; the
+    tables name them."""
+    proving = Proving.of(run.info.asked.model_dump(), overhead_s, run.info.given.testbeds)
     if proving.most_blocks < MIN_PAIRS:
         return []
     resumed = run.resumed_at()
@@ -140,7 +143,7 @@ def answer(
     """The answers, point by point in the order of their first trials."""
     found = []
     observed = list(observed)
-    whole_s = round_s({one.trial.id: one.trial for one in observed}.values())
+    whole_s = proving.round_s({one.trial.id: one.trial for one in observed}.values())
     for point, everywhere in points_of(observed).items():
         for testbed, held in _by_testbed(everywhere, proving):
             for place, metric in enumerate(metrics_of(held)):

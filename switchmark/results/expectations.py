@@ -16,9 +16,10 @@ from enum import StrEnum
 from typing import Any
 
 from switchmark.model.expectation import Expectation, ExpectedFigure
-from switchmark.results.proving import Proving
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
+from switchmark.results.run_info import Asked
+from switchmark.statistics.asked import CONFIDENCE
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.means import Estimate, estimate
@@ -58,14 +59,14 @@ class _Looked:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any], trial_s: float) -> _Looked:
-        proving = Proving.of(definition)
-        if proving.stops and proving.budget_s is not None:
-            most = max(2, math.ceil(proving.budget_s / max(trial_s, 0.1)))
-            return cls(planned_looks(most), 1 - proving.confidence)
-        if definition.get("until_ci") is not None:
-            first, last = definition.get("repetitions", 1), definition.get("max_repetitions", 1)
-            return cls(StoppingRule.after_each(first, last).looks, 1 - proving.confidence)
-        return cls((), 1 - proving.confidence)
+        asked = Asked.model_validate(definition)
+        level = 1 - (asked.confidence or CONFIDENCE)
+        if asked.budget_s is not None:
+            return cls(planned_looks(max(2, math.ceil(asked.budget_s / max(trial_s, 0.1)))), level)
+        if asked.until_ci is not None:
+            rule = StoppingRule.after_each(asked.repetitions, asked.max_repetitions)
+            return cls(rule.looks, level)
+        return cls((), level)
 
     def level_of(self, count: int, family: int) -> float:
         """The two-sided level of one of so many verdicts, after so many repetitions."""

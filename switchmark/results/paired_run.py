@@ -5,7 +5,7 @@ The statistics are those by which the run decided (results/answer.py): nothing i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from switchmark.errors import UsageError
@@ -60,17 +60,19 @@ def compare_in_run(
     names: Mapping[str, str],
     wanted: Sequence[Metric],
     threshold: float | None,
+    overhead_s: Callable[[str], float],
 ) -> PairedRun:
     """Compare B with A. `names` are those of the results, by the id of a contender's first trial;
-    `threshold` is the smallest change that matters, by default the campaign's `prove`. Raises
-    `UsageError` where the run has no such contender."""
+    `threshold` is the smallest change that matters, by default the campaign's `prove`; `overhead_s`
+    is what is usually around a trial of a switch. Raises `UsageError` where the run has no such
+    contender."""
     known = list(dict.fromkeys(names.values()))
     for name in (a, b):
         if name not in known:
             raise UsageError(f"{run.directory}: {values.unknown(name, known, 'contender')}")
     if a == b:
         raise UsageError(f"{run.directory}: contender {a} is compared with itself; name two")
-    proving = Proving.of(run.info.definition, run.info.given.testbeds)
+    proving = Proving.of(run.info.definition, overhead_s, run.info.given.testbeds)
     if threshold is not None:
         proving = replace(proving, prove=threshold)
     resumed = run.resumed_at()

@@ -1,18 +1,19 @@
 """How a campaign proves: which lead matters, with which confidence, at which looks.
 
 It is read from the definition that is kept with a run, so that a run that was stopped half-way,
-resumed, or shown years later is judged at the same looks.
+resumed, or shown years later is judged at the same looks. These also follow from the time that each
+switch usually takes around a trial, which switches say of themselves: it is handed in.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from switchmark.model.capabilities import PROGRAM_OVERHEAD_S
 from switchmark.model.choices import WIRE
-from switchmark.model.overhead import USER_SPACE_S, usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
@@ -34,6 +35,7 @@ USUAL_DEVIATION = 0.09
 class Proving:
     """What a campaign demands of its comparisons."""
 
+    overhead_s: Callable[[str], float]  # usually around a trial, by switch
     prove: float = PROVE  # the smallest lead worth knowing
     confidence: float = CONFIDENCE  # of all that is claimed of one figure at one point
     budget_s: float | None = None  # None: a set number of blocks
@@ -43,13 +45,19 @@ class Proving:
     testbed: str = ""  # of these, the one that is asked
 
     @classmethod
-    def of(cls, definition: Mapping[str, Any], testbeds: Sequence[str] = ()) -> Proving:
+    def of(
+        cls,
+        definition: Mapping[str, Any],
+        overhead_s: Callable[[str], float],
+        testbeds: Sequence[str] = (),
+    ) -> Proving:
         """Read it from the definition of a campaign, of any version; `testbeds` where each decides
         by itself."""
         blocks = int(definition.get("repetitions") or 1)
         until_ci = definition.get("until_ci") is not None
         more = int(definition.get("max_repetitions") or 1) if until_ci else 1
         return cls(
+            overhead_s=overhead_s,
             prove=definition.get("prove") or PROVE,
             confidence=definition.get("confidence") or CONFIDENCE,
             budget_s=definition.get("budget_s"),
@@ -88,21 +96,19 @@ class Proving:
         family = max(1, math.comb(len(contenders), 2)) * max(1, len(self.testbeds))
         if self.budget_s is None:
             return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
-        quickest_s = sum(sorted(map(turn_s, contenders))[:2])
+        quickest_s = sum(sorted(map(self.turn_s, contenders))[:2])
         most = max(2, self.blocks, math.ceil(self.budget_s / quickest_s))
         expected = min(most, max(1, round(self.budget_s / whole_round_s)))
         return StoppingRule(planned_looks(most), 1 - self.confidence, family, expected=expected)
 
+    def turn_s(self, trial: Trial) -> float:
+        """The usual time of a trial in seconds, everything included."""
+        return trial.duration_s + self.overhead_s(trial.switch)
 
-def turn_s(trial: Trial) -> float:
-    """The usual time of a trial in seconds, everything included."""
-    return trial.duration_s + usual_overhead_s(trial.switch)
-
-
-def round_s(trials: Iterable[Trial]) -> float:
-    """The usual time in seconds of one block at every point: each contender once, without the bare
-    wire."""
-    return math.fsum(turn_s(trial) for trial in trials if trial.switch != WIRE)
+    def round_s(self, trials: Iterable[Trial]) -> float:
+        """The usual time in seconds of one block at every point: each contender once, without the
+        bare wire."""
+        return math.fsum(self.turn_s(trial) for trial in trials if trial.switch != WIRE)
 
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
@@ -110,7 +116,7 @@ def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float 
     on a machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
 
     Every block gives a pair; a block in which the machine changes its state is lost."""
-    block_s = 2 * (USUAL_TRIAL_S + USER_SPACE_S)
+    block_s = 2 * (USUAL_TRIAL_S + PROGRAM_OVERHEAD_S)
     usable = 1.0 if dwell_s is None else math.exp(-USUAL_TRIAL_S / dwell_s)
     rule = StoppingRule(planned_looks(math.ceil(BUDGET_S / block_s)), 1 - CONFIDENCE)
     blocks = look_that_proves(rule, prove, USUAL_DEVIATION, usable)

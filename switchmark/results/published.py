@@ -39,7 +39,8 @@ def measured(row: SummaryRow, figure: Published) -> Estimate | None:
     if not row.finished:
         return None
     if figure.is_time:
-        found = _one_way(row, figure) if figure.path == "one-way" else _round_trip(row, figure.of)
+        is_trip = figure.path == "round-trip"
+        found = _round_trip(row, figure.of) if is_trip else _one_way(row, figure)
         return found and _scaled(found, 1.0 if figure.unit == "ns" else 1e-3)
     load = _load(row, figure)
     if load is None:

@@ -82,6 +82,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         splits=True,
         polling=True,
+        overhead_s=0.35,
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,

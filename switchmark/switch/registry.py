@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 from switchmark.errors import UsageError
 from switchmark.folder import Folder, class_named
-from switchmark.model.capabilities import Capabilities
+from switchmark.model.capabilities import PROGRAM_OVERHEAD_S, Capabilities
 from switchmark.switch.support.base import Switch
 
 SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named)
@@ -23,3 +24,12 @@ def contenders_that(can: Callable[[Capabilities], bool]) -> str:
     """The contenders of these capabilities, in words for messages."""
     every = {name: make().capabilities for name, make in SWITCHES.items()}
     return " or ".join(name for name, its in every.items() if its.is_contender and can(its))
+
+
+@cache
+def usual_overhead_s(switch: str) -> float:
+    """Seconds that the bench usually takes around a trial of this switch. One that is not here, of
+    a run from elsewhere, counts as a program: it is given too much time rather than too little."""
+    if switch not in SWITCHES:
+        return PROGRAM_OVERHEAD_S
+    return SWITCHES[switch]().capabilities.usual_overhead_s

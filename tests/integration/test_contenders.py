@@ -16,6 +16,7 @@ from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.find import find_latest
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from switchmark.switch.registry import usual_overhead_s
 from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS
 from switchmark.testbed.programs import which
 from tests.integration.machine import needs_root
@@ -62,7 +63,7 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
     assert latest is not None
     run = open_run(latest)
     names = {row.trial.id: row.contender for row in summary(run.directory)}
-    (found,) = [one for one in answer_run(run, names) if one.decides]
+    (found,) = [one for one in answer_run(run, names, usual_overhead_s) if one.decides]
     assert [one.contender for one in found.standings] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.verdict) == ("new", LeadVerdict.AHEAD), out

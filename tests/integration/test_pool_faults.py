@@ -25,6 +25,7 @@ from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource
+from switchmark.switch.registry import usual_overhead_s
 from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand, wait_for
 from tests.postgres import Cluster, programs
@@ -287,7 +288,7 @@ def test_a_campaign_that_proves_ends_when_each_testbed_has_decided(stand: PoolSt
     assert stand.exit_code("laptop") == 0
     check_campaign(stand)
     found = StoreSource(read_store_address(stand.store)).find(over.run_name)
-    answers = answer_run(open_run(found.directory), {})
+    answers = answer_run(open_run(found.directory), {}, usual_overhead_s)
     assert [one.testbed for one in answers] == beds
     for one in answers:
         assert one.blocks >= FIRST_LOOK

@@ -12,12 +12,17 @@ from switchmark.campaign.load import load_text
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import UsageError
 from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.capabilities import (
+    IN_KERNEL_OVERHEAD_S,
+    PROGRAM_OVERHEAD_S,
+    Capabilities,
+)
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
-from switchmark.model.overhead import IN_KERNEL, IN_KERNEL_S, OVS_DPDK_S
-from switchmark.model.ports import PortKind
+from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.switch.registry import SWITCHES as REGISTERED
+from switchmark.switch.registry import usual_overhead_s
 from tests.unit.calls import calls_of
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, KNOWN, LEARN, STATIC, SWITCHES, VETH
 
@@ -221,9 +226,14 @@ def test_a_port_that_needs_nothing_is_left_open() -> None:
     assert trial.port_kind is None
 
 
-def test_what_is_planned_as_in_the_kernel_is_there() -> None:
-    in_kernel = {name for name, make in REGISTERED.items() if make().capabilities.in_kernel}
-    assert in_kernel >= IN_KERNEL
+def test_the_time_around_a_trial_is_the_switch_s_own() -> None:
+    for name, make in REGISTERED.items():
+        assert usual_overhead_s(name) == make().capabilities.usual_overhead_s
+    made = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False)
+    assert made.usual_overhead_s == PROGRAM_OVERHEAD_S
+    assert replace(made, in_kernel=True).usual_overhead_s == IN_KERNEL_OVERHEAD_S
+    assert replace(made, in_kernel=True, overhead_s=1.5).usual_overhead_s == 1.5
+    assert usual_overhead_s("of-a-run-from-elsewhere") == PROGRAM_OVERHEAD_S
 
 
 def test_estimate() -> None:
@@ -234,7 +244,7 @@ def test_estimate() -> None:
     trials = expand(campaign, SWITCHES, ENVIRONMENTS)
     time_needed = estimate(campaign, trials)
     assert time_needed.measuring_s == 8 * 5.0 + 4 * 1.0  # and a warm-up run before each latency
-    assert time_needed.overhead_s == pytest.approx(4 * IN_KERNEL_S + 4 * OVS_DPDK_S)
+    assert time_needed.overhead_s == pytest.approx(4 * usual_overhead_s("linux-bridge") + 4 * usual_overhead_s("ovs-dpdk"))
     assert time_needed.total_s == time_needed.measuring_s + time_needed.overhead_s
 
 

@@ -21,7 +21,7 @@ from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving
 from switchmark.results.query import read_table
 from switchmark.results.summary import summarise
-from switchmark.switch.registry import SWITCHES
+from switchmark.switch.registry import SWITCHES, usual_overhead_s
 from switchmark.switch.support.options import WithProgram, configured
 from switchmark.switch.support.tools import program_details
 from tests.unit.block_fakes import Machine, campaign, run_all
@@ -221,7 +221,7 @@ def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None
     made = two_builds(builds)
     run_all(machine, made)
     observed = [observe(one) for one in machine.records.values()]
-    (found,) = answer(observed, Proving.of(made.model_dump()), {})
+    (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
     assert [one.contender for one in found.standings] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", LeadVerdict.AHEAD)
@@ -237,7 +237,7 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(builds: 
         run_all(machine, made)
         assert machine.now_s <= 120
         observed = [observe(one) for one in machine.records.values()]
-        (found,) = answer(observed, Proving.of(made.model_dump()), {})
+        (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
         (lead,) = found.leads
         proven += lead.verdict is LeadVerdict.AHEAD and lead.ahead == "new"
     assert proven >= 18

@@ -8,13 +8,13 @@ import pytest
 
 from switchmark.errors import UsageError
 from switchmark.experiment.course import GIVEN_UP_AFTER
-from switchmark.model.overhead import usual_overhead_s
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadVerdict, PointAnswer, answer
 from switchmark.results.blocks import observe
-from switchmark.results.proving import Proving, round_s
+from switchmark.results.proving import Proving
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.states import State
+from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
 
 TRIAL_S = 0.5 + OVERHEAD_S
@@ -23,7 +23,7 @@ THREE = "switch: [linux-bridge, basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m
 
 def answers(machine: Machine, text: str = THREE) -> list[PointAnswer]:
     observed = [observe(one, machine.resumed) for one in machine.records.values()]
-    return answer(observed, Proving.of(campaign(text).model_dump()), {})
+    return answer(observed, Proving.of(campaign(text).model_dump(), usual_overhead_s), {})
 
 
 def verdicts(found: PointAnswer) -> dict[tuple[str, str], LeadVerdict]:
@@ -210,10 +210,10 @@ def test_contenders_on_different_cores_are_compared_with_their_states() -> None:
 def test_looks_are_planned_for_what_the_campaign_is() -> None:
     """The more there is to measure in the time, the fewer blocks are reckoned with, and the more
     of the level is there for the first look."""
-    proving = Proving.of(campaign(THREE).model_dump())
+    proving = Proving.of(campaign(THREE).model_dump(), usual_overhead_s)
     made = [step.plan.trial for step in steps_of(campaign(THREE))]
-    alone = proving.rule(made, round_s(made))
-    shared = proving.rule(made, 4 * round_s(made))
+    alone = proving.rule(made, proving.round_s(made))
+    shared = proving.rule(made, 4 * proving.round_s(made))
     assert alone.expected == round(120 / sum(0.5 + usual_overhead_s(one.switch) for one in made))
     assert shared.expected == round(alone.expected / 4)
     assert alone.looks == shared.looks

@@ -15,11 +15,6 @@ ROOT = Path(switchmark.__file__).parent
 NAMES = {*SWITCHES, *ENVIRONMENTS, *METHODS}
 OTHERWISE = {
     "switch/support/contained.py",  # a place for the switch's own process
-    "results/published.py",  # the path of a published time
-    "report/form_times.py",  # a form is of certain methods
-    "reproduction/budget.py",
-    # Looks are planned by it, and results, which are below the switches, plan them again.
-    "model/overhead.py",
 }
 
 

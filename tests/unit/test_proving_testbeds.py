@@ -13,6 +13,7 @@ from switchmark.results.answer import LeadVerdict, answer
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
 from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import Machine, campaign
 
 TWO = "switch: [linux-bridge, basicfwd]\npacket_size: 64\nbudget: 30s"
@@ -43,7 +44,7 @@ def measured(proving: Proving, machine: Machine) -> list[Observed]:
 
 
 def test_each_testbed_has_its_own_answer() -> None:
-    proving = Proving.of(campaign(TWO).model_dump(), BEDS)
+    proving = Proving.of(campaign(TWO).model_dump(), usual_overhead_s, BEDS)
     fast, slow = {"linux-bridge": 2e6, "basicfwd": 1e6}, {"linux-bridge": 1e6, "basicfwd": 2e6}
     seen = [
         one
@@ -59,7 +60,7 @@ def test_each_testbed_has_its_own_answer() -> None:
 
 
 def test_no_trial_is_of_two_testbeds() -> None:
-    proving = Proving(testbeds=BEDS)
+    proving = Proving(usual_overhead_s, testbeds=BEDS)
     numbers = [proving.on(bed).repetition(block) for bed in BEDS for block in range(3)]
     assert numbers == [0, 2, 4, 1, 3, 5]
     assert [proving.block_of(one) for one in numbers] == [0, 1, 2, 0, 1, 2]
@@ -68,15 +69,15 @@ def test_no_trial_is_of_two_testbeds() -> None:
 def test_testbeds_share_the_level() -> None:
     made = campaign(TWO)
     trials = [one for sweep in made.sweeps for one in trials_of(sweep)]
-    alone = Proving.of(made.model_dump()).rule(trials, 2.0)
-    shared = Proving.of(made.model_dump(), BEDS).rule(trials, 2.0)
+    alone = Proving.of(made.model_dump(), usual_overhead_s).rule(trials, 2.0)
+    shared = Proving.of(made.model_dump(), usual_overhead_s, BEDS).rule(trials, 2.0)
     assert shared.family == 2 * alone.family == 2 * math.comb(2, 2)
     assert shared.looks == alone.looks
     assert shared.level_at(FIRST_LOOK) < alone.level_at(FIRST_LOOK)
 
 
 def test_a_campaign_without_a_pool_is_as_it_was() -> None:
-    proving = Proving.of(campaign(TWO).model_dump())
+    proving = Proving.of(campaign(TWO).model_dump(), usual_overhead_s)
     assert proving.repetition(7) == proving.block_of(7) == 7
     (found,) = answer(
         measured(proving, Machine({"linux-bridge": 2e6, "basicfwd": 1e6})), proving, {}

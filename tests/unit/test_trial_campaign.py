@@ -20,10 +20,10 @@ from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft, measuring_time_s
-from switchmark.model.overhead import IN_KERNEL_S, OVS_DPDK_S
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Timing
 from switchmark.results.store import Run
+from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial import verification
 from switchmark.trial.plan import TrialPlan
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
@@ -223,7 +223,7 @@ def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
     bridge = [step(size) for size in (64, 128, 256)]
     other = [step(size, switch="ovs-dpdk") for size in (64, 128, 256)]
     left = TimeLeft([*bridge, *other])
-    assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * IN_KERNEL_S + 3 * OVS_DPDK_S)
+    assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * usual_overhead_s("linux-bridge") + 3 * usual_overhead_s("ovs-dpdk"))
     left.done(bridge[0], overhead("linux-bridge", 0.25))
     left.done(bridge[1], overhead("linux-bridge", 0.75))
     assert left.estimate_s() == 4 * 2.5, "its own mean; the others': the mean of all so far"
@@ -254,7 +254,7 @@ def test_the_time_left_costs_the_same_however_many_trials_are_left(
 
 def test_the_time_left_shrinks(run: Run) -> None:
     _, watcher = go(run, [step(64), step(128), step(256)])
-    assert watcher.left_s[0] == pytest.approx(3 * (2.0 + IN_KERNEL_S))
+    assert watcher.left_s[0] == pytest.approx(3 * (2.0 + usual_overhead_s("linux-bridge")))
     assert watcher.left_s[0] > watcher.left_s[1] > watcher.left_s[2] >= 2.0
 
 

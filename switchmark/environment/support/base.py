@@ -92,6 +92,8 @@ class Traits:
     guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
+    # The time that each VNF here usually adds to a trial, and a switch here twice; seconds.
+    start_s: float = 0.0
 
 
 class Environment(Protocol):

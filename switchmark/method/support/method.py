@@ -27,6 +27,7 @@ class Method:
     meaning: str  # one line, for lists
     run: Callable[[Task], MethodResult]
     usual_time_s: Callable[[Trial], float]  # of traffic, without what a budget cuts off
+    fixed_time: bool = False  # it always takes its usual time; a search may end sooner
     default_budget_s: float | None = None  # None: as long as it takes
     compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
     # What it cannot be asked of, and what to do instead; one sentence each.
