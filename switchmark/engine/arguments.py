@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from switchmark.errors import TrialFailed
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
@@ -171,13 +170,9 @@ def port_spec(
         return f"dpdk:{_dpdk_port(port, ring)}"
     if io is Io.NETMAP and port.made is not None and port.made.netmap is not None:
         return f"netmap:{port.made.netmap}"
-    if port.device_inside is None and port.made is not None and port.made.pci is not None:
-        raise TrialFailed(
-            f"io {io.value} needs a network device, and this {port.kind.value} port is a PCI "
-            "function of the application's own; use io: dpdk, or switch_options: vf_driver:kernel"
-        )
-    if port.device_inside is None or io is Io.AUTO:
-        raise TrialFailed(f"no way to use {io.value} on a {port.kind.value} port")
+    assert port.device_inside is not None and io is not Io.AUTO, (
+        f"io {io} on a {port.kind} port: campaign/rules refuses it"
+    )
     if io is Io.NETMAP:
         return f"netmap:{port.device_inside}"
     row = IO_ROWS[io]

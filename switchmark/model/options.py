@@ -8,9 +8,10 @@ sorted by name; no choice is `none`, and leaves every option at its default.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from switchmark.model.capabilities import Capabilities
+from switchmark.model.capabilities import Capabilities, SwitchOption
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 
 NONE = "none"
@@ -63,6 +64,18 @@ def mode_refusal(
                 f"have; use {', '.join(option.modes)}, or {option.name}: {option.default}"
             )
     return None
+
+
+def io_required(
+    capabilities: Capabilities, options: Mapping[str, str]
+) -> Iterator[tuple[SwitchOption, str, Io]]:
+    """The options in force whose values leave ports to one I/O of the applications, with the value
+    and the I/O."""
+    values = in_force(capabilities, options)
+    for option in capabilities.options:
+        value = values[option.name]
+        if value in option.only_io:
+            yield option, value, option.only_io[value]
 
 
 def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str, str]:

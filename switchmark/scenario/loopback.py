@@ -12,9 +12,11 @@ from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 from switchmark.scenario.support.split import lay_out_split
 
+PLACES = (NodePlace.WIRE, NodePlace.WIRE)  # of the ends
+
 
 def expand(trial: Trial, chain: int = 1) -> Topology:
-    """The topology of a trial. Raises UsageError."""
+    """The topology of a trial."""
     if trial.split != "none":
         return lay_out_split(trial, chain)
-    return lay_out(trial, (NodePlace.WIRE, NodePlace.WIRE), chain)
+    return lay_out(trial, PLACES, chain)

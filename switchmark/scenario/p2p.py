@@ -10,7 +10,9 @@ from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 
+PLACES = (NodePlace.WIRE, NodePlace.WIRE)  # of the ends
+
 
 def expand(trial: Trial, chain: int = 0) -> Topology:
-    """The topology of a trial. Raises UsageError."""
-    return lay_out(trial, (NodePlace.WIRE, NodePlace.WIRE), chain)
+    """The topology of a trial."""
+    return lay_out(trial, PLACES, chain)

@@ -9,7 +9,9 @@ from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.support.layout import lay_out
 
+PLACES = (NodePlace.ENVIRONMENT, NodePlace.ENVIRONMENT)  # of the ends
+
 
 def expand(trial: Trial, chain: int = 0) -> Topology:
-    """The topology of a trial. Raises UsageError."""
-    return lay_out(trial, (NodePlace.ENVIRONMENT, NodePlace.ENVIRONMENT), chain)
+    """The topology of a trial."""
+    return lay_out(trial, PLACES, chain)

@@ -21,6 +21,7 @@ from switchmark.model.capabilities import (
     available,
     unavailable,
 )
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, SELF, Taxonomy
 from switchmark.switch.support.made import PortMakingSwitch
@@ -64,6 +65,7 @@ class Sriov(WithOptions, PortMakingSwitch):
                 "VF itself, by DPDK (`io: dpdk`)",
                 "kernel",
                 ("kernel", "vfio"),
+                only_io={"vfio": Io.DPDK},
             ),
             SwitchOption("vlan", "`pair`: a VLAN for each pair", "none", ("none", "pair")),
         ),

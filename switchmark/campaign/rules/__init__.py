@@ -6,7 +6,7 @@ instruments. `times.py`: all trials together. `pool.py`: many testbeds. `combina
 docs/combinations.md.
 
 What one method or one instrument alone cannot do is said in its own file, and asked for here:
-`Method.refusals`, `Method.one_host` and `Method.reads`, `Instrument.refusals`. What is known only
-when ports and cores are planned (addresses, wire ends, the end of a cable) is refused by the plan,
-before anything is touched.
+`Method.refusals`, `Method.one_host` and `Method.reads`, `Instrument.refusals`. What a testbed file
+or this machine says (the ends of a cable, cores) is not known yet: the plan asks for `cable_problem`
+and places cores, before anything is touched. What comes after a plan asserts what is refused here.
 """

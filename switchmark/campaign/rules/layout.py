@@ -6,7 +6,7 @@ docs/combinations.md. A reason ends with what to do instead.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 from switchmark.campaign.port_kinds import DEVICES
@@ -20,9 +20,20 @@ from switchmark.model.io import IO_ROWS, Io, sends_datagrams
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.scenario import Resolved, resolve
-from switchmark.model.topology import wire_kind
+from switchmark.model.topology import NodePlace, wire_kind
+from switchmark.scenario.registry import PLACES
+from switchmark.scenario.support.layout import (
+    MOST_CHAINS,
+    MOST_PAIRS,
+    MOST_PORTS,
+    fits,
+    ports_of,
+    wire_ends,
+)
 from switchmark.switch.registry import contenders_that
 from switchmark.switch.support.cable import end_of
+
+MOST_NAMED = 8  # wire ends, in a message
 
 
 def wire_problem(switch: str, found: Resolved) -> str | None:
@@ -31,7 +42,7 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
         return None
     if found.chain:
         return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
-    if found.kind in ("p2v", "v2p"):
+    if len(set(PLACES[found.kind])) > 1:
         return (
             f"{switch} joins two ends of the same kind, and {found.kind} has two kinds; "
             "use p2p or v2v"
@@ -62,14 +73,27 @@ def mode_problem(switch: str, can: Capabilities, vnf: str) -> str | None:
 
 def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> str | None:
     """Why the switch has too few ports; None when it has enough."""
-    needed = 2 * (found.chain + 1) * pairs
+    needed = ports_of(pairs, found.chain)
     if can.max_ports is None or needed <= can.max_ports:
         return None
-    most = can.max_ports // (2 * (found.chain + 1))
+    most = can.max_ports // ports_of(1, found.chain)
     text = f"{switch} takes at most {can.max_ports} ports, and "
     if found.chain:
         return f"{text}{pairs} x {found.name} needs {needed}; use a shorter chain or fewer"
     return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
+
+
+def pairs_problem(found: Resolved, pairs: int) -> str | None:
+    """Why there are too few addresses, or names of VNFs, for so many paths; None when there are
+    enough."""
+    if fits(pairs, found.chain):
+        return None
+    if not found.chain:
+        return f"there are addresses for {MOST_PAIRS} pairs, not for {pairs}; use pairs up to that"
+    return (
+        f"{found.name}: {pairs} chains of {found.chain} VNFs make {ports_of(pairs, found.chain)} "
+        f"ports; use at most {MOST_CHAINS} chains, and {MOST_PORTS} ports"
+    )
 
 
 def nodes_have_devices(nics: str, can: Capabilities) -> bool:
@@ -92,7 +116,8 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         return
     if switch == WIRE:
         yield "direct joins the applications themselves, without ports of the host; leave nics out"
-    elif not can.cable_ends or can.is_nic:
+        return
+    if not can.cable_ends or can.is_nic:
         yield (
             f"{switch} takes no port of the host's own; leave nics out, or use "
             f"{_with_end(CableEnd.INTERFACE)}"
@@ -110,6 +135,21 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
     by_socket = any(nodes_have_devices(text, can) for text in sweep.nics)
     if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
         yield "a tester's PCI port is DPDK's; write io: dpdk, or name a network device"
+    for text, name, count, split in product(sweep.nics, sweep.scenario, sweep.pairs, sweep.split):
+        found, nics = resolve(name), parse_nics(text)
+        if found is None or not nics:
+            continue
+        ends = wire_ends(sweep.dimension, found.pairs or count, PLACES[found.kind], split)
+        if len(ends) != len(nics):
+            yield (
+                f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire "
+                f"ends ({_some(ends) or f'none in {name}'}); name one for each"
+            )
+
+
+def _some(names: Sequence[str]) -> str:
+    """The names in a message; of many, the first ones."""
+    return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
 
 
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
@@ -131,7 +171,8 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
             yield f"scenario {name} says how many paths there are; leave pairs out"
         pairs = found.pairs or max(sweep.pairs)
         yield from filter(None, [wire_problem(switch, found),
-                                 ports_problem(switch, can, found, pairs)])  # fmt: skip
+                                 ports_problem(switch, can, found, pairs),
+                                 pairs_problem(found, pairs)])  # fmt: skip
         if found.chain:
             yield from _chain_refusals(sweep, switch, can)
         for split in sweep.split:
@@ -222,7 +263,7 @@ def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
 def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
     """Why a scenario's wire ends cannot have their ports; None when they can, or when there are
     none."""
-    if found.kind in ("pairs", "v2v") or wire_kind(kind) in can.port_kinds:
+    if NodePlace.WIRE not in PLACES[found.kind] or wire_kind(kind) in can.port_kinds:
         return None
     return f"wire ends cannot have {kind} ports; use pairs or v2v"
 

@@ -21,6 +21,8 @@ from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve
+from switchmark.model.topology import NodePlace
+from switchmark.scenario.registry import PLACES
 
 RING = PARAMETERS["ring"].default
 
@@ -58,6 +60,7 @@ def refusals(
         for number in sweep.switch_cores:
             if (message := options.cores_refusal(switch, can, chosen, number)) is not None:
                 yield message
+        yield from _io_refusals(sweep, switch, can, chosen)
     cores = max(sweep.switch_cores)
     if cores > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
@@ -66,6 +69,18 @@ def refusals(
     yield from _cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
     yield from generator_refusals(sweep, switch, can, environment_ports)
+
+
+def _io_refusals(
+    sweep: Sweep, switch: str, can: Capabilities, chosen: Mapping[str, str]
+) -> Iterator[str]:
+    """Applications that cannot use the ports that an option gives them."""
+    for option, value, only in options.io_required(can, chosen):
+        told = f"{switch}: with {option.name}: {value} ports are for io {only} alone"
+        remedy = f"{option.name}: {option.default}"
+        yield from (f"{told}, not {io}; use io: {only}, or {remedy}" for io in sweep.io if io != only)
+        if any(found is not None and found.chain for found in map(resolve, sweep.scenario)):
+            yield f"{told}, and VNFs use network devices; use a scenario without a chain, or {remedy}"
 
 
 def chosen_modes_refusals(
@@ -120,7 +135,7 @@ def _apart_refusals(sweep: Sweep) -> Iterator[str]:
     told = "numa: generator-apart places every application"
     for name in sweep.scenario:
         found = resolve(name)
-        if found is not None and found.kind in ("pairs", "v2v"):
+        if found is not None and NodePlace.WIRE not in PLACES[found.kind]:
             yield f"scenario {name} has no wire ends that a generator could have; use numa: same"
     if "remote" in sweep.location:
         yield f"{told}, on one host; leave location: remote out"

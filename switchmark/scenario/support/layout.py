@@ -7,11 +7,11 @@ as it is for a pair, and every port's MAC address follows from its number alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
-from switchmark.errors import UsageError
 from switchmark.model.choices import WIRE, Dimension, rewrites
 from switchmark.model.nics import parse_nics
 from switchmark.model.topology import (
@@ -24,9 +24,9 @@ from switchmark.model.topology import (
 )
 from switchmark.model.trial import Trial
 
-MOST_PAIRS = 500  # paths, that is: their addresses are planned
+MOST_PAIRS = 500  # paths, that is: there are addresses for so many
+MOST_CHAINS = 100  # there are names for so many
 MOST_PORTS = 2 * 2048  # of the switch
-
 
 # By dimension: for each end, how its nodes are called (at most 3 letters: they end the names
 # of devices) and the engine's role there.
@@ -38,10 +38,8 @@ ENDS = {
 
 def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -> Topology:
     """Lay out `trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other
-    end.
-
-    Raises UsageError when there are more than addresses or names are planned for."""
-    check_pairs(trial, chain)
+    end."""
+    assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
     duplex = trial.bidirectional and trial.dimension is Dimension.THROUGHPUT
     return _topology(
         (trial.dimension, trial.pairs, places, chain, duplex, rewrites(trial.vnf),
@@ -120,31 +118,37 @@ def pair_ip(pair: int, end: int) -> str:
 
 
 def with_nics(topology: Topology, text: str) -> Topology:
-    """The topology with these real ports at its wire ends, in turn. Raises UsageError where their
-    numbers differ."""
+    """The topology with these real ports at its wire ends, in turn."""
     nics = parse_nics(text)
     if not nics:
         return topology
     ends = [node.name for node in topology.nodes if node.place is NodePlace.WIRE]
-    if len(ends) != len(nics):
-        raise UsageError(
-            f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire ends"
-            f" ({', '.join(ends) or 'none in this scenario'}); name one for each"
-        )
+    assert len(ends) == len(nics), "campaign/rules/layout.py refuses it"
     at = dict(zip(ends, nics, strict=True))
     nodes = tuple(replace(node, nic=at.get(node.name)) for node in topology.nodes)
     return replace(topology, nodes=nodes)
 
 
-def check_pairs(trial: Trial, chain: int = 0) -> None:
-    """Raise UsageError when there are more paths than addresses, or VNFs than names."""
-    if trial.pairs > MOST_PAIRS:
-        raise UsageError(
-            f"pairs: {trial.pairs} is more than the {MOST_PAIRS} that addresses are planned for"
-        )
-    ports = 2 * (chain + 1) * trial.pairs
-    if chain and (trial.pairs > 100 or ports > MOST_PORTS):
-        raise UsageError(
-            f"{trial.scenario}: {trial.pairs} chains of {chain} VNFs make {ports} ports; at most "
-            f"100 chains and {MOST_PORTS} ports are planned for"
-        )
+def wire_ends(
+    dimension: Dimension, pairs: int, places: Sequence[NodePlace], split: str = "none"
+) -> list[str]:
+    """The names of the wire ends of so many paths. Chains that a split joins have one sender and
+    one receiver."""
+    return [
+        f"{name}{pair}"
+        for pair in range(pairs if split == "none" else 1)
+        for (name, _), place in zip(ENDS[dimension], places, strict=True)
+        if place is NodePlace.WIRE
+    ]
+
+
+def ports_of(pairs: int, chain: int) -> int:
+    """The ports of the switch that so many paths through so many VNFs need."""
+    return 2 * (chain + 1) * pairs
+
+
+def fits(pairs: int, chain: int) -> bool:
+    """Whether there are addresses for so many paths, and names for their VNFs."""
+    if not chain:
+        return pairs <= MOST_PAIRS
+    return pairs <= MOST_CHAINS and ports_of(pairs, chain) <= MOST_PORTS
