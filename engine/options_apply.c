@@ -141,16 +141,22 @@ static bool read_schedule(const struct option_row *row, const char *text, void *
                           size_t size)
 {
     char reason[384];
-    const bool of_probes = row->offset == offsetof(struct options, traffic.probe_rate);
-    if (of_probes && strcmp(text, NO_VALUE) == 0) {
+    const bool good = row->kind == KIND_SCHEDULE
+                          ? schedule_parse(text, field, reason, sizeof reason)
+                          : rate_parse(text, field, reason, sizeof reason);
+    return good || fail(error, size, "--%s: %s", row->name, reason);
+}
+
+static bool read_probe_rate(const struct option_row *row, const char *text, void *field,
+                            char *error, size_t size)
+{
+    if (strcmp(text, NO_VALUE) == 0) {
         *(struct rate *)field = (struct rate){0};
         return true;
     }
-    if (of_probes && strcmp(text, "max") == 0)
+    if (strcmp(text, "max") == 0)
         return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
-    const bool good = row->kind == KIND_RATE ? rate_parse(text, field, reason, sizeof reason)
-                                             : schedule_parse(text, field, reason, sizeof reason);
-    return good || fail(error, size, "--%s: %s", row->name, reason);
+    return read_schedule(row, text, field, error, size);
 }
 
 static bool read_name(const char *text, const char *const *names, uint64_t *index)
@@ -251,6 +257,10 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
     case KIND_START:
         good = read_name(text, starts, &number);
         o->start_now = number == 1;
+        break;
+    case KIND_PROBE_RATE:
+        if (!read_probe_rate(row, text, field, error, size))
+            return false;
         break;
     case KIND_RATE:
     case KIND_SCHEDULE:

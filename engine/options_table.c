@@ -79,7 +79,7 @@ const struct option_row option_table[] = {
     {"sender-clock", KIND_CLOCK, "TICKS:NS:HZ", 0, 0, AT(traffic.sender_clock), 0, true,
      "--latency with a sender on another host: its clock (see its 'counters' and 'ready') read "
      "TICKS when CLOCK_MONOTONIC was NS here, and goes HZ a second (default: this host's)"},
-    {"probe-rate", KIND_RATE, "RATE|none", 0, 0, AT(traffic.probe_rate), 0, true,
+    {"probe-rate", KIND_PROBE_RATE, "RATE|none", 0, 0, AT(traffic.probe_rate), 0, true,
      "sender, client, duplex, tester: time a stream of its own at this rate, and not the load "
      "(default: no probes)"},
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,

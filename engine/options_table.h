@@ -15,7 +15,8 @@ enum kind {
     KIND_VLAN,
     KIND_IP_VERSION,
     KIND_PAYLOAD,
-    KIND_RATE,
+    KIND_RATE,       /* or max */
+    KIND_PROBE_RATE, /* or none, and not max */
     KIND_LINE_RATE,
     KIND_SCHEDULE,
     KIND_TIME,

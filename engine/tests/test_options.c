@@ -139,6 +139,9 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
                      PARSE_OK);
     refused("duplex --port null: --probes 1", "--probes: a duplex sends probes, too");
     refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
+    assert_int_equal(parse("client --port null: --probe-rate none"), PARSE_OK);
+    assert_int_equal(o.traffic.probe_rate.amount, 0);
+    refused("client --port null: --rate none", "--rate: 'none'");
     refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
     refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");
     assert_int_equal(parse("server --port null: --latency 1 --sender-clock 12:34:3000000000"),
