@@ -31,15 +31,11 @@ IO_BACKEND(io_netmap);
 #else
 
 #include <errno.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -47,17 +43,6 @@ IO_BACKEND(io_netmap);
 
 #include "io/netmap.h"
 #include "io/socket.h"
-
-#define NAME_MAX_BYTES 64
-#define PATH_MAX_BYTES 128
-#define OWN_NETNS "/proc/thread-self/ns/net"
-#define DOOR_PATIENCE_S 10
-
-struct netmap_arguments {
-    char name[NAME_MAX_BYTES];  /* what netmap calls the port: eth0, vale0:1, x{1 */
-    char netns[PATH_MAX_BYTES]; /* a VALE switch belongs to a network namespace; empty: ours */
-    char door[PATH_MAX_BYTES];  /* a Unix socket; empty: we open the port ourselves */
-};
 
 static bool parse(const char *text, struct netmap_arguments *parsed, char *error, size_t size)
 {
@@ -111,129 +96,6 @@ static void netmap_close(struct io_port *base)
     if (port->fd >= 0)
         close(port->fd);
     free(port);
-}
-
-/* Bind a descriptor to the port. The kernel looks names up in the caller's network namespace. */
-static bool bind_port(struct netmap_port *port, const struct netmap_arguments *arguments,
-                      struct nmreq_register *request, char *error, size_t size)
-{
-    struct nmreq_header header = {.nr_version = NETMAP_API, .nr_reqtype = NETMAP_REQ_REGISTER};
-
-    port->fd = open(NETMAP_DEVICE_NAME, O_RDWR | O_CLOEXEC);
-    if (port->fd < 0) {
-        snprintf(error, size, "%s: %s%s", NETMAP_DEVICE_NAME, strerror(errno),
-                 errno == ENOENT ? " (load netmap.ko)" : "");
-        return false;
-    }
-    memcpy(header.nr_name, arguments->name, sizeof arguments->name);
-    header.nr_body = (uintptr_t)request;
-    request->nr_mode = NR_REG_ALL_NIC;
-    request->nr_flags = NR_NO_TX_POLL;
-    if (ioctl(port->fd, NIOCCTRL, &header) != 0) {
-        snprintf(error, size, "netmap does not open '%s': %s", arguments->name, strerror(errno));
-        return false;
-    }
-    return true;
-}
-
-static bool enter_netns(const char *path, char *error, size_t size)
-{
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-
-    if (fd < 0 || setns(fd, CLONE_NEWNET) != 0) {
-        snprintf(error, size, "netns=%s: %s", path, strerror(errno));
-        if (fd >= 0)
-            close(fd);
-        return false;
-    }
-    close(fd);
-    return true;
-}
-
-static bool bind_in_netns(struct netmap_port *port, const struct netmap_arguments *arguments,
-                          struct nmreq_register *request, char *error, size_t size)
-{
-    if (arguments->netns[0] == '\0')
-        return bind_port(port, arguments, request, error, size);
-    const int home = open(OWN_NETNS, O_RDONLY | O_CLOEXEC);
-    bool bound = false;
-
-    if (home < 0) {
-        snprintf(error, size, "%s: %s", OWN_NETNS, strerror(errno));
-        return false;
-    }
-    if (enter_netns(arguments->netns, error, size)) {
-        bound = bind_port(port, arguments, request, error, size);
-        if (setns(home, CLONE_NEWNET) != 0) {
-            snprintf(error, size, "back from netns=%s: %s", arguments->netns, strerror(errno));
-            bound = false;
-        }
-    }
-    close(home);
-    return bound;
-}
-
-/* The answer at a door: the descriptor of the port, with the kernel's account of it; or a line that
- * says why there is none. */
-static bool receive_port(int door, struct netmap_port *port, struct nmreq_register *request,
-                         char *error, size_t size)
-{
-    char answer[256] = "";
-    _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {0};
-    struct iovec parts = {.iov_base = answer, .iov_len = sizeof answer - 1};
-    struct msghdr message = {.msg_iov = &parts,
-                             .msg_iovlen = 1,
-                             .msg_control = control,
-                             .msg_controllen = sizeof control};
-    const ssize_t got = recvmsg(door, &message, MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *held = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
-
-    if (held != NULL && held->cmsg_level == SOL_SOCKET && held->cmsg_type == SCM_RIGHTS &&
-        held->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&port->fd, CMSG_DATA(held), sizeof(int));
-    if (port->fd >= 0 && got == (ssize_t)sizeof *request) {
-        memcpy(request, answer, sizeof *request);
-        return true;
-    }
-    if (got < 0)
-        snprintf(error, size, "nobody hands the port out: %s", strerror(errno));
-    else
-        snprintf(error, size, "%s",
-                 port->fd < 0 && answer[0] != '\0' ? answer
-                                                   : "what the door hands out is no netmap port");
-    return false;
-}
-
-/* A container may neither enter the switch's network namespace nor open /dev/netmap: it gets the
- * port from outside. What it has then is the port itself, with nothing in between. */
-static bool take_through_door(struct netmap_port *port, const struct netmap_arguments *arguments,
-                              struct nmreq_register *request, char *error, size_t size)
-{
-    const struct timeval patience = {.tv_sec = DOOR_PATIENCE_S};
-    struct sockaddr_un address = {.sun_family = AF_UNIX};
-    char reason[256];
-    const int door = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-    bool taken = false;
-
-    memcpy(address.sun_path, arguments->door, strlen(arguments->door) + 1);
-    if (door < 0 || setsockopt(door, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0 ||
-        connect(door, (struct sockaddr *)&address, sizeof address) != 0) {
-        snprintf(error, size, "door=%s: %s", arguments->door, strerror(errno));
-    } else {
-        taken = receive_port(door, port, request, reason, sizeof reason);
-        if (!taken)
-            snprintf(error, size, "door=%s: %s", arguments->door, reason);
-    }
-    if (door >= 0)
-        close(door);
-    return taken;
-}
-
-static bool get_port(struct netmap_port *port, const struct netmap_arguments *arguments,
-                     struct nmreq_register *request, char *error, size_t size)
-{
-    return arguments->door[0] != '\0' ? take_through_door(port, arguments, request, error, size)
-                                      : bind_in_netns(port, arguments, request, error, size);
 }
 
 static bool map_rings(struct netmap_port *port, const struct nmreq_register *request, char *error,
@@ -307,7 +169,7 @@ static struct io_port *netmap_open(const struct io_config *config, char *error, 
         return NULL;
     }
     port->fd = port->promiscuous_fd = -1;
-    if (!get_port(port, &arguments, &request, error, size) ||
+    if (!netmap_get_port(port, &arguments, &request, error, size) ||
         !map_rings(port, &request, error, size) ||
         !describe(port, &arguments, config, error, size)) {
         netmap_close(&port->base);

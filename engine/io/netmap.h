@@ -1,5 +1,5 @@
-/* What the files of the `netmap` backend share: netmap.c opens ports, netmap_burst.c moves
- * frames. */
+/* What the files of the `netmap` backend share: netmap.c opens ports, which it gets by
+ * netmap_port.c; netmap_burst.c moves frames. */
 #ifndef SM_IO_NETMAP_H
 #define SM_IO_NETMAP_H
 
@@ -7,6 +7,15 @@
 #include <net/netmap_user.h>
 
 #include "io/io.h"
+
+#define NAME_MAX_BYTES 64
+#define PATH_MAX_BYTES 128
+
+struct netmap_arguments {
+    char name[NAME_MAX_BYTES];  /* what netmap calls the port: eth0, vale0:1, x{1 */
+    char netns[PATH_MAX_BYTES]; /* a VALE switch belongs to a network namespace; empty: ours */
+    char door[PATH_MAX_BYTES];  /* a Unix socket; empty: we open the port ourselves */
+};
 
 struct netmap_port {
     struct io_port base;
@@ -27,6 +36,11 @@ static inline struct netmap_port *port_of(struct io_port *base)
 {
     return (struct netmap_port *)(void *)base;
 }
+
+/* Get the port's descriptor, and the kernel's account of the port in `request`. False: one line in
+ * `error`. */
+bool netmap_get_port(struct netmap_port *port, const struct netmap_arguments *arguments,
+                     struct nmreq_register *request, char *error, size_t size);
 
 bool netmap_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned netmap_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
