@@ -18,8 +18,8 @@ from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of
 from switchmark.statistics.paired import ratio_of as paired_ratio_of
 from switchmark.statistics.robust import robust_fit
-from switchmark.statistics.settled import Settled, settle
 from switchmark.statistics.simulation import Design, Machine, blocks
+from switchmark.statistics.state_figures import StateFigure, state_figures
 from switchmark.statistics.states import State, label
 
 CAMPAIGN_S = 176.0
@@ -42,7 +42,7 @@ def paired(trials: Sequence[BlockTrial], _: int) -> float:
 
 
 def _any_state(trials: Sequence[BlockTrial]) -> list[LogRatio]:
-    said = [Settled(one.figure, None) if one.figure else None for one in trials]
+    said = [StateFigure(one.figure, None) if one.figure else None for one in trials]
     return pairs_of(trials, said, "a", "b")
 
 
@@ -50,7 +50,7 @@ def within_state(trials: Sequence[BlockTrial], _: int) -> float:
     """Pairs of whole trials within one state, robust."""
     states = label(trials)
     said = [
-        Settled(one.figure, float(state is State.FAR))
+        StateFigure(one.figure, float(state is State.FAR))
         if one.figure and state is not State.CHANGED
         else None
         for one, state in zip(trials, states, strict=True)
@@ -61,7 +61,7 @@ def within_state(trials: Sequence[BlockTrial], _: int) -> float:
 
 def with_state(trials: Sequence[BlockTrial], _: int) -> float:
     """All pairs, the state as a covariate, robust."""
-    return _p(paired_ratio_of(pairs_of(trials, settle(trials), "a", "b")))
+    return _p(paired_ratio_of(pairs_of(trials, state_figures(trials), "a", "b")))
 
 
 def _p(found: PairedRatio | None) -> float:

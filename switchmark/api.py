@@ -229,7 +229,7 @@ class Results:
         papers = paper_pictures(
             rows,
             self._run.records(),
-            self._run.info.asked.published,
+            self._run.info.parsed_definition.published,
             look,
             partial(times_of, self._run),
         )

@@ -75,7 +75,7 @@ def checked_baseline(found: Baseline) -> None:
 
 def _published(definition: Any) -> object:
     info = RunInfo.model_validate({**RUN, "definition": definition})
-    return info.asked.published
+    return info.parsed_definition.published
 
 
 def _object(name: str) -> object:

@@ -32,7 +32,7 @@ from switchmark.language.source import (
 )
 from switchmark.model.campaign import CampaignDefinition, Published, TrimPolicy, VerifyPolicy
 from switchmark.model.parameter import Known
-from switchmark.statistics.asked import BUDGET_S
+from switchmark.statistics.defaults import BUDGET_S
 
 
 def load_file(path: Path, known: Known, overrides: Sequence[str] = ()) -> CampaignDefinition:

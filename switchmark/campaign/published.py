@@ -173,10 +173,10 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
         elif entry.values:
             one = entry.values[0]
             found[key.field] = one.value if isinstance(one, Enum) else one
-    return _settled(found)
+    return _with_canonical_scenario(found)
 
 
-def _settled(match: dict[str, Any]) -> dict[str, Any]:
+def _with_canonical_scenario(match: dict[str, Any]) -> dict[str, Any]:
     """The match with the scenario's canonical name, and its number of paths as `pairs`."""
     found = resolve(str(match.get("scenario", "")))
     if found is None:

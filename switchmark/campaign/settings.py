@@ -13,7 +13,7 @@ from switchmark.language import values
 from switchmark.language.values import Limits
 from switchmark.model.campaign import MAX_REPEATS, CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.choices import MAX_REPETITIONS, MAX_TIME_S, MIN_TIME_S
-from switchmark.statistics.asked import BUDGET_S, CONFIDENCE, PROVE
+from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.testbed import tuning
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from switchmark.language.duration import format_duration
 from switchmark.report.junit import Case, CaseOutcome
-from switchmark.results.matched import Measured
+from switchmark.results.comparable import Measured
 from switchmark.statistics.comparison import Verdict
 
 GROUP = "compare"

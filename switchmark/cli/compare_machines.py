@@ -25,8 +25,8 @@ from switchmark.results.over_machines import (
 from switchmark.results.query import read_table
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
-from switchmark.statistics.asked import PROVE
 from switchmark.statistics.comparison import Verdict
+from switchmark.statistics.defaults import PROVE
 
 
 def compare_machines(

@@ -16,7 +16,7 @@ from switchmark.cli.compare_words import (
 from switchmark.cli.output import print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
-from switchmark.results.matched import Key, LoadedRun, describe, done_alike, host_differences
+from switchmark.results.comparable import Key, LoadedRun, describe, done_alike, host_differences
 from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import Correction, Verdict, adjust
 from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest

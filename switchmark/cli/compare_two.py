@@ -11,7 +11,7 @@ from switchmark.cli.compare_words import certified_remarks, exit_code, print_rem
 from switchmark.cli.output import print_json
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
-from switchmark.results.matched import (
+from switchmark.results.comparable import (
     CAUTION_MARKS,
     Key,
     LoadedRun,

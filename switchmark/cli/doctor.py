@@ -23,7 +23,7 @@ from switchmark.language.values import BadValueError, seconds
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
-from switchmark.statistics.asked import PROVE
+from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed import facts
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine

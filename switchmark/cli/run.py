@@ -140,7 +140,7 @@ def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]
     latest = find_latest(results, find_campaign(what, there.known).name)
     if latest is None:
         return []
-    given = list(open_run(latest).info.given.set)
+    given = list(open_run(latest).info.parsed_settings.set)
     if given:
         note("resuming with the settings of the first start: --set " + " --set ".join(given))
     return given

@@ -228,7 +228,7 @@ def _of_wire(row: SummaryRow, everything: list[SummaryRow]) -> str:
 
 
 def _print_published(found: Run, rows: list[SummaryRow]) -> None:
-    figures = found.info.asked.published
+    figures = found.info.parsed_definition.published
     if not figures:
         return
     lines: list[list[object]] = []

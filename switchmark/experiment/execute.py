@@ -31,7 +31,7 @@ from switchmark.remote.site import Site
 from switchmark.results.find import DEFAULT_ROOT, find_latest
 from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
-from switchmark.statistics.asked import PROVE
+from switchmark.statistics.defaults import PROVE
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
@@ -178,8 +178,9 @@ def _run_steps(
         what = f"{len(todo)} trials{done}, {format_duration(time_s)} of measuring"
         if campaign.proves:
             trials = sum(not step.is_baseline for step in steps)
+            prove = campaign.prove or PROVE
             what = (
-                f"blocks of {trials} trials until leads from {campaign.prove or PROVE:.2%} on are decided, "
+                f"blocks of {trials} trials until leads from {prove:.2%} on are decided, "
                 f"for {format_duration(campaign.budget_s or 0.0)} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")

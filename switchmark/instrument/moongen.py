@@ -13,11 +13,11 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from switchmark.instrument.support.asked_end import AskedEnd
-from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Abilities, Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.named import build_of
+from switchmark.instrument.support.polled_end import PolledEnd
+from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -90,7 +90,7 @@ class MoonGen:
         if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
             yield f"moongen sends {MOST_RATE_PPS} frames a second at most; use a lower rate"
 
-    def launch(self, job: Job) -> AskedRun:
+    def launch(self, job: Job) -> PolledRun:
         """Start both programs."""
         rate_pps, burst = job.trial.rate_pps, str(job.trial.burst)
         gap_ns = 0 if rate_pps is None else _S / rate_pps
@@ -98,7 +98,7 @@ class MoonGen:
         sends = [f"x{udp_frame(job).hex()}", f"{gap_ns:.6f}", burst]
         source = _end("sender", job, job.source, sends)
         folder = Path(os.environ.get(SETTING, "."))
-        return AskedRun(self.name, job, source, target, build_of(folder / PROGRAM))
+        return PolledRun(self.name, job, source, target, build_of(folder / PROGRAM))
 
 
 @cache
@@ -108,7 +108,7 @@ def _has_driver(program: Path, modified_ns: int) -> bool:  # noqa: ARG001
     return DRIVER in program.read_bytes()
 
 
-def _end(what: str, job: Job, station: Station, words: list[str]) -> AskedEnd:
+def _end(what: str, job: Job, station: Station, words: list[str]) -> PolledEnd:
     folder = Path(os.environ.get(SETTING, ".")).resolve()
     core = station.cores[0] if station.cores else 0
     config = job.folder / f"moongen-{station.node}.lua"
@@ -124,4 +124,4 @@ def _end(what: str, job: Job, station: Station, words: list[str]) -> AskedEnd:
         f"--dpdk-config={config}", *words,
     ]  # fmt: skip
     program = ProgramEnd(f"moongen {what}", station.node, command, station.spawn(command))
-    return AskedEnd(program, "received" if words[0] == "-" else "sent")
+    return PolledEnd(program, "received" if words[0] == "-" else "sent")

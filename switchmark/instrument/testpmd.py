@@ -144,8 +144,8 @@ class TestpmdRun:
             if console.waits:  # asked in the run, and not answered yet
                 console.wait_answer(ANSWER_TIMEOUT_S)
         in_time = [len(console.counts) for console in (self._source, self._target)]
-        sent = self._source.settled("TX-packets", deadline)
-        received = self._target.settled("RX-packets", deadline)
+        sent = self._source.final_count("TX-packets", deadline)
+        received = self._target.final_count("RX-packets", deadline)
         if received > sent:
             raise TrialFailed(
                 f"counts of testpmd contradict each other: {received} frames received, {sent} sent"
@@ -224,8 +224,8 @@ class _Console:
                 raise self.end.failed(f"did not answer within {timeout_s:.0f} s")
             self.take(min(left_s, 0.5))
 
-    def settled(self, counter: str, deadline: float) -> int:
-        """Wait for a counter that stays the same, reading after reading; returns it."""
+    def final_count(self, counter: str, deadline: float) -> int:
+        """The counter once it no longer grows, reading after reading."""
         seen: list[int] = []
         while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
             if time.monotonic() > deadline:

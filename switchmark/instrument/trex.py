@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.instrument.support import trex_client
-from switchmark.instrument.support.asked_end import AskedEnd
-from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Abilities, Job, Station
 from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.polled_end import PolledEnd
+from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -87,7 +87,7 @@ class Trex:
         if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
             yield f"trex sends {MOST_RATE_PPS} frames a second at most here; use a lower rate"
 
-    def launch(self, job: Job) -> AskedRun:
+    def launch(self, job: Job) -> PolledRun:
         """Start both servers, and a client beside each."""
         rate_pps = job.trial.rate_pps
         stream = {
@@ -96,7 +96,7 @@ class Trex:
             "mult": "100%" if rate_pps is None else "1",
         }
         target = _end("receiver", job, job.target, {})
-        return AskedRun(self.name, job, _end("sender", job, job.source, stream), target)
+        return PolledRun(self.name, job, _end("sender", job, job.source, stream), target)
 
 
 def version_of_folder(folder: Path) -> str:
@@ -110,7 +110,7 @@ def version_of_folder(folder: Path) -> str:
         return UNKNOWN
 
 
-def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> AskedEnd:
+def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> PolledEnd:
     folder = Path(os.environ.get(SETTING, ".")).resolve()
     core = station.cores[0] if station.cores else 0
     config = job.folder / f"trex-{station.node}.yaml"
@@ -135,7 +135,7 @@ def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> As
     runs = ProgramEnd(f"trex {what}", station.node, server, station.spawn(server))
     asked = {"sync_port": SYNC_PORT, "async_port": ASYNC_PORT, **stream}
     client = [sys.executable, trex_client.__file__, str(folder / CLIENT), json.dumps(asked)]
-    return AskedEnd(
+    return PolledEnd(
         ProgramEnd(f"trex client of the {what}", station.node, client, station.spawn(client)),
         "sent" if stream else "received",
         server=runs,

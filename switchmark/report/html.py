@@ -135,7 +135,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     answered = answers_of(run, rows, rows)
     look = looks(rows)
     times = partial(times_of, run)
-    paper = paper_pictures(rows, records, run.info.asked.published, look, times)
+    paper = paper_pictures(rows, records, run.info.parsed_definition.published, look, times)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
     script, plotly = (TEMPLATES / "report.js").read_text(), get_plotlyjs()
     context = {
@@ -205,7 +205,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
 def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
     return [
         {"figure": figure, "row": row, "value": value}
-        for figure, row, value in published_beside(rows, run.info.asked.published)
+        for figure, row, value in published_beside(rows, run.info.parsed_definition.published)
     ]
 
 

@@ -52,7 +52,7 @@ def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     for title, members in facets(words.of_dimension(rows, Dimension.LATENCY), None):
         height = 1.2 + 0.4 * len(members)
         written += _save(folder / _file_name("latency", title), height, title, members, None, style)
-    published, times = run.info.asked.published, partial(times_of, run)
+    published, times = run.info.parsed_definition.published, partial(times_of, run)
     made = paper_pictures(rows, run.records(), published, looks(rows), times)
     for heading, drawing in made.drawings:
         base = _free(folder / _file_name(heading, drawing.title), written)

@@ -122,7 +122,10 @@ def answer_run(
     """The answers of a run; `names` gives contenders' names by the id of their first trial,
     `overhead_s` what is usually around a trial of a switch. Unreadable files are left out; the
     tables name them."""
-    proving = Proving.of(run.info.asked.model_dump(), overhead_s, run.info.given.testbeds)
+    info = run.info
+    proving = Proving.of(
+        info.parsed_definition.model_dump(), overhead_s, info.parsed_settings.testbeds
+    )
     if proving.most_blocks < MIN_PAIRS:
         return []
     resumed = run.resumed_at()

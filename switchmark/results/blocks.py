@@ -18,7 +18,7 @@ from switchmark.model.value import parse_utc
 from switchmark.results.metric import RUN_METRICS, Metric, method_metric
 from switchmark.results.record import Record
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.settled import settle
+from switchmark.statistics.state_figures import state_figures
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}
 _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
@@ -94,7 +94,7 @@ def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
     """The reasons why trials do not count, and the number of trials for each."""
     reasons: dict[str, int] = {}
     counted = [one for one in observed if not one.unused and metric in one.figures]
-    changed = sum(said is None for said in settle(as_block_trials(counted, metric)))
+    changed = sum(said is None for said in state_figures(as_block_trials(counted, metric)))
     for reason in [one.unused for one in observed if one.unused]:
         reasons[reason] = reasons.get(reason, 0) + 1
     return reasons | (

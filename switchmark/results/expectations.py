@@ -18,10 +18,10 @@ from typing import Any
 from switchmark.model.expectation import Expectation, ExpectedFigure
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
-from switchmark.results.run_info import Asked
-from switchmark.statistics.asked import CONFIDENCE
+from switchmark.results.run_info import RunDefinition
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.comparison import ratio_of
+from switchmark.statistics.defaults import CONFIDENCE
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.sequential import BEYOND_HOPE, POWER
 
@@ -59,7 +59,7 @@ class _Looked:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any], trial_s: float) -> _Looked:
-        asked = Asked.model_validate(definition)
+        asked = RunDefinition.model_validate(definition)
         level = 1 - (asked.confidence or CONFIDENCE)
         if asked.budget_s is not None:
             return cls(planned_looks(max(2, math.ceil(asked.budget_s / max(trial_s, 0.1)))), level)

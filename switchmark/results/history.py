@@ -21,8 +21,8 @@ from typing import Any
 from switchmark.model.choices import WIRE
 from switchmark.model.parameters import KEYS, PARAMETERS
 from switchmark.model.value import parse_utc
+from switchmark.results.comparable import host_differences, method_figures
 from switchmark.results.machine_id import MachineId, told_apart
-from switchmark.results.matched import host_differences, method_figures
 from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
 from switchmark.results.query import read_table

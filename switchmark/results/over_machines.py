@@ -20,7 +20,7 @@ from switchmark.results.store import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of, ratio_of
-from switchmark.statistics.settled import settle
+from switchmark.statistics.state_figures import state_figures
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _on_machine(name: str, parts: Sequence[_Held], a: str, b: str, metric: Metri
     for part in parts:
         if {a, b} <= part.ids.keys():
             trials = as_block_trials(part.observed, metric)
-            found = pairs_of(trials, settle(trials), part.ids[b], part.ids[a])
+            found = pairs_of(trials, state_figures(trials), part.ids[b], part.ids[a])
             pairs += [replace(one, block=len(pairs) + place) for place, one in enumerate(found)]
     return OnMachine(name, ratio_of(pairs), len(pairs))
 

@@ -72,7 +72,7 @@ def compare_in_run(
             raise UsageError(f"{run.directory}: {values.unknown(name, known, 'contender')}")
     if a == b:
         raise UsageError(f"{run.directory}: contender {a} is compared with itself; name two")
-    proving = Proving.of(run.info.definition, overhead_s, run.info.given.testbeds)
+    proving = Proving.of(run.info.definition, overhead_s, run.info.parsed_settings.testbeds)
     if threshold is not None:
         proving = replace(proving, prove=threshold)
     resumed = run.resumed_at()

@@ -17,8 +17,8 @@ from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
-from switchmark.statistics.asked import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.statistics.sequential import (
     PairedComparison,
     look,
@@ -112,8 +112,8 @@ class Proving:
 
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:
-    """The usual time in seconds until two switches that are `prove` apart are told from each other,
-    on a machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
+    """The usual time in seconds until two switches that are `prove` apart are distinguished, on a
+    machine that changes its state every `dwell_s` (None: never); None: longer than `BUDGET_S`.
 
     Every block gives a pair; a block in which the machine changes its state is lost."""
     block_s = 2 * (USUAL_TRIAL_S + PROGRAM_OVERHEAD_S)

@@ -18,7 +18,7 @@ from switchmark.model.value import FreeForm, UtcTime
 LONGEST_BUDGET_S = 1e9  # three lifetimes: planned looks are counted up to it
 
 
-class Asked(BaseModel):
+class RunDefinition(BaseModel):
     """The parts of a campaign's definition that readers of results use; any of them may be missing
     in an old one."""
 
@@ -33,7 +33,7 @@ class Asked(BaseModel):
     published: tuple[Published, ...] = ()
 
 
-class Given(BaseModel):
+class RunSettings(BaseModel):
     """The settings of a run that are read again later."""
 
     model_config = ConfigDict(frozen=True)
@@ -58,19 +58,19 @@ class RunInfo(BaseModel):
     host: FreeForm  # facts of the machine at the start
 
     @cached_property
-    def asked(self) -> Asked:
+    def parsed_definition(self) -> RunDefinition:
         """The part of the definition that readers need."""
-        return Asked.model_validate(self.definition)
+        return RunDefinition.model_validate(self.definition)
 
     @cached_property
-    def given(self) -> Given:
+    def parsed_settings(self) -> RunSettings:
         """The part of the settings that `--resume` needs."""
-        return Given.model_validate(self.settings)
+        return RunSettings.model_validate(self.settings)
 
     @model_validator(mode="after")
     def _is_what_readers_need(self) -> Self:
         """Refuse a bad file as a whole, by its name, and not where it is first used."""
-        assert self.asked and self.given
+        assert self.parsed_definition and self.parsed_settings
         return self
 
 

@@ -43,7 +43,7 @@ def _stopping_rule(run_directory: Path) -> StoppingRule | None:
     """The looks of a run that repeated until its intervals were narrow (`until_ci`). The intervals
     shown are those at which it stopped."""
     try:
-        asked = open_run(run_directory).info.asked
+        asked = open_run(run_directory).info.parsed_definition
     except SwitchmarkError:  # told where the table is read
         return None
     if asked.until_ci is None:

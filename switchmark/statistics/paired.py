@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.robust import robust_fit, usual_degrees
-from switchmark.statistics.settled import HALF, Settled
+from switchmark.statistics.state_figures import HALF, StateFigure
 from switchmark.statistics.states import State
 
 RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
@@ -68,11 +68,11 @@ class PairedRatio:
 
 
 def pairs_of(
-    trials: Sequence[BlockTrial], settled: Sequence[Settled | None], a: str, b: str
+    trials: Sequence[BlockTrial], figures: Sequence[StateFigure | None], a: str, b: str
 ) -> list[LogRatio]:
     """The pairs of all blocks in which both contenders have a figure."""
-    found: dict[int, dict[str, Settled]] = {}
-    for trial, said in zip(trials, settled, strict=True):
+    found: dict[int, dict[str, StateFigure]] = {}
+    for trial, said in zip(trials, figures, strict=True):
         if trial.contender in (a, b) and said is not None:
             found.setdefault(trial.block, {})[trial.contender] = said
     pairs = []

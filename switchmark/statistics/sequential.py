@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import combinations
 
-from switchmark.statistics.asked import PROVE
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
+from switchmark.statistics.defaults import PROVE
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import (
     MIN_PAIRS,
@@ -30,7 +30,7 @@ from switchmark.statistics.paired import (
     ratios_of,
 )
 from switchmark.statistics.robust import ERROR, usual_degrees
-from switchmark.statistics.settled import settle
+from switchmark.statistics.state_figures import state_figures
 
 POWER = 0.8  # chance that the further blocks told of are enough
 BEYOND_HOPE = 10_000  # blocks; nobody waits for more
@@ -106,12 +106,12 @@ def look(
     wanted = list(asked) if asked is not None else all_pairs(trials)
     if len(wanted) > rule.family:
         raise ValueError(f"{len(wanted)} pairs, but the level is divided among {rule.family}")
-    settled = settle(trials)
+    figures = state_figures(trials)
     level = rule.level_at(blocks, is_last=is_last)
     known = {(one.a, one.b): one for one in earlier}
     found = []
     for a, b in wanted:
-        now = compare(a, b, pairs_of(trials, settled, a, b), blocks, level=level, prove=prove)
+        now = compare(a, b, pairs_of(trials, figures, a, b), blocks, level=level, prove=prove)
         before = known.get((a, b))
         is_kept = before is not None and before.is_decided and _outcomes(before) != _outcomes(now)
         found.append(before if before is not None and is_kept else now)

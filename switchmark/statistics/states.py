@@ -42,7 +42,7 @@ class State(StrEnum):
     ONLY = "only"  # the machine has one state, or the cores cannot be told apart
     NEAR = "near"  # cache lines take the shorter time
     FAR = "far"
-    CHANGED = "changed"  # while the trial ran: it belongs to neither state (settled.py)
+    CHANGED = "changed"  # while the trial ran: it belongs to neither state (state_figures.py)
 
 
 @dataclass(frozen=True, slots=True)

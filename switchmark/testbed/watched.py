@@ -101,10 +101,10 @@ def _taken(topic: str, share: float, whose: str, meaning: str, calm: str, remedy
 def _proof(seen: MachineWatch, prove: float, proof_s: float | None) -> Finding:
     topic, what = "proof", f"two switches {prove:.0%} apart"
     if proof_s is None:
-        meaning = f"{what} are not told from each other within the usual time: ask for `prove: 10%`"
+        meaning = f"{what} are not distinguished within the usual time: ask for `prove: 10%`"
         return Finding(topic, "undecided after 10 min", Level.NOTE, meaning)
     time = format_duration(round(proof_s))
-    meaning = f"{what} (`prove: {prove:.0%}`) are told from each other in about {time}"
+    meaning = f"{what} (`prove: {prove:.0%}`) are distinguished in about {time}"
     if max(seen.stolen_share, seen.others_share) > TAKEN_TOO_MUCH:
         calm = f"{meaning} while nobody else takes the cores, and later while somebody does"
         return Finding(topic, f"{time} at least", Level.NOTE, calm)

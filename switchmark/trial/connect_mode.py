@@ -39,8 +39,8 @@ def wrong_mode(
         watched = before[2] is not None and now[2] is not None
         flooded = (now[2] or 0) - (before[2] or 0) if watched else None
         problem = _problem(mode, sent, max(0, arrived - marker), strays, flooded, bool(others))
-        settled = arrived >= marker and (mode is ConnectMode.STATIC_MAC or not problem)
-        if settled or time.monotonic() > deadline:
+        is_shown = arrived >= marker and (mode is ConnectMode.STATIC_MAC or not problem)
+        if is_shown or time.monotonic() > deadline:
             return problem
         time.sleep(_POLL_S)
 

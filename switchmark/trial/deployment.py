@@ -217,7 +217,7 @@ class Deployment:
             vnf.wait_ready(timeout_s)
         self.switch.wait_ports_up(timeout_s)
         self.state_reader.wait_ready()
-        self.running_switch.settle()
+        self.running_switch.impose_limits()
 
     def _request_exits(self) -> None:
         """Ask the applications to exit, so that they end while the switch does."""

@@ -32,7 +32,7 @@ KINDS: dict[str, str] = {
 APACHE = "apache"
 APACHE_SCRIPT = Path(__file__).with_name("apache.sh")
 APACHE_CLIENTS = 100  # as in the suite
-SETTLE_S = 0.1  # in which a program that cannot run has said so
+START_S = 0.1  # in which a program that cannot run has said so
 
 
 def availability(neighbour: str) -> Availability:
@@ -94,7 +94,7 @@ class NoisyNeighbour:
                 may=_rights(self._trial.neighbour),
             )
             with suppress(TimeoutError):
-                code = self._process.wait(SETTLE_S)
+                code = self._process.wait(START_S)
                 raise TrialFailed(
                     f"neighbour {self._command[0]} ended at once with exit code {code}"
                 )

@@ -89,7 +89,7 @@ class RunningSwitch:
         self._start()
         self._runs = True
 
-    def settle(self) -> None:
+    def impose_limits(self) -> None:
         """Impose the limit of CPU time and check the pins, once the ports are up: starting costs
         far more than forwarding, and a switch pins its threads while it starts."""
         self._unpin()

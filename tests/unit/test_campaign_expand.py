@@ -244,7 +244,8 @@ def test_estimate() -> None:
     trials = expand(campaign, SWITCHES, ENVIRONMENTS)
     time_needed = estimate(campaign, trials)
     assert time_needed.measuring_s == 8 * 5.0 + 4 * 1.0  # and a warm-up run before each latency
-    assert time_needed.overhead_s == pytest.approx(4 * usual_overhead_s("linux-bridge") + 4 * usual_overhead_s("ovs-dpdk"))
+    block_s = usual_overhead_s("linux-bridge") + usual_overhead_s("ovs-dpdk")
+    assert time_needed.overhead_s == pytest.approx(4 * block_s)
     assert time_needed.total_s == time_needed.measuring_s + time_needed.overhead_s
 
 

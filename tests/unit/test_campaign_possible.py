@@ -72,7 +72,7 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: sriov\nswitch_options: {vf_driver: vfio}", "alone, not auto; use io: dpdk"),
         (
             "switch: sriov\nswitch_options: {vf_driver: vfio}\nio: dpdk\nscenario: loopback-1",
-            "VNFs use network devices; use a scenario without a chain",
+            "VNFs use devices; use a scenario without a chain",
         ),
         ("switch: direct\nlocation: remote\npairs: 2", "a wire for one pair, not for 2"),
         ("switch: direct\nlocation: remote\nio: udp", "which is the host's and is left as it is"),

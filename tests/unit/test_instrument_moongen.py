@@ -15,9 +15,9 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.instrument import moongen
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.named import build_of
+from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Spawned
@@ -68,7 +68,7 @@ def built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return program
 
 
-def launched(built: Path, desk: Desk, **fields: Any) -> AskedRun:
+def launched(built: Path, desk: Desk, **fields: Any) -> PolledRun:
     fields = {"rate_pps": 4000, "packet_size_bytes": 128, "burst": 8, **fields}
     return moongen.MoonGen().launch(desk.job(built.parent, **fields))
 
@@ -160,9 +160,9 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
     ("told", "says"),
     [
         ("{", "printed no JSON"),
-        ("{}", "told t_ns: Field required"),
-        (answer(S, sent=-5), "told sent: Input should be greater"),
-        (answer(S, received="x"), "told received: Input should be a valid integer"),
+        ("{}", "reported t_ns: Field required"),
+        (answer(S, sent=-5), "reported sent: Input should be greater"),
+        (answer(S, received="x"), "reported received: Input should be a valid integer"),
     ],
 )
 def test_hostile_words_end_in_one_line(built: Path, told: str, says: str) -> None:

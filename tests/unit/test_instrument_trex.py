@@ -15,9 +15,9 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.instrument import trex
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.instrument.support.asked_run import AskedRun
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Spawned
@@ -77,7 +77,7 @@ def release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def launched(release: Path, desk: Desk, **fields: Any) -> AskedRun:
+def launched(release: Path, desk: Desk, **fields: Any) -> PolledRun:
     fields = {"rate_pps": 1000, "packet_size_bytes": 128, "burst": 1, **fields}
     return trex.Trex().launch(desk.job(release, **fields))
 
@@ -191,11 +191,11 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
         ('{"error": "no route\\nto it"}', "", "failed: no route to it"),
         ("Traceback", "", "printed no JSON: Traceback"),
         ("[1]", "", r"printed no JSON: \[1\]"),
-        (READY, "{}", "told t_ns: Field required"),
-        (READY, answer(sent=-1), "told sent: Input should be greater"),
-        (READY, answer(sent=1 << 60), "told sent: Input should be less"),
-        (READY, answer(sent="many"), "told sent: Input should be a valid integer"),
-        (READY, answer(more=1), "told more: Extra inputs"),
+        (READY, "{}", "reported t_ns: Field required"),
+        (READY, answer(sent=-1), "reported sent: Input should be greater"),
+        (READY, answer(sent=1 << 60), "reported sent: Input should be less"),
+        (READY, answer(sent="many"), "reported sent: Input should be a valid integer"),
+        (READY, answer(more=1), "reported more: Extra inputs"),
     ],
 )
 def test_hostile_words_end_in_one_line(release: Path, ready: str, told: str, says: str) -> None:

@@ -229,7 +229,7 @@ def test_testpmd_reads_on_until_nothing_comes() -> None:
     first, last = _statistics()
     answers = iter([first, last, last, last])
     console, _ = _console(lambda line: next(answers))
-    assert console.settled("TX-packets", time.monotonic() + 60) == 69_450_240
+    assert console.final_count("TX-packets", time.monotonic() + 60) == 69_450_240
 
 
 @pytest.mark.parametrize(

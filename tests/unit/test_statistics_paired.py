@@ -18,8 +18,8 @@ from switchmark.statistics.paired import (
     ratios_of,
     states_differ_p,
 )
-from switchmark.statistics.settled import Settled, settle
 from switchmark.statistics.simulation import Design, Machine, blocks
+from switchmark.statistics.state_figures import StateFigure, state_figures
 from switchmark.statistics.states import State
 
 logs = st.lists(st.floats(-1, 1), min_size=5, max_size=40)
@@ -35,14 +35,14 @@ def trial(block: int, contender: str) -> BlockTrial:
 
 def test_whole_blocks_make_pairs_and_keep_the_states_of_both() -> None:
     rows = [
-        (trial(0, "a"), Settled(4.0, 0.0)), (trial(0, "b"), Settled(2.0, 0.0)),
-        (trial(1, "b"), Settled(1.0, 1.0)), (trial(1, "a"), Settled(3.0, 0.5)),
-        (trial(2, "a"), Settled(4.0, 0.0)), (trial(2, "b"), None),
-        (trial(3, "a"), Settled(4.0, 0.0)),
-        (trial(4, "c"), Settled(4.0, 0.0)), (trial(4, "b"), Settled(2.0, 0.0)),
-        (trial(5, "a"), Settled(4.0, 1.0)), (trial(5, "b"), Settled(1.0, None)),
-        (trial(6, "a"), Settled(4.0, None)), (trial(6, "b"), Settled(1.0, 1.0)),
-        (trial(7, "a"), Settled(4.0, None)), (trial(7, "b"), Settled(4.0, None)),
+        (trial(0, "a"), StateFigure(4.0, 0.0)), (trial(0, "b"), StateFigure(2.0, 0.0)),
+        (trial(1, "b"), StateFigure(1.0, 1.0)), (trial(1, "a"), StateFigure(3.0, 0.5)),
+        (trial(2, "a"), StateFigure(4.0, 0.0)), (trial(2, "b"), None),
+        (trial(3, "a"), StateFigure(4.0, 0.0)),
+        (trial(4, "c"), StateFigure(4.0, 0.0)), (trial(4, "b"), StateFigure(2.0, 0.0)),
+        (trial(5, "a"), StateFigure(4.0, 1.0)), (trial(5, "b"), StateFigure(1.0, None)),
+        (trial(6, "a"), StateFigure(4.0, None)), (trial(6, "b"), StateFigure(1.0, 1.0)),
+        (trial(7, "a"), StateFigure(4.0, None)), (trial(7, "b"), StateFigure(4.0, None)),
     ]  # fmt: skip
     assert pairs_of([one for one, _ in rows], [said for _, said in rows], "a", "b") == [
         LogRatio(0, math.log(2), 0.0, 0.0),
@@ -113,7 +113,7 @@ def test_intervals_cover_on_every_machine(machine: Machine) -> None:
     for seed in range(150):
         generator = np.random.default_rng(seed)
         trials = blocks(machine, Design(), {"a": 1.1, "b": 1.0}, 25, generator)
-        for ratio in ratios_of(pairs_of(trials, settle(trials), "a", "b")):
+        for ratio in ratios_of(pairs_of(trials, state_figures(trials), "a", "b")):
             missed += ratio.excludes(1.1)
             count += 1
     assert binomtest(missed, count, 0.05, alternative="greater").pvalue > 0.01
@@ -161,7 +161,7 @@ def test_states_that_slow_contenders_unlike_are_told_apart_by_pairs_across_them(
         generator = np.random.default_rng(seed)
         trials = blocks(Machine(dwell_s=1.5), Design(), rates, 60, generator)
         told.append(
-            {one.state: one for one in ratios_of(pairs_of(trials, settle(trials), "a", "b"))}
+            {one.state: one for one in ratios_of(pairs_of(trials, state_figures(trials), "a", "b"))}
         )
     apart = [one for one in told if set(one) == {State.NEAR, State.FAR}]
     assert len(apart) >= 18
@@ -188,7 +188,7 @@ def test_on_a_host_that_moves_cores_every_second_all_blocks_prove_a_lead() -> No
         generator = np.random.default_rng(seed)
         rates = {"a": 1.25, "b": 1.0, "c": 0.8}
         trials = blocks(Machine(dwell_s=1.5), Design(), rates, 15, generator)
-        held = pairs_of(trials, settle(trials), "a", "b")
+        held = pairs_of(trials, state_figures(trials), "a", "b")
         alike = [one for one in held if one.far_a == one.far_b != 0.5]
         found, few = ratio_of(held, 0.01), ratio_of(alike, 0.01)
         proven += found is not None and found.low > 1

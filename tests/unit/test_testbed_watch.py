@@ -13,7 +13,7 @@ import pytest
 from switchmark.cli import doctor
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.results.proving import usual_time_to_prove_s
-from switchmark.statistics.asked import BUDGET_S
+from switchmark.statistics.defaults import BUDGET_S
 from switchmark.statistics.states import LineTimes, Watched
 from switchmark.testbed.cores import watch
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
@@ -88,7 +88,7 @@ def test_a_restless_machine_in_words() -> None:
     assert seen["cache line"][1].startswith(line)
     assert "70% of the time" in seen["clock"][1]
     assert seen["others"][0] is Level.POOR
-    assert "told from each other in about 1 min 20 s while nobody else" in seen["proof"][1]
+    assert "distinguished in about 1 min 20 s while nobody else" in seen["proof"][1]
 
 
 def test_a_calm_machine_in_words() -> None:

@@ -223,7 +223,8 @@ def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
     bridge = [step(size) for size in (64, 128, 256)]
     other = [step(size, switch="ovs-dpdk") for size in (64, 128, 256)]
     left = TimeLeft([*bridge, *other])
-    assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * usual_overhead_s("linux-bridge") + 3 * usual_overhead_s("ovs-dpdk"))
+    block_s = usual_overhead_s("linux-bridge") + usual_overhead_s("ovs-dpdk")
+    assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * block_s)
     left.done(bridge[0], overhead("linux-bridge", 0.25))
     left.done(bridge[1], overhead("linux-bridge", 0.75))
     assert left.estimate_s() == 4 * 2.5, "its own mean; the others': the mean of all so far"

@@ -7,6 +7,7 @@ docs/combinations.md.
 
 What one method or one instrument alone cannot do is said in its own file, and asked for here:
 `Method.refusals`, `Method.one_host` and `Method.reads`, `Instrument.refusals`. What a testbed file
-or this machine says (the ends of a cable, cores) is not known yet: the plan asks for `cable_problem`
-and places cores, before anything is touched. What comes after a plan asserts what is refused here.
+or this machine says (the ends of a cable, the cores) is known to the plan alone, which asks
+`cable_problem` and places cores before anything is touched. What comes after a plan asserts what is
+refused here.
 """

@@ -75,12 +75,15 @@ def _io_refusals(
     sweep: Sweep, switch: str, can: Capabilities, chosen: Mapping[str, str]
 ) -> Iterator[str]:
     """Applications that cannot use the ports that an option gives them."""
+    has_chain = any(found is not None and found.chain for found in map(resolve, sweep.scenario))
     for option, value, only in options.io_required(can, chosen):
-        told = f"{switch}: with {option.name}: {value} ports are for io {only} alone"
-        remedy = f"{option.name}: {option.default}"
-        yield from (f"{told}, not {io}; use io: {only}, or {remedy}" for io in sweep.io if io != only)
-        if any(found is not None and found.chain for found in map(resolve, sweep.scenario)):
-            yield f"{told}, and VNFs use network devices; use a scenario without a chain, or {remedy}"
+        problem = f"{switch}: with {option.name}: {value} ports are for io {only} alone"
+        usual = f"{option.name}: {option.default}"
+        for io in sweep.io:
+            if io != only:
+                yield f"{problem}, not {io}; use io: {only}, or {usual}"
+        if has_chain:
+            yield f"{problem}, and VNFs use devices; use a scenario without a chain, or {usual}"
 
 
 def chosen_modes_refusals(

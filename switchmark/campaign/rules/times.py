@@ -12,7 +12,7 @@ from switchmark.language.values import format_seconds
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import PLAIN, Dimension
-from switchmark.statistics.asked import BUDGET_S
+from switchmark.statistics.defaults import BUDGET_S
 
 
 def time_refusals(

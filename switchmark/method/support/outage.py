@@ -107,9 +107,9 @@ def _at(times: Sequence[int], counts: Sequence[int], t_ns: int) -> float:
 
 def _reached_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
     """The first moment from which on at least `lost` frames are always missing."""
-    settled = behind[-1][0]
+    reached_ns = behind[-1][0]
     for t_ns, missing in reversed(behind):
         if missing < lost:
             break
-        settled = t_ns
-    return settled
+        reached_ns = t_ns
+    return reached_ns

@@ -23,7 +23,7 @@ LEAST_STRETCH = 0.5  # of a trial, that is told of when the state changed there 
 
 
 @dataclass(frozen=True, slots=True)
-class Settled:
+class StateFigure:
     """A figure, and the share of its time that the machine was far."""
 
     figure: float
@@ -33,30 +33,30 @@ class Settled:
 _SHARES = {State.ONLY: None, State.NEAR: 0.0, State.FAR: 1.0}
 
 
-def settle(trials: Sequence[BlockTrial]) -> list[Settled | None]:
+def state_figures(trials: Sequence[BlockTrial]) -> list[StateFigure | None]:
     """Each trial's figure; None where it has no figure above 0, or saw changes that neither lines
     nor samples tell apart."""
     return [
-        _settle(trial, state, lines)
+        _state_figure(trial, state, lines)
         for trial, (state, lines) in zip(trials, label_with_levels(trials), strict=True)
     ]
 
 
-def _settle(trial: BlockTrial, state: State, lines: LineTimes | None) -> Settled | None:
+def _state_figure(trial: BlockTrial, state: State, lines: LineTimes | None) -> StateFigure | None:
     if trial.figure is None or trial.figure <= 0:
         return None
     if state is not State.CHANGED:
-        return Settled(trial.figure, _SHARES[state])
+        return StateFigure(trial.figure, _SHARES[state])
     told = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
     return _changed(trial, trial.figure, told) if lines is not None and len(told) > 1 else None
 
 
-def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> Settled | None:
+def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateFigure | None:
     """The figure of a trial in which the state changed; `is_far`: the state before the trial, and
     after."""
     step = step_of(trial.samples)
     if step is None:
-        return Settled(figure, HALF)
+        return StateFigure(figure, HALF)
     samples = np.asarray(trial.samples)
     if is_far[0] == is_far[-1]:  # there and back
         part, far = np.delete(samples, slice(*step)), is_far[0]
@@ -66,7 +66,7 @@ def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> Settle
         place = _change(samples)
         is_first = 2 * place >= samples.size
         part, far = (samples[:place], is_far[0]) if is_first else (samples[place:], is_far[-1])
-    return Settled(figure * float(part.mean() / samples.mean()), float(far))
+    return StateFigure(figure * float(part.mean() / samples.mean()), float(far))
 
 
 def _change(samples: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:

@@ -1,5 +1,5 @@
-"""A run of two ends that are asked for their counters, in lines of JSON: what TRex and MoonGen have
-in common."""
+"""A run of two ends that are polled for their counters, in lines of JSON: what TRex and MoonGen
+have in common."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.asked_end import AskedEnd
 from switchmark.instrument.support.base import Job
+from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.reading import EndReading, Reading
 
 DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
@@ -19,13 +19,13 @@ _LONGEST_WAIT_NS = 100_000_000
 _S = 1_000_000_000
 
 
-class AskedRun:
+class PolledRun:
     """A `Launched` of a receiver and a sender, started."""
 
     def __init__(
-        self, name: str, job: Job, source: AskedEnd, target: AskedEnd, version: str = ""
+        self, name: str, job: Job, source: PolledEnd, target: PolledEnd, version: str = ""
     ) -> None:
-        """`name` is the instrument's, in messages; `version` that of a program that tells none."""
+        """`name` is the instrument's, in messages; `version` its program's that reports none."""
         self._name, self._job, self._version = name, job, version
         self._source, self._target = source, target
         self._duration_s = 0.0
@@ -84,8 +84,8 @@ class AskedRun:
         duration_ns = self._source.last_ns - self._begun_ns  # up to the look that found it at rest
         if self._job.trial.rate_pps is not None:
             duration_ns = min(duration_ns, round(self._duration_s * _S))
-        sent = self._settled(self._source, deadline)
-        received = self._settled(self._target, deadline)
+        sent = self._final_count(self._source, deadline)
+        received = self._final_count(self._target, deadline)
         if received > sent:
             raise TrialFailed(
                 f"counts of {self._name} contradict each other: {received} frames received, "
@@ -112,8 +112,8 @@ class AskedRun:
         for end in (self._source, self._target):
             end.close()
 
-    def _settled(self, end: AskedEnd, deadline: float) -> int:
-        """Wait for a count that stays the same, reading after reading; returns it."""
+    def _final_count(self, end: PolledEnd, deadline: float) -> int:
+        """The count of frames once it no longer grows, reading after reading."""
         seen: list[int] = []
         while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
             if time.monotonic() > deadline:

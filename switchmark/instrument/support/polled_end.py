@@ -1,4 +1,4 @@
-"""One end of an instrument that a program of ours asks for its counters, in lines of JSON."""
+"""One end of an instrument that a program of ours polls for its counters, in lines of JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
 _POLL_S = 0.2
 
 
-class AskedCounters(BaseModel):
+class PolledCounters(BaseModel):
     """One answer."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -31,7 +31,7 @@ class AskedCounters(BaseModel):
     sends: bool
 
 
-class AskedEnd:
+class PolledEnd:
     """A program that answers, and the server that it asks, if that is another. `close` may be
     called at any time."""
 
@@ -41,7 +41,7 @@ class AskedEnd:
         self._client, self._has_server = answers, server is not None
         self.server = server or answers
         self._counter = counter
-        self._answers: list[AskedCounters] = []
+        self._answers: list[PolledCounters] = []
         self._before = 0  # frames that its port had counted before the run
         self.waits = False
         self.version = ""
@@ -70,18 +70,18 @@ class AskedEnd:
         if (said := self._line(timeout_s)) is None:
             return
         try:
-            answer = AskedCounters.model_validate(said)
+            answer = PolledCounters.model_validate(said)
         except ValidationError as error:
             first = error.errors(include_url=False, include_context=False)[0]
             where = ".".join(map(str, first["loc"])) or "its answer"
-            raise TrialFailed(self._client.say(f"told {where[:40]}: {first['msg']}")) from None
+            raise TrialFailed(self._client.say(f"reported {where[:40]}: {first['msg']}")) from None
         if self._answers and answer.t_ns < self._answers[-1].t_ns:
-            raise TrialFailed(self._client.say("told counters of a time that was before"))
+            raise TrialFailed(self._client.say("reported counters that are older than the last"))
         self._answers.append(answer)
         self.waits = False
 
     def wait_answer(self, timeout_s: float) -> None:
-        """Wait until it has told its counters. Raises TrialFailed."""
+        """Wait until it has answered with its counters. Raises TrialFailed."""
         deadline = time.monotonic() + timeout_s
         while self.waits:
             left_s = deadline - time.monotonic()
@@ -134,7 +134,7 @@ class AskedEnd:
         self._client.close()
         self.server.close()
 
-    def _count(self, answer: AskedCounters) -> int:
+    def _count(self, answer: PolledCounters) -> int:
         return answer.sent if self._counter == "sent" else answer.received
 
     def _line(self, timeout_s: float) -> dict[str, Any] | None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.settled import Settled, settle
+from switchmark.statistics.state_figures import StateFigure, state_figures
 
 NEAR_NS, FAR_NS = 30.0, 150.0
 FAST, SLOW = (10.0, 10.1, 9.9), (5.0, 5.1, 4.9)
@@ -30,8 +30,8 @@ AROUND = [
 ]  # of the same contender: the machine has two states
 
 
-def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> Settled | None:
-    return settle([*around, one])[-1]
+def said(one: BlockTrial, around: list[BlockTrial] = AROUND) -> StateFigure | None:
+    return state_figures([*around, one])[-1]
 
 
 @pytest.mark.parametrize(
@@ -76,4 +76,4 @@ def test_some_trials_say_nothing(one: BlockTrial) -> None:
 
 def test_on_a_machine_of_one_state_figures_are_what_they_are() -> None:
     around = [trial(FAST * 3, NEAR_NS, NEAR_NS) for _ in range(6)]
-    assert settle(around) == [Settled(one.figure, None) for one in around if one.figure]
+    assert state_figures(around) == [StateFigure(one.figure, None) for one in around if one.figure]
