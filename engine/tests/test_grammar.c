@@ -121,9 +121,10 @@ static void show_option(const struct option_row *row, const struct options *o, c
     const void *field = (const char *)o + row->offset;
 
     switch (row->kind) {
-    case KIND_RATE: {
+    case KIND_RATE:
+    case KIND_PROBE_RATE: {
         const struct rate *rate = field;
-        const char *absent = row->offset == offsetof(struct options, traffic.rate) ? "max" : "none";
+        const char *absent = row->kind == KIND_RATE ? "max" : "none";
         if (rate->amount == 0)
             snprintf(value, VALUE_BYTES, "%s", absent);
         else
