@@ -38,3 +38,22 @@ def test_nothing_is_compared_with_the_name_of_a_switch_an_environment_or_a_metho
         if text in NAMES
     ]
     assert not found, "ask the registry, or a capability, instead"
+
+
+def _listed(tree: ast.AST) -> Iterator[tuple[int, set[str]]]:
+    """The texts of each collection, by its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Tuple | ast.Set | ast.List | ast.Dict):
+            texts = node.keys if isinstance(node, ast.Dict) else node.elts
+            held = {one.value for one in texts if isinstance(one, ast.Constant)}
+            yield node.lineno, {one for one in held if isinstance(one, str)}
+
+
+def test_nothing_lists_switches() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {', '.join(sorted(names))}"
+        for path in sorted(ROOT.rglob("*.py"))
+        for line, texts in _listed(ast.parse(path.read_text()))
+        if len(names := texts & set(SWITCHES)) > 1
+    ]
+    assert not found, "let each switch say it, in its capabilities"
