@@ -37,9 +37,9 @@ from switchmark.report.latency import cumulative_panels, curve_panels, spread_pa
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.expectations import Judgement, judge_run
 from switchmark.results.export import flat_rows, frame
-from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.query import read_table
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow

@@ -38,7 +38,12 @@ def parse_place(text: str, option: str) -> tuple[str, int]:
         raise UsageError(
             f"{option} {text}: is no port; write e.g. 9464, or ADDRESS:9464 for other machines"
         )
-    return match["host"] or LOOPBACK, int(match["port"])
+    host = match["host"] or LOOPBACK
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        raise UsageError(f"{option} {text}: no host can be called so") from None
+    return host, int(match["port"])
 
 
 def shown(place: tuple[str, int]) -> str:

@@ -51,8 +51,11 @@ from tests.hostile_inputs import (
     from_environment,
     from_file,
 )
+from tests.hostile_instruments import INSTRUMENTS_SAY
+from tests.hostile_machine import MACHINE
 from tests.hostile_programs import PROGRAMS
 from tests.hostile_requests import REQUESTS
+from tests.hostile_store import STORE
 from tests.unit.engine_lines import KINDS, event
 from tests.unit.records import synthetic_record
 
@@ -147,7 +150,10 @@ READERS: dict[str, Reader] = {
         check_objects_address, edited(["s3://b/p?endpoint=https://s3.lab:9000&region=x"]), BAD),
     "what is printed": Reader(printable, edited(["a\x1b[31mb"])),
     **PROGRAMS,
+    **INSTRUMENTS_SAY,
+    **MACHINE,
     **REQUESTS,
+    **STORE,
 }  # fmt: skip
 
 

@@ -30,6 +30,7 @@ class Reader:
     expected: tuple[type[Exception], ...] = ()
 
 
+NESTED = "[" * 100_000
 WORDS = st.one_of(
     st.sampled_from(
         ["\0", "\n", "\t", ":", "- ", "{", "}", "[", "]", ",", "..", "=", "∈", "(", ")", "+", "/",
@@ -76,6 +77,14 @@ def altered(draw: st.DrawFn, document: Any) -> Any:
                 break
             place = place[key]
     return document
+
+
+def answers(document: Any) -> st.SearchStrategy[str]:
+    """Answers in JSON: this one with changes, another value, and what is none."""
+    text = json.dumps(document)
+    return st.one_of(
+        altered(document).map(json.dumps), ANY.map(json.dumps), edited([text]), st.just(NESTED)
+    )
 
 
 def from_file(name: str, read: Callable[[Path], object]) -> Callable[[Any], object]:

@@ -37,19 +37,20 @@ from switchmark.testbed.kernel import mounts
 from switchmark.testbed.kernel.procfs import ProcessIdentity
 from switchmark.testbed.last_words import last_line, last_words
 from switchmark.testbed.testbed import SshTarget
-from tests.hostile_inputs import ANY, BAD, DEPENDS, SCRATCH, Reader, altered, edited, from_file
+from tests.hostile_inputs import (
+    ANY,
+    BAD,
+    DEPENDS,
+    SCRATCH,
+    Reader,
+    altered,
+    answers,
+    edited,
+    from_file,
+)
 from tests.unit.instrument_fakes import FakeProgram, recorded
 
 PORTS = tuple(SwitchPort(k, PortKind.VHOST_USER, "02:00:00:00:00:01") for k in range(2))
-NESTED = "[" * 100_000
-
-
-def answers(document: Any) -> st.SearchStrategy[str]:
-    """Answers in JSON: this one with changes, another value, and what is none."""
-    text = json.dumps(document)
-    return st.one_of(
-        altered(document).map(json.dumps), ANY.map(json.dumps), edited([text]), st.just(NESTED)
-    )
 
 
 def asked(switch: Switch, look: Callable[[Any], object], **parts: Any) -> object:

@@ -10,6 +10,7 @@ from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.experiment.calibration import believed
 from switchmark.experiment.certified import _believed
+from switchmark.instrument import moongen, pkt_gen, pktgen_dpdk, trex
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.otg import types
 from switchmark.otg.plan import plan_flows
@@ -96,6 +97,11 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
     "SWITCHMARK_SRIOV_PF": (lambda: SWITCHES["sriov"]().availability(), "eth9"),
     "SWITCHMARK_OVS_SCHEMA": (lambda: SWITCHES["ovs-dpdk"]().availability(), "schema"),
     "SWITCHMARK_BESS_PYTHON": (lambda: SWITCHES["bess"]().availability(), "python"),
+    **{module.SETTING: (lambda name=name: INSTRUMENTS[name]().availability(), sample)
+       for name, module, sample in (
+           ("trex", trex, "v3.08"), ("moongen", moongen, "MoonGen"),
+           ("pkt-gen", pkt_gen, "pkt-gen"),
+           ("pktgen-dpdk", pktgen_dpdk, "pktgen"))},
     **{each.setting: (lambda each=each: each().availability(), "program")
        for each in (*SWITCHES.values(), *INSTRUMENTS.values()) if getattr(each, "setting", "")},
 }  # fmt: skip

@@ -22,7 +22,7 @@ from switchmark.cli.output import note
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.results.comparable import load_run
-from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
 from switchmark.results.metric import Metric, chosen
 from switchmark.results.store import open_run

@@ -13,7 +13,7 @@ from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.method.registry import METHODS
 from switchmark.report.history import change_words, history_page, newest_words, title_of
-from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.history import History, PastFigure, in_words, read_history, varying_workload
 from switchmark.results.metric import Metric, figures_called
 from switchmark.statistics.comparison import THRESHOLD

@@ -18,7 +18,7 @@ from switchmark.experiment.execute import Executed, Request, execute, nobody_wai
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.report.junit import cases_of_run
-from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.store import open_run
 
 if TYPE_CHECKING:

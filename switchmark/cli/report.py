@@ -14,8 +14,8 @@ from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_source import FormSource
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.documents import read_record
-from switchmark.results.find import DEFAULT_ROOT
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run

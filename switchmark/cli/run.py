@@ -31,7 +31,8 @@ from switchmark.cli.options import (
 from switchmark.cli.output import note
 from switchmark.cli.pool_options import CredentialFiles, PoolContact
 from switchmark.cli.run_in_pool import not_in_a_pool, run_in_pool
-from switchmark.results.find import DEFAULT_ROOT, find_latest
+from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results.find import find_latest
 from switchmark.results.store import open_run
 
 EPILOG = """

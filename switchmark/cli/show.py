@@ -22,7 +22,7 @@ from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
 from switchmark.language.printable import CONTROLS
 from switchmark.results import export
-from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise

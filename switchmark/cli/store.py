@@ -10,7 +10,8 @@ import typer
 from switchmark.cli.options import store_option
 from switchmark.cli.output import note, print_json, print_line, print_table
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.find import DEFAULT_ROOT, find_run
+from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results.find import find_run
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
 from switchmark.store.check import check_store
 from switchmark.store.find import find_stored, list_stored

@@ -18,7 +18,7 @@ from switchmark.cli.options import (
     ResultsIn,
     TestbedFile,
 )
-from switchmark.results.find import DEFAULT_ROOT
+from switchmark.results.default_root import DEFAULT_ROOT
 
 EPILOG = """
 Examples:

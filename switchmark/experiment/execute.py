@@ -28,7 +28,8 @@ from switchmark.experiment.time_left import measuring_time_s
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
-from switchmark.results.find import DEFAULT_ROOT, find_latest
+from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results.find import find_latest
 from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
 from switchmark.statistics.defaults import PROVE

@@ -105,9 +105,10 @@ def version_of_folder(folder: Path) -> str:
     if folder.name.startswith("v"):
         return folder.name
     try:
-        return (folder.resolve().parent / "VERSION").read_text().strip()[:SHOWN_CHARACTERS]
+        told = (folder.resolve().parent / "VERSION").read_text(errors="replace")
     except OSError:
         return UNKNOWN
+    return told.strip()[:SHOWN_CHARACTERS] or UNKNOWN
 
 
 def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> PolledEnd:

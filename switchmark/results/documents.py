@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.model.value import parse_utc
 from switchmark.results.durable import file_content
 from switchmark.results.record import Record
-from switchmark.results.run_info import RunInfo
+from switchmark.results.run_info import Resumption, RunInfo
 
 
 class CorruptResultError(SwitchmarkError):
@@ -49,6 +51,15 @@ def read_info(directory: Path) -> RunInfo:
         raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
     except (OSError, ValidationError) as error:
         raise CorruptResultError(f"{_corrupt_line(path, error)}; move its folder away") from error
+
+
+def read_resumption(path: Path) -> datetime:
+    """When the run went on, by one `resumed-<n>.json`. Raises CorruptResultError."""
+    try:
+        told = Resumption.model_validate_json(file_content(path))
+    except (OSError, ValidationError) as error:
+        raise CorruptResultError(f"{_corrupt_line(path, error)}; move it away") from error
+    return parse_utc(told.resumed_at)
 
 
 def to_document(record: Record, path: Path) -> bytes:

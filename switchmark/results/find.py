@@ -8,9 +8,8 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.value import parse_utc
+from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.documents import CorruptResultError, read_info
-
-DEFAULT_ROOT = Path("results")
 
 
 def _say(line: str) -> None:

@@ -27,7 +27,13 @@ from typing import Any, Self
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.value import parse_utc
-from switchmark.results.documents import CorruptResultError, read_info, read_record, to_document
+from switchmark.results.documents import (
+    CorruptResultError,
+    read_info,
+    read_record,
+    read_resumption,
+    to_document,
+)
 from switchmark.results.durable import take_lock, write_durably
 from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
@@ -212,10 +218,9 @@ class Run:
         return {one.trial_id: one.status for one in map(read_record, self.paths())}
 
     def resumed_at(self) -> list[datetime]:
-        """The times at which the run went on after an interruption, in order."""
-        paths = self.directory.glob("resumed-*.json")
-        told = [Resumption.model_validate_json(path.read_bytes()) for path in paths]
-        return sorted(parse_utc(one.resumed_at) for one in told)
+        """The times at which the run went on after an interruption, in order. Raises
+        CorruptResultError at a bad file."""
+        return sorted(map(read_resumption, self.directory.glob("resumed-*.json")))
 
     def has_finished(self, trial_id: str) -> bool:
         """Whether this trial need not be run again. Raises CorruptResultError for a bad file."""

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.find import DEFAULT_ROOT, find_run, list_runs
+from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results.find import find_run, list_runs
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
 from switchmark.store.find import find_stored, list_stored
 from switchmark.store.pull import keep_copy

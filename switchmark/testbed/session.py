@@ -97,7 +97,7 @@ def _sign(fd: int, owner: Owner) -> None:
 
 def _refusal(fd: int) -> str:
     who = "another switchmark"
-    with suppress(ValueError, TypeError):
+    with suppress(ValueError, TypeError, RecursionError):
         owner = Owner(**json.loads(os.pread(fd, 4096, 0)))
         who = f"process {owner.pid} ({owner.command}, since {owner.opened_at})"
     return (

@@ -83,6 +83,7 @@ def shared_libraries(program: Path) -> list[Path]:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="surrogateescape",  # (names of files are bytes)
             check=False,
             timeout=LDD_TIMEOUT_S,
             env={**os.environ, "LC_ALL": "C"},

@@ -22,9 +22,11 @@ from switchmark.environment.vm.packages import Qemu, machines_folder
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Host
 from switchmark.testbed.kernel.procfs import boot_id
+from switchmark.testbed.state import read_trusted
 
 DEV_KVM = Path("/dev/kvm")
 TRIAL_S = 15.0
+LARGEST_BYTES = 4096  # of what is kept
 JOB = "dpdk=\nports() { off switchmark-tried; }\n"
 
 
@@ -52,8 +54,18 @@ def known(qemu: Qemu) -> Accelerator | None:
     """The outcome, as far as it is known without trying; None: not known."""
     if (reason := no_kvm()) is not None:
         return Accelerator(EMULATED, reason)
-    with suppress(OSError, ValueError, TypeError):
-        return Accelerator(**json.loads(_memory(qemu).read_text()))
+    with suppress(OSError):
+        return believed(read_trusted(_memory(qemu), LARGEST_BYTES))
+    return None
+
+
+def believed(content: bytes) -> Accelerator | None:
+    """The outcome in a kept file; None where it has another form."""
+    with suppress(ValueError, TypeError, RecursionError):
+        found = Accelerator(**json.loads(content))
+        if found.name in (KVM, EMULATED) and isinstance(found.reason, str):
+            found.reason.encode()  # (no record holds what has no encoding)
+            return found
     return None
 
 

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
 from switchmark.instrument.support.reading import CountedInterval
+from switchmark.language.printable import storable
 
 MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
 _POLL_S = 0.2
@@ -52,8 +53,10 @@ class PolledEnd:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if (said := self._line(_POLL_S)) is not None:
-                self.version = str(said.get("version", ""))[:SHOWN_CHARACTERS]
-                self.driver = str(said.get("driver", ""))[:SHOWN_CHARACTERS]
+                self.version, self.driver = (
+                    storable(str(said.get(key, ""))[:SHOWN_CHARACTERS])
+                    for key in ("version", "driver")
+                )
                 return
         raise self.server.failed(f"does not answer after {timeout_s:.0f} s")
 

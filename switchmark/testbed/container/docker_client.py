@@ -48,6 +48,7 @@ def _removal_problem(command: list[str]) -> str | None:
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            errors="replace",
             timeout=WORK_TIMEOUT_S,
             check=False,
         )

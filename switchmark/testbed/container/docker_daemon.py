@@ -21,7 +21,7 @@ from switchmark.testbed.container.confined import docker_least
 from switchmark.testbed.container.docker_client import WORK_TIMEOUT_S, docker, server_version
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import filesystem_of
-from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, told_pid
 from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.state import cache_dir, cache_folder
 from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
@@ -132,6 +132,7 @@ def _import(daemon: Daemon, root: Path) -> None:
                 stdin=archive.stdout,
                 capture_output=True,
                 text=True,
+                errors="replace",
                 timeout=WORK_TIMEOUT_S,
                 check=False,
             )
@@ -160,7 +161,9 @@ def hold_network(session: Session, daemon: Daemon, name: str, idle: Sequence[str
         *_no_ipv6(),
         *("-e", f"{SESSION_VARIABLE}={session.id}", daemon.image, *idle),
     )  # fmt: skip
-    return int(ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", name))
+    if (pid := told_pid(ask(session, daemon, "inspect", "-f", "{{.State.Pid}}", name))) is None:
+        raise UnavailableError(f"docker: container {name} has no process")
+    return pid
 
 
 def _no_ipv6() -> list[str]:

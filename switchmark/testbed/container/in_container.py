@@ -25,7 +25,7 @@ from switchmark.testbed.container.confined import (
 )
 from switchmark.testbed.container.docker_daemon import Daemon
 from switchmark.testbed.host import Host, Session, Spawned
-from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
+from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, told_pid
 from switchmark.testbed.last_words import NOTHING, last_line
 
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -234,8 +234,7 @@ def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
 
 def _number(host: Host, ask: Sequence[str]) -> int | None:
     done = host.run(ask, check=False)
-    text = done.stdout.strip()
-    return int(text) if done.exit_code == 0 and text.isdigit() and int(text) > 0 else None
+    return told_pid(done.stdout) if done.exit_code == 0 else None
 
 
 def _only_child(pid: int) -> int | None:

@@ -33,13 +33,18 @@ def cgroups_of(name: str) -> list[Path]:
     """Control groups that LXC made for a container, in every hierarchy.
 
     LXC appends `-1` and so on when a name was taken by the remains of an earlier start."""
-    wanted = re.compile(rf"lxc\.(payload|monitor|pivot)\.{re.escape(name)}(-\d+)?")
     return [
         entry
         for base in cgroups.bases()
         for entry in base.iterdir()
-        if wanted.fullmatch(entry.name) and entry.is_dir()
+        if is_of(entry.name, name) and entry.is_dir()
     ]
+
+
+def is_of(group: str, name: str) -> bool:
+    """Whether LXC names a control group so for a container of this name."""
+    wanted = rf"lxc\.(payload|monitor|pivot)\.{re.escape(name)}(-[0-9]+)?"
+    return re.fullmatch(wanted, group) is not None
 
 
 def _remove_lock(name: str, lxcpath: Path) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import cgroups
 from switchmark.testbed.kernel.mounts import mounted
 from switchmark.testbed.undo.entries import Cgroup, CgroupController
 
@@ -56,13 +57,12 @@ def find_hierarchy(mountinfo: bytes | None = None) -> Hierarchy | None:
 def group_of(pids: Sequence[int], hierarchy: Hierarchy) -> Path | None:
     """The one group that holds all these processes and is neither the root nor without quota; None
     where there is none."""
-    found = set()
-    for pid in pids:
-        for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines():
-            number, controllers, path = line.split(":", 2)
-            held = "cpu" in controllers.split(",") if hierarchy.version == 1 else number == "0"
-            if held:
-                found.add(path.strip("/"))
+    found = {
+        one.path
+        for pid in pids
+        for one in cgroups.memberships(pid)
+        if ("cpu" in one.controllers if hierarchy.version == 1 else one.hierarchy == "0")
+    }
     if len(found) != 1 or not (own := found.pop()):
         return None
     group = hierarchy.root / own

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.testbed.kernel.mounts import mounted
@@ -15,6 +17,28 @@ PATIENCE_S = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """The group that a process is in, in one hierarchy."""
+
+    hierarchy: str  # its number; 0: the one of version 2
+    controllers: tuple[str, ...]
+    path: str  # below the mount point of the hierarchy; empty: its root
+
+
+def memberships(pid: int | None = None, told: bytes | None = None) -> list[Membership]:
+    """The groups of a process, this one by default, or those in the content of its file. A group
+    outside of what this process can see is left out. Raises OSError."""
+    if told is None:
+        told = Path(f"/proc/{pid or 'self'}/cgroup").read_bytes()
+    found = []
+    for line in told.split(b"\n"):
+        number, *rest = os.fsdecode(line).split(":", 2)
+        if len(rest) == 2 and ".." not in rest[1].split("/"):
+            found.append(Membership(number, tuple(rest[0].split(",")), rest[1].strip("/")))
+    return found
+
+
 def roots() -> list[Path]:
     """The mount point of every hierarchy on this machine."""
     found = {Path(one.point) for one in mounted() if one.kind in ("cgroup", "cgroup2")}
@@ -23,8 +47,7 @@ def roots() -> list[Path]:
 
 def bases() -> list[Path]:
     """The root of every hierarchy, and our own group in it (where others may nest theirs)."""
-    lines = Path("/proc/self/cgroup").read_text().splitlines()
-    own = {line.split(":", 2)[2].strip("/") for line in lines}
+    own = {one.path for one in memberships()}
     found = {root / path for root in roots() for path in ("", *own)}
     return sorted(path for path in found if path.is_dir())
 

@@ -6,6 +6,7 @@ Everything that signals a process goes through here, so that a recycled pid is n
 from __future__ import annotations
 
 import os
+import re
 import select
 import signal
 import time
@@ -45,6 +46,11 @@ def _stat_fields(pid: int) -> list[str] | None:
         return None
     # The name before it may hold any bytes, of no encoding.
     return line[line.rindex(b")") + 2 :].decode("ascii").split()
+
+
+def told_pid(text: str) -> int | None:
+    """The process id that another program prints; None where it is none."""
+    return int(text) if re.fullmatch(r"\s*[1-9][0-9]{0,6}\s*", text) else None
 
 
 def boot_id() -> str:
