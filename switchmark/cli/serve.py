@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from switchmark.cli.options import (
     HttpsCertificate,
@@ -15,14 +16,12 @@ from switchmark.cli.options import (
 )
 from switchmark.cli.output import note
 from switchmark.errors import UsageError
-from switchmark.listening import parse_place, read_token, shown, tls_context
-from switchmark.results.find import DEFAULT_ROOT
-from switchmark.store.address import read_store_address
-from switchmark.store.store import open_store
-from switchmark.web.pool_page import pool_reader
-from switchmark.web.server import SiteServer
-from switchmark.web.shelf import FolderShelf, StoreShelf
-from switchmark.web.site import WebSite
+from switchmark.listening import demand_guard, parse_place, read_token, shown, tls_context
+from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.testbed.kernel import capabilities
+
+if TYPE_CHECKING:
+    from switchmark.web.site import WebSite
 
 EPILOG = """
 Examples:
@@ -34,7 +33,8 @@ Examples:
       --certificate server.pem --key server.key
 
 Runs, their reports, and histories: docs/history.md. Nothing can be changed there, and nothing is
-kept. Beyond this machine it asks for the token, as the password of any name.
+kept. Beyond this machine it asks for the token, as the password of any name. It needs no root;
+started by root, it gives up root's capabilities.
 
 Exit codes: 0 ended by Ctrl-C; 2 bad input; 3 the address is in use.
 """
@@ -54,6 +54,13 @@ def command(
     """Serve a web page over a results folder, or a store, until interrupted."""
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
+    demand_guard("--listen", place, token is not None and tls is not None)
+    if store is None and not results.is_dir():
+        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
+    folders = [] if store else [results, *(one for one in results.iterdir() if one.is_dir())]
+    capabilities.keep_only(_needed(place[1], folders))
+    from switchmark.web.server import SiteServer  # (its libraries begin threads)
+
     site = _site(results, store)
     with SiteServer(place, site, token, tls) as server:
         where = shown((place[0], server.server_port))
@@ -65,14 +72,29 @@ def command(
     return 0
 
 
+def _needed(port: int, folders: Sequence[Path]) -> list[int]:
+    """The capabilities without which root could not listen there, or read the runs of others in
+    folders that they keep to themselves."""
+    kept: list[int] = []
+    if 0 < port < capabilities.UNPRIVILEGED_PORT:
+        kept += capabilities.LISTENING.values()
+    if any(map(capabilities.is_closed, folders)):
+        kept += capabilities.READING.values()
+    return kept
+
+
 def _site(results: Path, store: str | None) -> WebSite:
     """The pages over a store with its pool, or else over a folder. Raises UsageError."""
+    from switchmark.store.address import read_store_address
+    from switchmark.store.store import open_store
+    from switchmark.web.pool_page import pool_reader
+    from switchmark.web.shelf import FolderShelf, StoreShelf
+    from switchmark.web.site import WebSite
+
     if store is not None:
         if results != DEFAULT_ROOT:
             raise UsageError("--results: the runs shown are the store's; leave out one of the two")
         address = read_store_address(store)
         with open_store(address):  # (there is one)
             return WebSite(StoreShelf(address), pool_reader(address))
-    if not results.is_dir():
-        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
     return WebSite(FolderShelf(results))

@@ -78,7 +78,12 @@ class DockerNode(NetnsNode):
         self._spawned.append(process)
         return process
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+    def spawn_program(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        may: Sequence[str] | None = None,  # noqa: ARG002
+    ) -> Spawned:
         """Run a container with a program of the host's in it; it then sees the host's /usr and
         the program's own folder, too, read-only.
 

@@ -72,7 +72,12 @@ class LxcNode(NetnsNode):
         self._spawned.append(process)
         return process
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+    def spawn_program(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        may: Sequence[str] | None = None,  # noqa: ARG002
+    ) -> Spawned:
         """Start the container with a program of the host's in it; it then sees the host's /usr
         and the program's own folder, too, read-only.
 

@@ -39,10 +39,13 @@ class NetnsNode:
         told = with_baton(args, folder_of(self._session))
         return self.spawn_program([str(self._engine), *told], {})
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
-        """Run a program of the host in the namespace, pinned to the node's cores."""
+    def spawn_program(
+        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+    ) -> Spawned:
+        """Run a program of the host in the namespace, pinned to the node's cores, with these
+        capabilities."""
         process = self._session.host.spawn(
-            args, cores=self.spec.cores or None, env=env, netns=self.netns
+            args, cores=self.spec.cores or None, env=env, netns=self.netns, may=may
         )
         self._spawned.append(process)
         return process

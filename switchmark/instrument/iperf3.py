@@ -53,6 +53,7 @@ class Iperf3:
         shortest_sample_s=0.1,
         whole_seconds=True,
         own_frames=400,
+        linux_capabilities={PortKind.VETH: ()},
     )
 
     def availability(self) -> Availability:

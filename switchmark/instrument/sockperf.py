@@ -63,6 +63,7 @@ class Sockperf:
         shortest_sample_s=None,
         whole_seconds=True,
         own_frames=400,  # (it warms up by a few dummy messages)
+        linux_capabilities={PortKind.VETH: ()},
     )
 
     def availability(self) -> Availability:

@@ -61,6 +61,10 @@ class TestpmdInstrument:
         largest_burst=512,
         shortest_sample_s=0.1,
         whole_seconds=False,
+        linux_capabilities={
+            PortKind.VHOST_USER: ("ipc_lock",),
+            PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
+        },
     )
 
     def availability(self) -> Availability:

@@ -274,6 +274,7 @@ def main() -> None:
     """Serve until the bench is done, or gone."""
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    capabilities.give_up_unused()
     channel = Channel()
     code = 0
     try:

@@ -145,9 +145,11 @@ class RemoteNode:
         )
         return RemoteProcess(self._connection, made, args[0])
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> RemoteProcess:
+    def spawn_program(
+        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+    ) -> RemoteProcess:
         """Raises UnavailableError: programs of this machine are not on that one."""
-        del env
+        del env, may
         raise UnavailableError(
             f"{args[0]}: a program of the user's cannot be run on host "
             f"{self._connection.target.name}; use vnf: forwarder, bridge or pcap"

@@ -13,7 +13,7 @@ from switchmark.engine.events import PROTOCOL_VERSION, EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.instrument.registry import INSTRUMENTS
-from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.base import Instrument, Job, Station
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.model.campaign import sample_s
 from switchmark.model.trial import Trial
@@ -49,8 +49,8 @@ class InstrumentRun:
         least_s = self.instrument.abilities.shortest_sample_s or 0.0
         job = Job(
             trial=trial,
-            source=_station(pair.a.node, self._nodes[0]),
-            target=_station(pair.b.node, self._nodes[1]),
+            source=station_of(pair.a.node, self._nodes[0], self.instrument),
+            target=station_of(pair.b.node, self._nodes[1], self.instrument),
             folder=session.run_dir,
             sample_s=max(least_s, sample_s(trial.interval_s, trial.duration_s)),
         )
@@ -185,9 +185,11 @@ class _Used:
         return ApplicationCpu(max(1, wall_ns), round(ran * 1e9), run_delay_ns=round(waited * 1e9))
 
 
-def _station(name: str, node: Node) -> Station:
-    spec = node.spec
-    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}))
+def station_of(name: str, node: Node, instrument: Instrument) -> Station:
+    """The end of an instrument in a node, with the rights that the instrument declares."""
+    spec, declared = node.spec, instrument.abilities.linux_capabilities
+    may = None if declared is None else declared[spec.port.kind]
+    return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, may))
 
 
 def _counters(rx_frames: int, tx_frames: int) -> EngineCounters:

@@ -4,6 +4,8 @@ machine does to them."""
 from __future__ import annotations
 
 import json
+import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,21 @@ def measured(hosts: TwoHosts, engine: Path, *args: str) -> tuple[int, list[Recor
 def trial_args(**more: Any) -> list[str]:
     keys = {"location": "remote", "duration": "60s", "rate": "1000", "packet_size": "64"} | more
     return ["trial", "linux-bridge", *(w for k, v in keys.items() for w in ("--set", f"{k}={v}"))]
+
+
+def begin_traffic(hosts: TwoHosts, engine: Path, **more: Any) -> subprocess.Popen[str]:
+    """A bench in the middle of a trial: more frames have come over the cable than are sent to
+    teach and to verify."""
+    before = hosts.cable_frames()
+    results = ["--results", str(hosts.folder / "results")]
+    args = [*trial_args(**more), "--no-baseline", "--quiet", "--json", *results]
+    bench = hosts.bench(*args, engine=engine)
+    deadline = time.monotonic() + 120  # only a bench that hangs needs so long
+    while hosts.cable_frames() < before + 300:
+        assert bench.poll() is None and time.monotonic() < deadline, "no traffic"
+        time.sleep(0.05)
+    assert any("receiver" in one for one in hosts.right.processes())
+    return bench
 
 
 def without_a_core(records: list[Record]) -> list[str]:

@@ -140,11 +140,12 @@ class Bench:
     results: Path
     cache: Path
     sessions: list[str] = field(default_factory=list)
+    program: Sequence[str] = ("-m", "switchmark.cli.main")
 
     def start(self, *args: str) -> Job:
         where = ["--results", str(self.results)] if args[0] in STORING else []
         process = subprocess.Popen(
-            [sys.executable, "-m", "switchmark.cli.main", *args, *where],
+            [sys.executable, *self.program, *args, *where],
             cwd=ROOT,
             env={
                 **os.environ,

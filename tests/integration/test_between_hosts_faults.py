@@ -6,14 +6,12 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.integration.hosts_bench import measured, trial_args
+from tests.integration.hosts_bench import begin_traffic, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
 pytestmark = [
@@ -21,21 +19,6 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
-
-
-def begin_traffic(hosts: TwoHosts, engine: Path) -> subprocess.Popen[str]:
-    """A bench in the middle of a trial: more frames have come over the cable than are sent to
-    teach and to verify."""
-    before = hosts.cable_frames()
-    results = ["--results", str(hosts.folder / "results")]
-    args = [*trial_args(), "--no-baseline", "--quiet", "--json", *results]
-    bench = hosts.bench(*args, engine=engine)
-    deadline = time.monotonic() + 120  # only a bench that hangs needs so long
-    while hosts.cable_frames() < before + 300:
-        assert bench.poll() is None and time.monotonic() < deadline, "no traffic"
-        time.sleep(0.05)
-    assert any("receiver" in one for one in hosts.right.processes())
-    return bench
 
 
 REACH = """

@@ -13,10 +13,12 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.program import ProgramSwitch
+from switchmark.testbed.kernel.capabilities import NEVER
 from switchmark.testbed.session import open_session
 
 ROOT = Path(__file__).parents[2]
@@ -126,3 +128,17 @@ def test_switches_declare_what_each_of_their_port_kinds_takes() -> None:
                 not issubclass(switch, ProgramSwitch | OvsSwitch | BasicForwarder)
                 or name == "t4p4s"
             )
+
+
+def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
+    text = (ROOT / "SECURITY.md").read_text().lower()
+    for name, instrument in INSTRUMENTS.items():
+        abilities = instrument().abilities
+        if (declared := abilities.linux_capabilities) is not None:
+            assert set(declared) == set(abilities.ports), name
+        assert name.removesuffix("-dpdk") in text, name
+
+
+def test_what_an_agent_gives_up_is_listed() -> None:
+    text = " ".join((ROOT / "SECURITY.md").read_text().split())
+    assert ", ".join(f"`{name}`" for name in sorted(NEVER)) in text

@@ -36,9 +36,13 @@ class Node(Protocol):
         """Run `switchmark-traffic ARGS` inside the node, pinned to the node's cores."""
         ...
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
-        """Run a program of the host inside the node, pinned to the node's cores. Raises
-        UnavailableError where the node does not see the host's programs."""
+    def spawn_program(
+        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+    ) -> Spawned:
+        """Run a program of the host inside the node, pinned to the node's cores, with these
+        capabilities: None is all that the node has, and a container or a guest has its own,
+        whatever is asked. Raises UnavailableError where the node does not see the host's
+        programs."""
         ...
 
     def device_frames(self) -> tuple[int, int] | None:

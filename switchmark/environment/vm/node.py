@@ -106,7 +106,12 @@ class QemuNode:
                 self._wait_opened(str(port.device_switch_side), engine)
         return engine
 
-    def spawn_program(self, args: Sequence[str], env: Mapping[str, str]) -> Spawned:
+    def spawn_program(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str],
+        may: Sequence[str] | None = None,  # noqa: ARG002
+    ) -> Spawned:
         """Switch the machine on, with a program of the host (which is put into its image, with the
         libraries that it loads) as its only task. It prints one line before it starts that.
 

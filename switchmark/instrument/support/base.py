@@ -44,6 +44,9 @@ class Abilities:
     whole_seconds: bool  # of its durations
     # Frames beside its load that it may send over the same ports, both ways together, in a trial.
     own_frames: int = 0
+    # What of root's rights its programs keep on the host, by kind of port; None: all that the bench
+    # has.
+    linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = None
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
 
@@ -55,7 +58,7 @@ class Station:
     node: str
     port: NodePort
     cores: tuple[int, ...]  # none: wherever the kernel likes
-    spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on the node's cores
+    spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on its cores, with its rights
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,19 @@ from switchmark.testbed.kernel.mounts import libc
 # sockets and a state directory in /run take.
 NEEDED = {"dac_override": 1, "net_admin": 12, "net_raw": 13, "sys_admin": 21}
 SETCAP = ",".join(f"cap_{name}" for name in NEEDED) + "+ep"
+# What no bench uses, and nothing that it starts: neither switches, tools nor container engines.
+NEVER = {
+    "net_broadcast": 11, "ipc_owner": 15, "sys_pacct": 20, "sys_boot": 22, "sys_time": 25,
+    "sys_tty_config": 26, "lease": 28, "audit_control": 30, "mac_override": 32, "syslog": 34,
+    "wake_alarm": 35, "block_suspend": 36, "audit_read": 37, "checkpoint_restore": 40,
+    "linux_immutable": 9,
+}  # fmt: skip
+READING = {"dac_read_search": 2}  # files of others, in folders closed to others
+LISTENING = {"net_bind_service": 10}  # at ports below `UNPRIVILEGED_PORT`
+UNPRIVILEGED_PORT = 1024
 _VERSION_3 = 0x20080522
-_PR_CAP_AMBIENT, _RAISE = 47, 2
+_PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _RAISE = 24, 38, 47, 2
+_NUMBERS = 64
 
 
 def enough() -> bool:
@@ -38,10 +49,40 @@ def hand_on() -> None:
     header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
     words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 bits each
     _checked(libc().capget(header, words))
-    words[2] |= sum(1 << number for number in NEEDED.values())
+    words[2] |= _bits(NEEDED.values())
     _checked(libc().capset(header, words))
     for number in NEEDED.values():
         _checked(libc().prctl(_PR_CAP_AMBIENT, _RAISE, number, 0, 0))
+
+
+def give_up_unused() -> None:
+    """Give up what no bench uses, for good, and for everything that is started from now on. Before
+    this process has other threads. Raises OSError."""
+    if os.geteuid() == 0:  # an account has none of these
+        _keep((1 << _NUMBERS) - 1 - _bits(NEVER.values()))
+
+
+def keep_only(kept: Iterable[int]) -> None:
+    """Give up all other capabilities, and whatever programs could gain, for good. Before this
+    process has other threads. Raises OSError."""
+    _keep(_bits(kept))
+    _checked(libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+
+
+def _keep(kept: int) -> None:
+    for number in range(_NUMBERS):
+        if not kept >> number & 1 and libc().prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
+            break  # the kernel knows no more of them, or an account may not
+    header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
+    words = (ctypes.c_uint32 * 6)()
+    _checked(libc().capget(header, words))
+    for index in range(6):
+        words[index] &= kept >> 32 * (index // 3) & 0xFFFFFFFF
+    _checked(libc().capset(header, words))
+
+
+def _bits(numbers: Iterable[int]) -> int:
+    return sum(1 << number for number in set(numbers))
 
 
 def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
@@ -56,7 +97,7 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
             "no `setpriv` program, which starts programs with no more rights than they need; "
             "apt install util-linux"
         )
-    if any(_closed(word) for word in words if word.startswith("/")):
+    if any(is_closed(word) for word in words if word.startswith("/")):
         may = [*may, "dac_override"]
     if os.geteuid() == 0:
         handed_on, bounds = "-all", ["--bounding-set", _words(may)]
@@ -67,9 +108,9 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
     return [setpriv, "--no-new-privs", *sets, "--"]
 
 
-def _closed(path: str) -> bool:
+def is_closed(path: str | Path) -> bool:
     """Whether root needs `dac_override` on the way to this file or folder."""
-    named, real = Path(path), Path(path).resolve()
+    named, real = Path(path).absolute(), Path(path).resolve()
     for place in {named, *named.parents, real, *real.parents}:
         with suppress(OSError):
             found = place.stat()

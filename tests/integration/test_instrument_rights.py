@@ -1,0 +1,170 @@
+"""What the programs of a foreign instrument may do on the host: what its ports are declared to take
+and nothing else, for good; and what fails without each of that."""
+
+from __future__ import annotations
+
+import re
+import resource
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import SwitchmarkError
+from switchmark.instrument import testpmd
+from switchmark.instrument.registry import INSTRUMENTS
+from switchmark.instrument.support.base import Instrument, Job, Launched
+from switchmark.model.ports import PortKind
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import procfs
+from switchmark.trial.instrument_run import station_of
+from tests.integration.machine import needs_root, node_spec
+from tests.integration.waiting import until
+from tests.unit.trial_fakes import trial
+
+pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("state_dir"), needs_root]
+
+# linux/capability.h
+NUMBERS = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14}
+STARTERS = {"ip", "setpriv", "env", "stdbuf", Path(sys.executable).resolve().name}
+LOCKED_BYTES = 64 << 10  # less than any of them locks
+SAYS = {
+    (PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"
+}  # of what starts all the same, but does without something
+READY_S = 30.0
+RUN_S = 1.0
+KINDS = {"netns": (PortKind.VETH,), "bare": (PortKind.VETH, PortKind.VHOST_USER)}
+CASES = [
+    (name, environment, kind)
+    for name in INSTRUMENTS
+    for environment in INSTRUMENTS[name]().abilities.environments
+    for kind in INSTRUMENTS[name]().abilities.linux_capabilities or ()
+    if kind in KINDS.get(environment, ())
+]
+
+
+def made(name: str) -> Instrument:
+    instrument = INSTRUMENTS[name]()
+    if not (found := instrument.availability()).available:
+        pytest.skip(f"{name}: {found.reason}; {found.remedy}")
+    return instrument
+
+
+@contextmanager
+def launched(
+    instrument: Instrument, environment: str, kind: PortKind, session: Session
+) -> Iterator[Launched]:
+    """The instrument between two nodes on a wire."""
+    specs = (node_spec("tx0", 0, kind), node_spec("rx0", 1, kind))
+    source, target = ENVIRONMENTS[environment]().create_wire(session, *specs)
+    dimension = instrument.abilities.dimensions[0].value
+    asked = trial(dimension, rate_pps=1000 if instrument.abilities.paces else None, burst=1)
+    try:
+        job = Job(
+            asked,
+            station_of("tx0", source, instrument),
+            station_of("rx0", target, instrument),
+            session.run_dir,
+            0.5,
+        )
+        run = instrument.launch(job)
+        try:
+            yield run
+        finally:
+            run.close()
+    finally:
+        for node in (source, target):
+            node.close()
+
+
+@contextmanager
+def little_locked_memory() -> Iterator[None]:
+    """What is started may lock no memory by right of a limit."""
+    before = resource.getrlimit(resource.RLIMIT_MEMLOCK)
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (LOCKED_BYTES, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_MEMLOCK, before)
+
+
+def words_of(run: Launched) -> list[str]:
+    """What both programs of testpmd say."""
+    assert isinstance(run, testpmd.TestpmdRun)
+    return [one.end.spawned.stderr_tail() for one in (run._source, run._target)]
+
+
+def measure(run: Launched) -> int:
+    """Let it run; how many frames arrived."""
+    run.wait_ready(READY_S)
+    run.begin(RUN_S)
+    while run.running():
+        time.sleep(0.05)
+    return run.finish(READY_S).target.frames
+
+
+def has_begun(pid: int) -> bool:
+    """Whether a process is the program itself, and not yet what starts it."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/exe").readlink().name not in STARTERS
+    return True  # (it has ended)
+
+
+def mask(names: Sequence[str]) -> int:
+    return sum(1 << NUMBERS[name] for name in names)
+
+
+@pytest.mark.parametrize(("name", "environment", "kind"), CASES)
+def test_a_running_instrument_may_do_what_it_declares(
+    name: str, environment: str, kind: PortKind, session: Session
+) -> None:
+    instrument = made(name)
+    declared = instrument.abilities.linux_capabilities
+    assert declared is not None
+    with launched(instrument, environment, kind, session) as run:
+        run.wait_ready(READY_S)
+        run.begin(RUN_S)
+        until(lambda: len(run.process_ids()) > 1 and all(map(has_begun, run.process_ids())), "both")
+        seen = 0
+        for one in procfs.marked(session.id):
+            for path in Path(f"/proc/{one.pid}/task").glob("*/status"):
+                status = dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.M))
+                assert status["NoNewPrivs"] == "1"
+                assert int(status["CapInh"], 16) == int(status["CapAmb"], 16) == 0
+                assert status["CapPrm"] == status["CapEff"] == status["CapBnd"]
+                assert int(status["CapBnd"], 16) == mask(declared[kind])
+                seen += 1
+        assert seen >= 2, "a program at each end"
+        while run.running():
+            time.sleep(0.05)
+        assert run.finish(READY_S).target.frames > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "kind", "one"),
+    [
+        (*case, one)
+        for case in CASES
+        for one in (INSTRUMENTS[case[0]]().abilities.linux_capabilities or {})[case[2]]
+    ],
+)
+def test_each_is_needed(
+    name: str, environment: str, kind: PortKind, one: str, session: Session
+) -> None:
+    instrument = made(name)
+    declared = instrument.abilities.linux_capabilities
+    assert declared is not None
+    left = tuple(other for other in declared[kind] if other != one)
+    instrument.abilities = replace(instrument.abilities, linux_capabilities={kind: left})
+    with little_locked_memory(), launched(instrument, environment, kind, session) as run:
+        try:
+            frames = measure(run)
+        except SwitchmarkError as error:
+            assert name in str(error)
+        else:
+            assert not frames or all(SAYS[kind, one] in told for told in words_of(run))
