@@ -33,10 +33,10 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("state_dir"), nee
 NUMBERS = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14}
 STARTERS = {"ip", "setpriv", "env", "stdbuf", Path(sys.executable).resolve().name}
 LOCKED_BYTES = 64 << 10  # less than any of them locks
-SAYS = {
-    (PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"
-}  # of what starts all the same, but does without something
+# What is said by what starts all the same, but does without something.
+SAYS = {(PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"}
 READY_S = 30.0
+LACKING_READY_S = 10.0
 RUN_S = 1.0
 KINDS = {"netns": (PortKind.VETH,), "bare": (PortKind.VETH, PortKind.VHOST_USER)}
 CASES = [
@@ -100,8 +100,8 @@ def words_of(run: Launched) -> list[str]:
 
 
 def measure(run: Launched) -> int:
-    """Let it run; how many frames arrived."""
-    run.wait_ready(READY_S)
+    """Let it run; how many frames arrived. Who cannot begin is not waited for as long."""
+    run.wait_ready(LACKING_READY_S)
     run.begin(RUN_S)
     while run.running():
         time.sleep(0.05)

@@ -176,17 +176,18 @@ def test_the_group_that_a_container_has_given_its_processes(
     name = "cpu.max" if version == 2 else "cpu.cfs_quota_us"
     (group / name).write_text("max 100000" if version == 2 else "-1")
     files = {"1": "/lxc.payload.x", "2": "/lxc.payload.x", "3": "/", "4": "/elsewhere"}
-    wholly = Path.read_text
+    wholly = Path.read_bytes
 
-    def read_text(path: Path) -> str:
+    def read_bytes(path: Path) -> bytes:
         if path.parts[1] == "proc":
             own = files[path.parts[2]]
-            return (
+            told = (
                 f"4:cpu,cpuacct:{own}\n0::/wrong\n" if version == 1 else f"4:cpuset:/\n0::{own}\n"
             )
+            return told.encode()
         return wholly(path)
 
-    monkeypatch.setattr(Path, "read_text", read_text)
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
     assert cpu_limit.group_of([1, 2], hierarchy) == group
     assert cpu_limit.group_of([1, 4], hierarchy) is None, "not in common"
     assert cpu_limit.group_of([3], hierarchy) is None, "the root's is everybody's"

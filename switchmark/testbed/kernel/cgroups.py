@@ -18,7 +18,7 @@ PATIENCE_S = (
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class GroupMembership:
     """The group that a process is in, in one hierarchy."""
 
     hierarchy: str  # its number; 0: the one of version 2
@@ -26,7 +26,7 @@ class Membership:
     path: str  # below the mount point of the hierarchy; empty: its root
 
 
-def memberships(pid: int | None = None, told: bytes | None = None) -> list[Membership]:
+def memberships(pid: int | None = None, told: bytes | None = None) -> list[GroupMembership]:
     """The groups of a process, this one by default, or those in the content of its file. A group
     outside of what this process can see is left out. Raises OSError."""
     if told is None:
@@ -35,7 +35,7 @@ def memberships(pid: int | None = None, told: bytes | None = None) -> list[Membe
     for line in told.split(b"\n"):
         number, *rest = os.fsdecode(line).split(":", 2)
         if len(rest) == 2 and ".." not in rest[1].split("/"):
-            found.append(Membership(number, tuple(rest[0].split(",")), rest[1].strip("/")))
+            found.append(GroupMembership(number, tuple(rest[0].split(",")), rest[1].strip("/")))
     return found
 
 
