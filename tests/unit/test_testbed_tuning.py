@@ -194,7 +194,7 @@ def test_the_group_that_a_container_has_given_its_processes(
     monkeypatch.setattr(cpu_limit, "find_hierarchy", lambda: hierarchy)
     limit = CpuLimit.impose(session, [1, 2], 0.25, own_group=False)
     assert limit.group == "lxc.payload.x" and limit.in_force()
-    assert wholly(group / name).split()[0] == "25000"
+    assert (group / name).read_text().split()[0] == "25000"
     assert (limit.read().periods, limit.read().throttled_s) == (7, 2.0)
 
     # The switch is started again, in a container of its own: another group.
@@ -206,12 +206,12 @@ def test_the_group_that_a_container_has_given_its_processes(
     files["5"] = "/lxc.payload.y"
     limit.impose_again([5])
     assert limit.group == "lxc.payload.y" and limit.in_force()
-    assert wholly(new / name).split()[0] == "25000"
+    assert (new / name).read_text().split()[0] == "25000"
     assert (limit.read().periods, limit.read().throttled_s) == (11, 2.5), "of both groups"
     group = new
 
     limit.lift()
-    assert wholly(group / name).split()[0] == ("max" if version == 2 else "-1")
+    assert (group / name).read_text().split()[0] == ("max" if version == 2 else "-1")
     assert not limit.in_force()
     limit.remove()
     assert group.is_dir(), "it is the container's, which takes it away itself"
