@@ -10,8 +10,8 @@ from pathlib import Path
 from hypothesis import strategies as st
 
 from switchmark.instrument import pktgen_dpdk, testpmd, trex
-from switchmark.instrument.support.asked_end import AskedEnd
 from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.program import VERSION, ProgramEnd, version_of
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
@@ -41,7 +41,7 @@ def _asked(ready: str, answer: str, *, has_server: bool) -> None:
     """All that is asked of one end; what it tells must fit into a record."""
     client = FakeProgram(ready, answer=lambda _: answer.replace("\n", " "))
     server = ProgramEnd("server", "tx0", ["x"], FakeProgram("", answer=str)) if has_server else None
-    end = AskedEnd(ProgramEnd("client", "tx0", ["x"], client), "sent", server)  # type: ignore[arg-type]
+    end = PolledEnd(ProgramEnd("client", "tx0", ["x"], client), "sent", server)  # type: ignore[arg-type]
     end.wait_ready(SHORT_S)
     for _ in range(2):
         end.ask({"do": "read"})

@@ -12,7 +12,7 @@ import pytest
 from switchmark.environment.support.rootfs import shared_libraries
 from switchmark.environment.vm import accelerator
 from switchmark.errors import UsageError
-from switchmark.instrument.support.asked_end import AskedEnd
+from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.instrument.trex import version_of_folder
 from switchmark.listening import parse_place
@@ -87,7 +87,7 @@ def test_a_version_of_no_encoding_is_shown(tmp_path: Path) -> None:
 
 def test_a_version_that_no_record_could_hold() -> None:
     ready = json.dumps({"version": "\ud800", "driver": "\udfff"})
-    end = AskedEnd(ProgramEnd("client", "tx0", ["x"], FakeProgram(ready, answer=str)), "sent")
+    end = PolledEnd(ProgramEnd("client", "tx0", ["x"], FakeProgram(ready, answer=str)), "sent")
     end.wait_ready(1.0)
     assert (end.version, end.driver) == ("\\ud800", "\\udfff")
 
