@@ -14,7 +14,7 @@ from switchmark import __version__
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.calibration import Calibrations, machine_facts
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
@@ -60,6 +60,7 @@ class TestbedExecutor:
         self._there = there
         self._testbed = testbed
         self._limits = limits
+        self._expanded: tuple[CampaignDefinition, frozenset[str]] | None = None  # the last one
 
     def clean(self) -> list[str]:
         """See `BlockExecutor.clean`."""
@@ -111,6 +112,7 @@ class TestbedExecutor:
     ) -> None:
         """See `BlockExecutor.measure`."""
         campaign = CampaignDefinition.model_validate(lease.definition)
+        self._demand_trials_of(campaign, lease)
         with self._site(lease) as site:
             cores = Cores(read_cpus())
             plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
@@ -131,6 +133,19 @@ class TestbedExecutor:
                         lambda: asdict(gather()) | fixed, told, kept, campaign.repeat_disturbed,
                         None, Certificates.of_this_machine(),
                     )  # fmt: skip
+
+    def _demand_trials_of(self, campaign: CampaignDefinition, lease: BlockLease) -> None:
+        """Raises UsageError where the campaign cannot be, or has no such trial: plans rest on what
+        is refused when a campaign is expanded, and others may write in the pool's database."""
+        if self._expanded is None or self._expanded[0] != campaign:
+            trials = expand(campaign, self._there.switches, self._there.environments)
+            self._expanded = campaign, frozenset(trial.id for trial in trials)
+        for trial in lease.todo:
+            if trial.id not in self._expanded[1]:
+                raise UsageError(
+                    f"{lease}: trial {trial.id} is none of this campaign as switchmark "
+                    f"{__version__} expands it; submit the campaign again"
+                )
 
     def _far_facts(self) -> dict[str, Any]:
         """The facts of the testbed's other host that figures depend on. That host undoes what a

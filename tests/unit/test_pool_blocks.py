@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from switchmark.campaign.expand import expand
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
+from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.blocks import blocks_of
 from switchmark.pool.security import contact, credentials_of
+from switchmark.pool.testbed_executor import TestbedExecutor
+from switchmark.pool.values import BlockLease
 from tests.pool_fakes import simulated_campaign, with_simulated
 
 
@@ -35,6 +41,22 @@ def test_what_is_decided_meanwhile_is_refused(change: dict[str, float], words: s
     campaign = simulated_campaign(1).model_copy(update=change)
     with pytest.raises(UsageError, match=words):
         blocks_of(campaign, with_simulated())
+
+
+def test_a_trial_that_is_none_of_the_campaign_is_refused_before_it_is_planned() -> None:
+    there = installed()
+    campaign = load_text("switch: linux-bridge\nduration: 1s", "c.yaml", there.known)
+    (block,) = blocks_of(campaign, there)
+    definition = campaign.model_dump(mode="json")
+    read = expand(CampaignDefinition.model_validate(definition), there.switches, there.environments)
+    assert [trial.id for trial in read] == [block.trials[0].id], "as the pool's database gives it"
+    forged = block.trials[0].model_copy(update={"pairs": 9999})
+    lease = BlockLease(
+        1, 1, "run", "id", "c", 0, "lab1", definition, baseline=False, trials=(forged,),
+        stored=frozenset(), lease_s=60.0,
+    )  # fmt: skip
+    with pytest.raises(UsageError, match=f"trial {forged.id} is none of this campaign"):
+        TestbedExecutor(there).measure(lease, lambda trial: None, lambda record: None)
 
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:
