@@ -2,6 +2,7 @@
 
 A port is a virtio-net device of the guest: over vhost-user, where QEMU shares the guest's memory
 with a switch in user space, or over a tap device, which a switch in the kernel takes as any other.
+Or it is a virtual function of a NIC, which the guest is given itself (vfio-pci).
 KVM is used where a guest starts on it, else software emulation, which the record says and marks.
 """
 
@@ -16,7 +17,7 @@ from switchmark.environment.support.base import Traits
 from switchmark.environment.support.rootfs import find_busybox
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
-from switchmark.environment.vm.node import QemuNode
+from switchmark.environment.vm.node import QemuNode, functions_of
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
@@ -26,6 +27,7 @@ from switchmark.port.attached import hosts_own
 from switchmark.testbed.host import Host, Session
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
+PCI_DEVICES = Path("/sys/bus/pci/devices")
 
 
 class QemuEnvironment:
@@ -56,12 +58,13 @@ class QemuEnvironment:
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
-        return (PortKind.VHOST_USER, PortKind.TAP)
+        return (PortKind.VHOST_USER, PortKind.TAP, PortKind.VF)
 
     def create(self, session: Session, spec: NodeSpec) -> QemuNode:
         """Make a machine, not yet switched on, with its ports for a switch."""
         qemu, how = packages.qemu(), accelerator_here(session.host)
-        image = build_image(guest_engine(emulated=how.emulated))
+        functions = [_described(address) for address in functions_of(spec).values()]
+        image = build_image(guest_engine(emulated=how.emulated), functions)
         return QemuNode(session, attach(session, hosts_own(spec), taps=True), image, qemu, how)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
@@ -76,6 +79,11 @@ def accelerator_here(host: Host) -> accelerator.Accelerator:
     qemu = packages.qemu()
     found = accelerator.known(qemu)
     return found or accelerator.choose(host, qemu, build_image(find_engine()))
+
+
+def _described(address: str) -> str:
+    """What the kernel says of a PCI function, by which a driver is found."""
+    return (PCI_DEVICES / address / "modalias").read_text().strip()
 
 
 def guest_engine(*, emulated: bool) -> Path:

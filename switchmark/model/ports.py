@@ -91,6 +91,7 @@ class SwitchPort:
     far_netns: str | None = None
     cable: bool = False  # the host's own interface: behind it another host's switch, or a tester
     pci: str | None = None  # of such a one that DPDK drives itself
+    to_guest: bool = False  # the node is a virtual machine, which takes a PCI function whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,7 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.pci import sharer
 from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import KernelSetting
 
@@ -41,6 +42,7 @@ DEADLINE_S = 30.0  # for drivers to look at new functions
 POLL_S = 0.02
 FIRST_VLAN = 100
 UP = 1  # of a device's flags
+INSTEAD = {False: "vf_driver: kernel", True: "environment: netns, lxc or docker"}  # (to guests)
 
 
 class Sriov(WithOptions, PortMakingSwitch):
@@ -62,7 +64,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             SwitchOption(
                 "vf_driver",
                 "`kernel`: a VF is a network device of its node; `vfio`: the application has the "
-                "VF itself, by DPDK (`io: dpdk`)",
+                "VF itself, by DPDK (`io: dpdk`); a virtual machine has it whole either way",
                 "kernel",
                 ("kernel", "vfio"),
                 only_io={"vfio": Io.DPDK},
@@ -109,38 +111,55 @@ class Sriov(WithOptions, PortMakingSwitch):
                 f"{self.name}: {len(wanted)} ports and the witness need {self._count} VFs, "
                 f"{self._device} has {total} at most"
             )
-        if self.option("vf_driver") == "vfio":
-            self._check_vfio()
+        all_by_vfio = self.option("vf_driver") == "vfio"
+        by_vfio = [n for n, port in enumerate(wanted) if port.to_guest or all_by_vfio]
+        to_guests = any(port.to_guest for port in wanted)
+        if by_vfio:
+            self._check_vfio(to_guests=to_guests)
         self.namespace = self.make_namespace()
         self._create_functions()
         self._address([port.mac for port in wanted])
-        to_kernel = self.option("vf_driver") == "kernel"
-        if not to_kernel:
-            for number in range(len(wanted)):
-                self._bind_to_vfio(number)
+        for number in by_vfio:
+            self._bind_to_vfio(number)
         self._let_drivers_look()
         self.witness = self._device_of_vf(len(wanted))
         self.namespace.adopt([self.witness])
+        for number in by_vfio:
+            self._check_apart(number, to_guests=to_guests)
         return [
-            MadePort(device=self._device_of_vf(number))
-            if to_kernel
-            else MadePort(pci=self._pci_address(number))
+            MadePort(pci=self._pci_address(number))
+            if number in by_vfio
+            else MadePort(device=self._device_of_vf(number))
             for number in range(len(wanted))
         ]
 
-    def _check_vfio(self) -> None:
+    def _check_vfio(self, *, to_guests: bool) -> None:
         """Raise UnavailableError without vfio-pci, or without an IOMMU: it then takes no function,
-        unless its parameter allows it."""
+        unless its parameter allows it, which QEMU does not."""
         if not kernel_has("vfio_pci"):
             raise UnavailableError(
-                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use vf_driver: kernel"
+                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use {INSTEAD[to_guests]}"
             )
-        if (self._function / "iommu_group").exists() or _read(WITHOUT_IOMMU) == "Y":
+        without = _read(WITHOUT_IOMMU) == "Y" and not to_guests
+        if (self._function / "iommu_group").exists() or without:
             return
+        what = "gives no VF to a virtual machine" if to_guests else "takes no VF"
+        allowed = "" if to_guests else f"or echo Y > {WITHOUT_IOMMU}, "
         raise UnavailableError(
-            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci takes no VF; "
-            f"boot with intel_iommu=on (amd_iommu=on), or echo Y > {WITHOUT_IOMMU}, or use "
-            "vf_driver: kernel"
+            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci {what}; "
+            f"boot with intel_iommu=on (amd_iommu=on), {allowed}or use {INSTEAD[to_guests]}"
+        )
+
+    def _check_apart(self, number: int, *, to_guests: bool) -> None:
+        """Raise UnavailableError where the IOMMU cannot tell the VF from what another driver has:
+        vfio-pci then hands it to nobody."""
+        if (found := sharer(self._function / f"virtfn{number}")) is None:
+            return
+        other, driver = found
+        raise UnavailableError(
+            f"{self.name}: VF {number} of {self._device} shares its IOMMU group with {other}, which "
+            f"{driver} has, so vfio-pci hands it to nobody; put the NIC behind PCI bridges with "
+            f"ACS, or use {INSTEAD[to_guests]}"
         )
 
     def _create_functions(self) -> None:

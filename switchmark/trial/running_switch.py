@@ -52,13 +52,18 @@ class RunningSwitch:
     def make_ports(self) -> list[MadePort]:
         """Make the ports that exist only as part of the switch, in the order in which it numbers
         them."""
-        ports = [port for spec in self._plan.specs() for port in spec.ports]
-        if not isinstance(self.switch, MakesPorts) or ports[0].kind not in MADE_BY_SWITCH:
+        plan, specs = self._plan, self._plan.specs()
+        if not isinstance(self.switch, MakesPorts) or specs[0].port.kind not in MADE_BY_SWITCH:
             return []
         self._undo.callback(self.switch.stop)
+        ports = [
+            (port, plan.environment_of(node.place).traits.guests)
+            for node, spec in zip(plan.topology.nodes, specs, strict=True)
+            for port in spec.ports
+        ]
         wanted = [
-            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes)
-            for index, port in enumerate(ports)
+            SwitchPort(index, port.kind, port.mac, mtu_bytes=port.mtu_bytes, to_guest=guest)
+            for index, (port, guest) in enumerate(ports)
         ]
         return self.switch.make_ports(self._session, wanted)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -42,7 +43,7 @@ from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.experiment.steps import Step, plan_steps
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
-from switchmark.model.ports import PortKind
+from switchmark.model.ports import MadePort, PortKind
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.ledger import Ledger
@@ -98,6 +99,16 @@ def test_the_guest_has_nothing_but_its_ports_and_the_engine_s_channel() -> None:
     assert "stdio,id=engine,signal=off" in line, "standard input and output are the engine's"
 
 
+def test_a_virtual_function_is_handed_over_whole() -> None:
+    function = GuestPort(PortKind.VF, "02:00:00:00:00:01", function="0000:01:10.2")
+    line = words(OLD, EMULATED, function, replace(function, function="0000:01:10.4"))
+    assert devices(line)[2:] == [
+        "vfio-pci,host=0000:01:10.2,id=port0,addr=0x10,rombar=0",
+        "vfio-pci,host=0000:01:10.4,id=port1,addr=0x11,rombar=0",
+    ]
+    assert "-netdev" not in line, "there is nothing of ours between it and the NIC"
+
+
 def port(number: int, **more: object) -> NodePort:
     made = NodePort(PortKind.TAP, f"02:00:00:00:00:0{number}", f"10.0.0.{number}/24", **more)  # type: ignore[arg-type]
     return replace(made, peer_ip="10.0.0.9/24", peer_mac="02:00:00:00:00:09")
@@ -127,6 +138,17 @@ def test_the_job_leaves_devices_of_dpdk_to_it() -> None:
     args = ["forwarder", *(w for n in (0, 1) for w in ("--port", f"dpdk:pci={pci_address(n)}"))]
     said = run_job(job([port(1), port(2)], args))
     assert said[0] == "dpdk: 0000:00:10.0 0000:00:11.0"
+
+
+def test_the_job_waits_for_the_device_of_a_virtual_function() -> None:
+    """Some drivers make it some time after they were loaded; some guests have no driver for it."""
+    text = job([replace(port(1), kind=PortKind.VF)], ["sender", "--port", "raw:dev=eth0,mmsg"])
+    said = run_job('there() { echo "there: $1"; }\n' + text)
+    assert said[:2] == ["there: /sys/class/net/eth0", "ip link set eth0 mtu 1500 up"]
+    said = run_job('there() { return 1; }\noff() { echo "off: $1"; }\n' + text)
+    assert said[0].startswith("off: no driver of this kernel makes a VF eth0; SWITCHMARK_VM_KERNEL")
+    args = ["sender", "--port", f"dpdk:pci={pci_address(0)}"]
+    assert "there" not in job([replace(port(1), kind=PortKind.VF)], args)
 
 
 def test_a_guest_that_is_a_bridge() -> None:
@@ -199,6 +221,36 @@ def test_the_image_holds_the_root_the_modules_and_nothing_else(
     assert image.image_of(fake_kernel, root).initramfs.stat().st_mtime_ns == stamp, "kept"
     (fake_kernel.modules / "kernel/virtio_net.ko").write_bytes(b"another virtio_net")
     assert image.image_of(fake_kernel, root).key != made.key
+
+
+def test_the_image_has_the_drivers_of_virtual_functions_where_there_are_some(
+    fake_kernel: Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (fake_kernel.modules / "modules.alias").write_text(
+        "# Aliases extracted from modules themselves.\n"
+        "alias fs-9p 9p\n"
+        "alias pci:v00008086d000010CAsv*sd*bc*sc*i* other\n"
+        "alias pci:v00008086d00001889sv*sd*bc*sc*i* virtio_net\n"
+    )
+    igbvf = "pci:v00008086d000010CAsv00001AF4sd00001100bc02sc00i00"
+    assert archive.modules_for(fake_kernel, [igbvf, igbvf]) == ["other"]
+    assert archive.modules_for(fake_kernel, ["pci:v000015B3d0000101Esv0sd0bc02sc00i00"]) == []
+    roots: dict[tuple[str, ...], Path] = {}
+
+    def build_root(_engine: Path, drivers: tuple[str, ...]) -> Path:
+        return roots.setdefault(drivers, tmp_path / f"root{len(roots)}")
+
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(image, "kernel", lambda: fake_kernel)
+    monkeypatch.setattr(image, "build_root", build_root)
+    plain = image.build_image(Path("/engine"))
+    given = image.build_image(Path("/engine"), [igbvf])
+    assert "modules/other.ko" not in entries(plain.initramfs.read_bytes())
+    order = entries(given.initramfs.read_bytes())["modules/then"][1].decode().split()
+    assert order[-1] == "other.ko", "after uio_pci_generic, which may be told to take the VF"
+    assert [("net_e1000" in drivers, "net_virtio" in drivers) for drivers in roots] == [
+        (False, True), (True, True),
+    ]  # fmt: skip
 
 
 def test_the_first_process_is_a_script_that_a_shell_can_read() -> None:
@@ -308,6 +360,37 @@ def test_a_node_says_what_it_rests_on(tmp_path: Path) -> None:
     assert made.details()["tap_worker"] == "QEMU's process"
     assert made.patience > 1 and made.process_ids() == []
     made.close()
+
+
+class FakeHost:
+    """Starts nothing, and takes note."""
+
+    def __init__(self) -> None:
+        self.started: list[tuple[list[str], tuple[str, ...]]] = []
+
+    def spawn(self, args: list[str], *, cores: object, may: tuple[str, ...]) -> FakeMachine:
+        self.started.append((args, may))
+        machine = FakeMachine(0)
+        machine.pid = os.getpid()
+        return machine
+
+
+def test_a_machine_with_a_virtual_function_may_lock_its_memory_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    vf = replace(port(1), kind=PortKind.VF, made=MadePort(pci="0000:01:10.2"))
+    made, host = node(tmp_path, Accelerator(KVM, ""), vf), FakeHost()
+    made._session = replace(made._session, host=host)
+    seen = made.spec.port
+    assert port_spec(seen, Io.RAW_MMSG) == "raw:dev=eth0,mmsg"
+    assert port_spec(seen, Io.DPDK) == "dpdk:pci=0000:00:10.0", "its place in the guest"
+    made.spawn_engine(["sender", "--port", "dpdk:pci=0000:00:10.0"])
+    ((line, may),) = host.started
+    assert may == ("ipc_lock",), "without it the kernel lets vfio lock no guest's memory"
+    assert "vfio-pci,host=0000:01:10.2,id=port0,addr=0x10,rombar=0" in line
+    assert "dpdk=0000:00:10.0" in (tmp_path / "job-tx0").read_text()
+    assert made.details()["functions"] == "0000:01:10.2, by vfio-pci"
+    assert made.details()["memory_kind"] == "memfd, shared, locked"
 
 
 def test_virtual_cpus_are_those_asked_for_else_one_a_core(tmp_path: Path) -> None:

@@ -163,6 +163,73 @@ def test_vfio_without_an_iommu_is_told_before_anything_is_set(
     assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
 
 
+GUESTS = [replace(port, to_guest=True) for port in WANTED]
+
+
+def with_vfio(nic: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The VFs of the two ports, which vfio-pci has taken, behind an IOMMU; and of the witness."""
+    monkeypatch.setattr(sriov, "kernel_has", lambda _module: True)
+    (nic / "device/iommu_group").mkdir()
+    functions = [(nic / f"device/virtfn{number}").resolve() for number in range(3)]
+    for vf, driver in zip(functions, ("vfio-pci", "vfio-pci", "igbvf"), strict=True):
+        (vf / "driver").symlink_to(nic.parents[1] / "drivers" / driver)
+        (nic.parents[1] / "drivers" / driver).mkdir(exist_ok=True)
+        (vf / "iommu_group/devices").mkdir(parents=True)
+        (vf / "iommu_group/devices" / vf.name).symlink_to(vf)
+    return functions
+
+
+def test_a_virtual_machine_gets_the_function_itself(
+    nic: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = with_vfio(nic, monkeypatch)
+    switch = sriov.Sriov()
+    assert switch.make_ports(session, GUESTS) == [
+        MadePort(pci=vf.name) for vf in functions[:2]
+    ]  # fmt: skip
+    for vf in functions[:2]:
+        assert (vf / "driver_override").read_text() == "vfio-pci"
+    assert not (functions[2] / "driver_override").exists(), "the witness is the host's"
+    addresses = session.host.ran[:2]  # type: ignore[attr-defined]
+    assert addresses == [f"link set dev nic0 vf {k} mac {MACS[k]}" for k in range(2)]
+    assert (nic / "device/sriov_numvfs").read_text() == "3"
+    switch.stop()
+    assert (nic / "device/sriov_numvfs").read_text().strip() == "0", "and the bindings with them"
+    assert session.ledger.outstanding() == []
+
+
+def test_no_virtual_machine_without_an_iommu(
+    nic: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """QEMU does not do what vfio allows an application of the host's."""
+    told = tmp_path / "noiommu"
+    told.write_text("Y\n")
+    monkeypatch.setattr(sriov, "WITHOUT_IOMMU", told)
+    monkeypatch.setattr(sriov, "kernel_has", lambda _module: False)
+    with pytest.raises(UnavailableError, match="no vfio-pci; use environment: netns, lxc or"):
+        sriov.Sriov().make_ports(session, GUESTS)
+    monkeypatch.setattr(sriov, "kernel_has", lambda _module: True)
+    with pytest.raises(UnavailableError) as refused:
+        sriov.Sriov().make_ports(session, GUESTS)
+    assert str(refused.value) == (
+        "sriov: nic0 is behind no IOMMU, without which vfio-pci gives no VF to a virtual machine; "
+        "boot with intel_iommu=on (amd_iommu=on), or use environment: netns, lxc or docker"
+    )
+    assert (nic / "device/sriov_numvfs").read_text() == "0\n"
+
+
+def test_a_function_that_the_iommu_does_not_keep_apart_is_handed_to_nobody(
+    nic: Path, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    functions = with_vfio(nic, monkeypatch)
+    group = functions[1] / "iommu_group/devices"
+    (group / functions[2].name).symlink_to(functions[2])
+    with pytest.raises(UnavailableError, match=r"VF 1 of nic0 shares.*0000:01:10.2, which igbvf"):
+        sriov.Sriov().make_ports(session, GUESTS)
+    assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
+    assert session.ledger.outstanding() == []
+
+
 def test_why_it_is_not_available(nic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sriov.Sriov().availability().version == (
         f"igb 8086:10c9, 7 VFs at most, Linux {sriov.kernel_release()}"

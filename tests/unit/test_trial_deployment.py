@@ -15,6 +15,7 @@ from switchmark.engine.arguments import (
     resolve_io,
     vnf_capabilities,
 )
+from switchmark.environment.support.base import Traits
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort
@@ -62,6 +63,7 @@ class SwitchOfFunctions(FakeSwitch):
 
     def make_ports(self, session: Any, wanted: Any) -> list[MadePort]:
         self._do("make ports")
+        self.wanted = list(wanted)
         return [MadePort(pci=f"0000:01:10.{port.index}") for port in wanted]
 
 
@@ -73,6 +75,14 @@ def test_functions_of_the_applications_go_after_them() -> None:
         assert switch.log == ["make ports", *ONE_PAIR]
         del switch.log[:]
     assert switch.log == [*TAKEN_DOWN[:2], *TAKEN_DOWN[3:], "stop switch"]
+
+
+@pytest.mark.parametrize("guests", [False, True])
+def test_a_switch_is_told_which_ports_are_of_virtual_machines(guests: bool) -> None:
+    switch, environment = SwitchOfFunctions("sriov"), FakeEnvironment(traits=Traits(guests=guests))
+    made = plan_for(trial(io=Io.DPDK), switch, environment)
+    with deploy(replace(made, port_kind=PortKind.VF)):
+        assert [port.to_guest for port in switch.wanted] == [guests, guests]
 
 
 def test_a_wire_is_made_in_one_piece() -> None:

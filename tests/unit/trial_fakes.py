@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
+from switchmark.environment.support.base import Traits
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
 from switchmark.model.campaign import TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Availability, Capabilities, available
@@ -279,6 +280,7 @@ class FakeEnvironment:
     change: Callable[[str, FakeEngine], None] = lambda name, engine: None
     on_broadcast: Callable[[int], None] = lambda _: None
     name: str = "netns"
+    traits: Traits = field(default_factory=Traits)
 
     def do(self, what: str) -> None:
         self.log.append(what)

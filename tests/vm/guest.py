@@ -79,6 +79,7 @@ class Machine:
     append: str = ""
     processors: str = "2"  # as QEMU's -smp takes them
     emulated_cpu: str = "max"
+    memory_mb: int = MEMORY_MB
 
     @property
     def emulated(self) -> bool:
@@ -91,7 +92,7 @@ class Machine:
             str(self.qemu.program),
             *self.qemu.data,
             *("-accel", self.accelerator, "-cpu", self.emulated_cpu if self.emulated else "host"),
-            *("-machine", "q35", "-smp", self.processors, "-m", f"{MEMORY_MB}M"),
+            *("-machine", "q35", "-smp", self.processors, "-m", f"{self.memory_mb}M"),
             *("-no-reboot", "-nodefaults"),
             *("-display", "none", "-monitor", "none"),
             *("-serial", f"file:{exchange / 'console'}"),
@@ -222,10 +223,13 @@ def machine(
     with_igb: bool = False,
     processors: str = "2",
     emulated_cpu: str = "max",
+    memory_mb: int = MEMORY_MB,
 ) -> Machine:
     """A machine of the distribution's kernel, or of the release that a module was built for.
 
     Raises UnavailableError with what is missing."""
     guest_kernel, program = kernel(release), qemu(with_igb=with_igb)
     how = accelerator(program, guest_kernel)
-    return Machine(guest_kernel, program, how, devices, append, processors, emulated_cpu)
+    return Machine(
+        guest_kernel, program, how, devices, append, processors, emulated_cpu, memory_mb
+    )

@@ -15,7 +15,7 @@ from tests.vm.conftest import (
     records,
     trial,
 )
-from tests.vm.guest import Machine, Outcome
+from tests.vm.guest import LIMIT_S, Machine, Outcome
 
 NIC = (
     *("-device", "pcie-root-port,id=rp0,slot=1,chassis=1"),
@@ -24,6 +24,8 @@ NIC = (
 IGB = ("-device", "intel-iommu,intremap=off", *NIC)
 # vfio hands interrupts on only where the IOMMU remaps them (with KVM: not in the kernel's irqchip).
 REMAPPED = ("-machine", "kernel-irqchip=split", "-device", "intel-iommu,intremap=on", *NIC)
+TWO_MACHINES_MB = 3072  # (in it, beside the bench)
+NESTED_S = 6 * LIMIT_S  # an emulated machine in an emulated machine
 PREPARE = """\
 modprobe igb
 export SWITCHMARK_SRIOV_PF=eth0
@@ -95,6 +97,68 @@ def test_virtual_functions_of_the_applications(
     assert record.switch_details["option:vf_driver"] == "vfio"
     assert record.verification is not None
     assert record.verification.witness_frames == 0
+    check_restored(outcome)
+
+
+@pytest.fixture
+def host_of_machines(new_machine: Callable[..., Machine]) -> Machine:
+    """A guest that has room for machines of its own, and an IOMMU for them."""
+    return new_machine(
+        with_igb=True, devices=REMAPPED, append="intel_iommu=on", memory_mb=TWO_MACHINES_MB
+    )
+
+
+def nested(machine: Machine, job: str) -> str:
+    """A job whose bench starts machines with the same QEMU and kernel; they are emulated."""
+    return (
+        f"export SWITCHMARK_QEMU={machine.qemu.program} SWITCHMARK_VM_KERNEL={machine.kernel.root}\n"
+        f"{PREPARE}{job}{FINISH}"
+    )
+
+
+@pytest.mark.parametrize("io", ["auto", "dpdk"])
+def test_virtual_machines_have_virtual_functions(
+    io: str, host_of_machines: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    """Guests of the guest drive the VFs, by their kernel and by DPDK."""
+    line = trial(f"sriov --rate 100 --set environment=qemu --set io={io}")
+    outcome = keep(host_of_machines.run(nested(host_of_machines, f"{line} || true\n"), NESTED_S))
+    outcome.check()
+    (record,) = records(outcome)
+    check_forwarded(record, "sriov", "veb")
+    assert (record.port_kind, record.trial.environment) == ("vf", "qemu")
+    assert record.verification is not None and record.verification.witness_frames == 0
+    for name in ("tx0", "rx0"):
+        assert record.machines[name]["functions"].endswith(", by vfio-pci")
+        assert record.machines[name]["memory_kind"] == "memfd, shared, locked"
+    assert record.machines["tx0"]["functions"] != record.machines["rx0"]["functions"]
+    check_restored(outcome)
+
+
+KILLED = """\
+{trial} &
+bench=$!
+for _ in $(seq 600); do
+  grep -qas vfio-pci,host /proc/[0-9]*/cmdline && break
+  sleep 1
+done
+for function in /sys/bus/pci/drivers/vfio-pci/0000:*; do basename $function; done >/exchange/bound
+kill -9 $bench
+python -m switchmark.cli.main clean
+grep -las vfio-pci,host /proc/[0-9]*/cmdline >/exchange/machines || true
+mkdir -p /tmp/results
+"""
+
+
+def test_functions_of_machines_are_given_back_after_kill_9(
+    host_of_machines: Machine, keep: Callable[[Outcome], Outcome]
+) -> None:
+    line = trial("sriov --rate 100 --set environment=qemu")
+    job = nested(host_of_machines, KILLED.format(trial=line))
+    outcome = keep(host_of_machines.run(job, NESTED_S))
+    outcome.check()
+    assert len((outcome.folder / "bound").read_text().split()) == 2, "the bench was killed too soon"
+    assert (outcome.folder / "machines").read_text() == ""
     check_restored(outcome)
 
 

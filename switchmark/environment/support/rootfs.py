@@ -39,15 +39,17 @@ DPDK_DRIVERS = (
     "net_ring",
     "net_tap",
 )
+# Those of virtual functions, for guests that have some: the ports of all others are none.
+OF_FUNCTIONS = ("net_e1000", "net_ixgbe", "net_iavf")
 
 LDD_TIMEOUT_S = 30.0
 FORMAT = "4"  # raise when the layout changes, so that old roots are not used
 
 
-def build_root(engine: Path) -> Path:
+def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
     """The root directory for this engine, built now or before. Raises UnavailableError."""
     busybox = find_busybox()
-    needed = _needed(engine, engine.stat().st_mtime_ns)
+    needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
     parent = cache_folder("roots")
     root = parent / _key([engine, busybox, *needed])
     if not root.is_dir():
@@ -56,10 +58,10 @@ def build_root(engine: Path) -> Path:
 
 
 @cache
-def _needed(engine: Path, _mtime_ns: int) -> tuple[Path, ...]:
+def _needed(engine: Path, _mtime_ns: int, names: tuple[str, ...]) -> tuple[Path, ...]:
     """The files that the engine loads. `ldd` takes some milliseconds, so it is asked once."""
     libraries = shared_libraries(engine)
-    drivers = dpdk_drivers(libraries)
+    drivers = dpdk_drivers(libraries, names)
     for driver in drivers:
         libraries = sorted({*libraries, *shared_libraries(driver)})
     return (*libraries, *drivers)
@@ -98,14 +100,14 @@ def shared_libraries(program: Path) -> list[Path]:
     return sorted(Path(path) for path in re.findall(r"(/\S+) \(0x", done.stdout))
 
 
-def dpdk_drivers(libraries: Sequence[Path]) -> list[Path]:
+def dpdk_drivers(libraries: Sequence[Path], names: Sequence[str] = DPDK_DRIVERS) -> list[Path]:
     """The DPDK drivers that belong to the EAL among these libraries (empty without DPDK)."""
     eal = [path for path in libraries if path.name.startswith("librte_eal.so.")]
     if not eal:
         return []
     abi = eal[0].name.removeprefix("librte_eal.so.").split(".")[0]
     folders = sorted(eal[0].resolve().parent.glob(f"dpdk/pmds-{abi}.*"))
-    found = [folder / f"librte_{name}.so" for folder in folders for name in DPDK_DRIVERS]
+    found = [folder / f"librte_{name}.so" for folder in folders for name in names]
     return [path for path in found if path.exists()]
 
 

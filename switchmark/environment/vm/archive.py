@@ -3,6 +3,7 @@ initramfs."""
 
 from __future__ import annotations
 
+import fnmatch
 import lzma
 import os
 import re
@@ -119,6 +120,20 @@ def module_files(kernel: Kernel, wanted: Iterable[str]) -> list[Path]:
     for name in wanted:
         take(name)
     return list(ordered.values())
+
+
+def modules_for(kernel: Kernel, devices: Iterable[str]) -> list[str]:
+    """The modules that drive these devices, each given as the kernel describes it (`modalias`);
+    none where the driver is built in, or there is none."""
+    text = (kernel.modules / "modules.alias").read_text()
+    rows = [line.split() for line in text.splitlines() if line.startswith("alias pci:")]
+    wanted = set(devices)
+    found = [
+        name
+        for _, pattern, name in rows
+        if any(fnmatch.fnmatchcase(device, pattern) for device in wanted)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def _module_name(path: str) -> str:

@@ -40,6 +40,7 @@ OFFLOADS = (
     *("csum", "gso", "guest_csum", "guest_tso4", "guest_tso6", "guest_ecn", "guest_ufo"),
     *("host_tso4", "host_tso6", "host_ecn", "host_ufo"),
 )
+NO_DRIVER = "SWITCHMARK_VM_KERNEL names another kernel"
 SANDBOX = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
 
 
@@ -52,6 +53,7 @@ class GuestPort:
     socket: Path | None = None  # vhost-user: QEMU listens there
     tap: str | None = None
     in_kernel: bool = False  # of a tap: by vhost-net
+    function: str | None = None  # of the host's PCI bus: the guest has the device itself
 
 
 def pci_address(number: int) -> str:
@@ -121,7 +123,11 @@ def uses_dpdk(engine_args: Sequence[str], number: int) -> bool:
 
 
 def _set_up(port: NodePort, device: str) -> list[str]:
-    lines = [f"$b ip link set {device} mtu {port.mtu_bytes} up"]
+    lines = []
+    if port.kind is PortKind.VF:  # some drivers make the device later, and some VFs have none here
+        there = f"there /sys/class/net/{device}"
+        lines.append(f'{there} || off "no driver of this kernel makes a VF {device}; {NO_DRIVER}"')
+    lines.append(f"$b ip link set {device} mtu {port.mtu_bytes} up")
     if port.ip and port.device_mac is None:  # else the engine brings its own address
         peer = port.peer_ip.partition("/")[0]
         lines += [
@@ -178,6 +184,9 @@ def _quirk(qemu: Qemu, accelerator: str) -> str:
 
 def _port(port: GuestPort, number: int, quirk: str) -> list[str]:
     name = f"port{number}"
+    if port.function is not None:
+        place = f"id={name},addr={FIRST_SLOT + number:#x}"
+        return ["-device", f"vfio-pci,host={port.function},{place},rombar=0"]
     rings = f"rx_queue_size={QUEUE_SIZE}"
     if port.kind is PortKind.VHOST_USER:
         rings += f",tx_queue_size={QUEUE_SIZE}"

@@ -12,11 +12,25 @@ import hashlib
 import itertools
 import os
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from switchmark.environment.support.rootfs import build_root, install, shared_libraries
-from switchmark.environment.vm.archive import archive, kernel_image, module_files, tree, write_whole
+from switchmark.environment.support.rootfs import (
+    DPDK_DRIVERS,
+    OF_FUNCTIONS,
+    build_root,
+    install,
+    shared_libraries,
+)
+from switchmark.environment.vm.archive import (
+    archive,
+    kernel_image,
+    module_files,
+    modules_for,
+    tree,
+    write_whole,
+)
 from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 from switchmark.errors import UnavailableError
 
@@ -38,6 +52,7 @@ b=/usr/bin/busybox
 say() {{ echo "guest: $*"; }}
 load() {{ for m in $($b cat $1); do $b insmod /modules/$m || say "module $m: not loaded"; done; }}
 off() {{ say "$*"; $b poweroff -f; }}
+there() {{ n=0; until [ -e $1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done; [ -e $1 ]; }}
 $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs devtmpfs /dev
@@ -48,9 +63,7 @@ for d in $dpdk; do echo uio_pci_generic >/sys/bus/pci/devices/$d/driver_override
 load /modules/then
 $b ip link set lo up
 ports
-n=0
-until [ -e /dev/vport*p1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done
-exec 3<>"$(echo /dev/vport*p1)" || off "no channel to the bench"
+there '/dev/vport*p1' && exec 3<>"$(echo /dev/vport*p1)" || off "no channel to the bench"
 eval "$run <&3 >&3"
 code=$?
 say "engine ended with exit code $code"
@@ -70,15 +83,20 @@ class Image:
     key: str  # of the initramfs
 
 
-def build_image(engine: Path) -> Image:
-    """The image for this engine, built now or before. Raises UnavailableError."""
-    return image_of(kernel(), build_root(engine))
+def build_image(engine: Path, functions: Sequence[str] = ()) -> Image:
+    """The image for this engine, built now or before; with drivers for PCI functions that the guest
+    is given, each as the kernel describes it (`modalias`). Raises UnavailableError."""
+    drivers = (*DPDK_DRIVERS, *OF_FUNCTIONS) if functions else DPDK_DRIVERS
+    guest_kernel = kernel()
+    modules = modules_for(guest_kernel, functions) if functions else []
+    return image_of(guest_kernel, build_root(engine, drivers), modules)
 
 
-def image_of(guest_kernel: Kernel, root: Path) -> Image:
+def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ()) -> Image:
     """The image of a kernel and a root directory."""
     first = module_files(guest_kernel, (FIRST,))
-    then = [path for path in module_files(guest_kernel, MODULES) if path not in first]
+    wanted = (*MODULES, *more_modules)
+    then = [path for path in module_files(guest_kernel, wanted) if path not in first]
     key = _key(root, guest_kernel, [*first, *then])
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():

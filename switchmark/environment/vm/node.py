@@ -2,7 +2,8 @@
 
 QEMU's process with all of its threads is pinned to the node's cores, and so are the virtual CPUs.
 It is in the session's ledger like any process; its memory is a memfd without a name, which the
-kernel takes back however it ends. Devices and sockets of its ports are in the ledger, too.
+kernel takes back however it ends. Devices and sockets of its ports are in the ledger, too. A
+virtual function is bound to vfio-pci, and taken away again, by the switch that has made it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ DEV_VHOST_NET = Path("/dev/vhost-net")
 BOOT_S, EMULATED_BOOT_S = 60.0, 240.0
 EMULATED_PATIENCE = 15.0
 OPENED_S = 20.0  # in which QEMU has opened a tap device
+LOCKS_MEMORY = "ipc_lock"  # a device writes into a guest's memory whenever it likes: all is locked
 
 
 class QemuNode:
@@ -54,6 +56,7 @@ class QemuNode:
         self.patience = EMULATED_PATIENCE if accelerator.emulated else 1.0
         self._session = session
         self._attached = attached
+        self._functions = functions_of(attached.spec)
         self._image = image
         self._qemu = qemu
         self._accelerator = accelerator
@@ -97,7 +100,8 @@ class QemuNode:
             vcpus=self._vcpus,
         )
         # Its taps are there, and who may open /dev/net/tun may take one that belongs to nobody.
-        started = self._session.host.spawn(command, cores=self.spec.cores or None, may=())
+        may = (LOCKS_MEMORY,) if self._functions else ()
+        started = self._session.host.spawn(command, cores=self.spec.cores or None, may=may)
         engine = GuestEngine(started)
         self._engines.append(engine)
         self._pinned = sorted(os.sched_getaffinity(engine.pid))
@@ -150,6 +154,9 @@ class QemuNode:
         }
         if PortKind.TAP in kinds:
             found["tap_worker"] = "the kernel (vhost-net)" if self._in_kernel else "QEMU's process"
+        if self._functions:
+            found["memory_kind"] += ", locked"
+            found["functions"] = f"{', '.join(self._functions.values())}, by vfio-pci"
         return found
 
     def close(self) -> None:
@@ -174,6 +181,7 @@ class QemuNode:
             socket=port.socket_host,
             tap=port.device_switch_side,
             in_kernel=self._in_kernel,
+            function=self._functions.get(number),
         )
 
     def _wait_opened(self, tap: str, engine: GuestEngine) -> None:
@@ -193,6 +201,12 @@ class QemuNode:
             time.sleep(0.01)
 
 
+def functions_of(spec: NodeSpec) -> dict[int, str]:
+    """The PCI addresses of the functions that a machine is given, by the number of the port."""
+    made = {number: port.made for number, port in enumerate(spec.ports)}
+    return {number: one.pci for number, one in made.items() if one and one.pci}
+
+
 def _has_carrier(device: str) -> bool:
     """Whether the other end of a device is open. Raises TrialFailed where it was taken away."""
     try:
@@ -204,7 +218,8 @@ def _has_carrier(device: str) -> bool:
 
 
 def _seen_inside(port: NodePort, number: int) -> NodePort:
-    """The port as the guest has it: a virtio-net device, for its kernel's driver or for DPDK's."""
+    """The port as the guest has it: a network device at its place on the PCI bus, for the kernel's
+    driver or for DPDK's."""
     return replace(
         port,
         device_inside=words.device_name(number),

@@ -55,13 +55,22 @@ def _group_problem(device: Path, sysfs: Path) -> str | None:
             "is bound to vfio-pci, but behind no IOMMU, without which it cannot be opened; boot "
             f"with intel_iommu=on (amd_iommu=on), or echo Y > {without}"
         )
+    if (found := sharer(device)) is not None:
+        other, driver = found
+        return (
+            f"shares its IOMMU group with {other}, which is bound to {driver}; bind that "
+            f"to vfio-pci, too: dpdk-devbind.py -b vfio-pci {other}"
+        )
+    return None
+
+
+def sharer(device: Path) -> tuple[str, str] | None:
+    """A device that keeps vfio-pci from handing this one over, and its driver: it is in the same
+    IOMMU group. None: there is none."""
     for other in sorted((device / "iommu_group/devices").glob("*")):
         driver = (other / "driver").resolve().name if (other / "driver").exists() else ""
         if driver not in ("", "vfio-pci", "pci-stub", "pcieport"):
-            return (
-                f"shares its IOMMU group with {other.name}, which is bound to {driver}; bind that "
-                f"to vfio-pci, too: dpdk-devbind.py -b vfio-pci {other.name}"
-            )
+            return other.name, driver
     return None
 
 
