@@ -27,7 +27,7 @@ def file_content(path: Path) -> bytes:
             raise OSError(errno.EINVAL, "not a regular file", str(path))
         if status.st_size > MOST_BYTES:
             raise OSError(errno.EFBIG, f"{status.st_size >> 30} GiB, as no result is", str(path))
-        return file.read(MOST_BYTES)
+        return file.read(status.st_size)  # (memory for so many bytes is taken at once)
 
 
 def write_durably(path: Path, content: bytes) -> None:

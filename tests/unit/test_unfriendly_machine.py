@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
 from switchmark.report.html import _write
 from switchmark.results.documents import read_record
+from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
 from switchmark.results.store import Run, open_run
 from switchmark.switch.registry import SWITCHES
@@ -359,6 +361,19 @@ def test_a_file_that_is_larger_than_any_record_is_not_read(tmp_path: Path) -> No
         file.truncate(1 << 40)
     with pytest.raises(SwitchmarkError, match="1024 GiB, as no result is"):
         read_record(huge)
+
+
+def test_a_small_file_takes_little_memory_to_read(tmp_path: Path) -> None:
+    """A machine with less memory than the largest record read none."""
+    small = tmp_path / "run.json"
+    small.write_bytes(b"{}")
+    tracemalloc.start()
+    try:
+        assert file_content(small) == b"{}"
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 1 << 20
 
 
 def test_a_setting_whose_name_is_too_long_for_a_file_is_unavailable(
