@@ -8,6 +8,7 @@ from typing import Any
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.environment.vm.patience import patience
 from switchmark.experiment.calibration import believed
 from switchmark.experiment.certified import _believed
 from switchmark.instrument import moongen, pkt_gen, pktgen_dpdk, trex
@@ -94,6 +95,7 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
     "SWITCHMARK_QEMU": (lambda: ENVIRONMENTS["qemu"]().availability(), "qemu"),
     "SWITCHMARK_VM_KERNEL": (lambda: ENVIRONMENTS["qemu"]().availability(), "kernel"),
     "SWITCHMARK_VM_TRAFFIC": (lambda: ENVIRONMENTS["qemu"]().availability(), "engine"),
+    "SWITCHMARK_VM_PATIENCE": (patience, "3"),
     "SWITCHMARK_SRIOV_PF": (lambda: SWITCHES["sriov"]().availability(), "eth9"),
     "SWITCHMARK_OVS_SCHEMA": (lambda: SWITCHES["ovs-dpdk"]().availability(), "schema"),
     "SWITCHMARK_BESS_PYTHON": (lambda: SWITCHES["bess"]().availability(), "python"),

@@ -157,9 +157,9 @@ class Sriov(WithOptions, PortMakingSwitch):
             return
         other, driver = found
         raise UnavailableError(
-            f"{self.name}: VF {number} of {self._device} shares its IOMMU group with {other}, which "
-            f"{driver} has, so vfio-pci hands it to nobody; put the NIC behind PCI bridges with "
-            f"ACS, or use {INSTEAD[to_guests]}"
+            f"{self.name}: VF {number} of {self._device} shares its IOMMU group with {other}, "
+            f"which {driver} has, so vfio-pci hands it to nobody; put the NIC behind PCI bridges "
+            f"with ACS, or use {INSTEAD[to_guests]}"
         )
 
     def _create_functions(self) -> None:

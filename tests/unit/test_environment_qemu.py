@@ -393,6 +393,17 @@ def test_a_machine_with_a_virtual_function_may_lock_its_memory_and_nothing_else(
     assert made.details()["memory_kind"] == "memfd, shared, locked"
 
 
+def test_a_slow_host_is_given_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usual = node(tmp_path, Accelerator(KVM, ""), port(1))
+    monkeypatch.setenv("SWITCHMARK_VM_PATIENCE", "10")
+    slow = node(tmp_path / "slow", Accelerator(KVM, ""), port(1))
+    assert (slow.boot_timeout_s, slow.patience) == (10 * usual.boot_timeout_s, 10 * usual.patience)
+    for text in ("much", "0.5", "nan", "1e9"):
+        monkeypatch.setenv("SWITCHMARK_VM_PATIENCE", text)
+        with pytest.raises(UsageError, match=f"SWITCHMARK_VM_PATIENCE={text}: not a number from"):
+            node(tmp_path / text, Accelerator(KVM, ""), port(1))
+
+
 def test_virtual_cpus_are_those_asked_for_else_one_a_core(tmp_path: Path) -> None:
     made = node(tmp_path, Accelerator(KVM, ""), port(1))
     assert made.details()["vcpus"] == "1"
@@ -547,15 +558,17 @@ def test_kvm_is_tried_once_a_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(accelerator, "DEV_KVM", tmp_path / "kvm")
+    monkeypatch.setenv("SWITCHMARK_VM_PATIENCE", "2")
     (tmp_path / "kvm").touch()
 
     class Host:
         tried = 0
         stderr = "KVM internal error. Suberror: 1\nmore\n"
 
-        def run(self, args: list[str], **_: object) -> Completed:
+        def run(self, args: list[str], timeout_s: float, **_: object) -> Completed:
             Host.tried += 1
             assert value(args, "-accel") == "kvm", shlex.join(args)
+            assert timeout_s == 2 * accelerator.TRIAL_S
             return Completed(tuple(args), 0, "", self.stderr)
 
     host = Host()

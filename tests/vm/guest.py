@@ -230,6 +230,4 @@ def machine(
     Raises UnavailableError with what is missing."""
     guest_kernel, program = kernel(release), qemu(with_igb=with_igb)
     how = accelerator(program, guest_kernel)
-    return Machine(
-        guest_kernel, program, how, devices, append, processors, emulated_cpu, memory_mb
-    )
+    return Machine(guest_kernel, program, how, devices, append, processors, emulated_cpu, memory_mb)

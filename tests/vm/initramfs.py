@@ -29,6 +29,7 @@ $b mount -t tmpfs tmpfs /upper
 $b mkdir /upper/upper /upper/work
 $b mount -t overlay -o lowerdir=/lower,upperdir=/upper/upper,workdir=/upper/work overlay /host
 for d in proc sys dev; do $b mount --move /$d /host/$d; done
+$b ln -s /proc/self/fd/2 /host/dev/stderr
 for d in run tmp dev/shm dev/pts exchange; do $b mkdir -p /host/$d; done
 for d in run dev/shm; do $b mount -t tmpfs tmpfs /host/$d; done
 $b mount -t devpts devpts /host/dev/pts

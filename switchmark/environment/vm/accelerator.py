@@ -19,6 +19,7 @@ from switchmark.environment.vm.archive import write_whole
 from switchmark.environment.vm.command import EMULATED, KVM, command
 from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.packages import Qemu, machines_folder
+from switchmark.environment.vm.patience import patience
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.host import Host
 from switchmark.testbed.kernel.procfs import boot_id
@@ -89,14 +90,15 @@ def _memory(qemu: Qemu) -> Path:
 
 def _try(host: Host, qemu: Qemu, image: Image) -> str | None:
     """Why a guest does not get to its end on KVM; None where it does."""
+    timeout_s = TRIAL_S * patience()
     with tempfile.NamedTemporaryFile("w", prefix="smkvm") as job:
         job.write(JOB)
         job.flush()
         words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=Path(job.name))
         try:
-            done = host.run(words, timeout_s=TRIAL_S, check=False)
+            done = host.run(words, timeout_s=timeout_s, check=False)
         except SwitchmarkError:  # a guest that KVM cannot run stands still
-            return f"it did not get to its end in {TRIAL_S:g} s"
+            return f"it did not get to its end in {timeout_s:g} s"
     if "switchmark-tried" in done.stderr:
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]

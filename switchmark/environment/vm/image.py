@@ -52,7 +52,11 @@ b=/usr/bin/busybox
 say() {{ echo "guest: $*"; }}
 load() {{ for m in $($b cat $1); do $b insmod /modules/$m || say "module $m: not loaded"; done; }}
 off() {{ say "$*"; $b poweroff -f; }}
-there() {{ n=0; until [ -e $1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done; [ -e $1 ]; }}
+there() {{
+  n=0
+  until [ -e $1 ] || [ $n -ge 300 ]; do n=$((n + 1)); $b sleep 0.1; done
+  [ -e $1 ]
+}}
 $b mount -t proc proc /proc
 $b mount -t sysfs sysfs /sys
 $b mount -t devtmpfs devtmpfs /dev

@@ -21,6 +21,7 @@ from switchmark.environment.vm.command import GuestPort
 from switchmark.environment.vm.engine import GuestEngine
 from switchmark.environment.vm.image import Image, with_program
 from switchmark.environment.vm.packages import Qemu
+from switchmark.environment.vm.patience import patience
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
@@ -52,8 +53,9 @@ class QemuNode:
         """The machine, not yet switched on; `attached` holds its ports on the host."""
         ports = tuple(_seen_inside(port, n) for n, port in enumerate(attached.spec.ports))
         self.spec: NodeSpec = replace(attached.spec, ports=ports)
-        self.boot_timeout_s = EMULATED_BOOT_S if accelerator.emulated else BOOT_S
-        self.patience = EMULATED_PATIENCE if accelerator.emulated else 1.0
+        longer = patience()
+        self.boot_timeout_s = (EMULATED_BOOT_S if accelerator.emulated else BOOT_S) * longer
+        self.patience = (EMULATED_PATIENCE if accelerator.emulated else 1.0) * longer
         self._session = session
         self._attached = attached
         self._functions = functions_of(attached.spec)

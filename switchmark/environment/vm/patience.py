@@ -1,0 +1,23 @@
+"""How much longer than usual guests may take where the host is slow, as an emulated one is."""
+
+from __future__ import annotations
+
+import os
+
+from switchmark.errors import UsageError
+
+SETTING = "SWITCHMARK_VM_PATIENCE"
+MOST = 1000.0
+
+
+def patience() -> float:
+    """The factor by which guests may start and answer more slowly than usual; 1 where nothing is
+    said. Raises UsageError."""
+    text = os.environ.get(SETTING) or "1"
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = 0.0
+    if not 1.0 <= factor <= MOST:
+        raise UsageError(f"{SETTING}={text}: not a number from 1 to {MOST:g}; correct it")
+    return factor
