@@ -44,6 +44,9 @@ INSIDE = {
     "../vm/test_vm_sriov.py::test_containers_have_virtual_functions": _each(
         "sriov", "v2v", "lxc docker", PortKind.VF
     ),
+    "../vm/test_vm_sriov.py::test_virtual_machines_have_virtual_functions": _each(
+        "sriov", "v2v", "qemu", PortKind.VF
+    ),
     "../vm/test_vm_two_hosts.py::test_trials_between_two_nics_with_their_own_switch": _between(
         "sriov", "v2v", "netns lxc", PortKind.VF
     ),
