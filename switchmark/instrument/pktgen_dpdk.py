@@ -16,7 +16,12 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.instrument.support.base import Abilities, Job, Station
-from switchmark.instrument.support.dpdk_ports import no_hugepages, port_device
+from switchmark.instrument.support.dpdk_ports import (
+    fanout_group,
+    no_hugepages,
+    port_device,
+    start_in_another_group,
+)
 from switchmark.instrument.support.named import named_program, no_program
 from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, version_of
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
@@ -109,7 +114,9 @@ class PktgenRun:
             "port": UDP_PORT,
         }
         self._target = _Counter("receiver", job, job.target, program, {})
-        self._source = _Counter("sender", job, job.source, program, sends)
+        self._source = start_in_another_group(
+            self._target, lambda: _Counter("sender", job, job.source, program, sends)
+        )
         self._begun_ns = 0
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -178,7 +185,9 @@ class _Counter:
         own = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text()
         script.write_text("\n".join([*lines, own]))
         command = _command(job, station, program, script)
-        self.end = ProgramEnd(f"pktgen {what}", station.node, command, station.spawn(command))
+        spawned = station.spawn(command)
+        self.end = ProgramEnd(f"pktgen {what}", station.node, command, spawned)
+        self.fanout_group = fanout_group(spawned.pid, station)
         self.told: dict[str, str] = {}  # word: what was said last
         self._counts: list[tuple[int, int]] = []  # CLOCK_MONOTONIC in ns, frames
 

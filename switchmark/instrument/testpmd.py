@@ -14,7 +14,12 @@ from collections.abc import Iterator, Sequence
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.instrument.support.base import Abilities, Job, Station
-from switchmark.instrument.support.dpdk_ports import no_hugepages, port_device
+from switchmark.instrument.support.dpdk_ports import (
+    fanout_group,
+    no_hugepages,
+    port_device,
+    start_in_another_group,
+)
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
@@ -95,7 +100,9 @@ class TestpmdRun:
             f"--tx-udp={UDP_PORT},{UDP_PORT}",
         ]  # fmt: skip
         self._target = _Console("receiver", job, job.target, ["--forward-mode=rxonly"])
-        self._source = _Console("sender", job, job.source, sends)
+        self._source = start_in_another_group(
+            self._target, lambda: _Console("sender", job, job.source, sends)
+        )
         self._ends_ns = 0
         self._asked_ns = 0
         self._begun_ns = 0
@@ -191,6 +198,7 @@ class _Console:
         command = _command(job, station, options)
         spawned = station.spawn(command)
         self.end = ProgramEnd(f"testpmd {what}", station.node, command, spawned)
+        self.fanout_group = fanout_group(spawned.pid, station)
         self.statistics: dict[str, int] = {}  # the last that it told
         self.counts: list[CountedInterval] = []
         self.begun_ns = 0

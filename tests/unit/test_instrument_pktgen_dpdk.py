@@ -70,6 +70,7 @@ def run_of(
         def spawn(args: Sequence[str]) -> FakeProgram:
             commands.append(list(args))
             programs[name] = FakeProgram(ready, answer=answer)
+            programs[name].pid = 1 + end
             return programs[name]
 
         return Station(name, port, (end,), spawn)

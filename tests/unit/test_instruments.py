@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -209,6 +210,27 @@ def _console(answer: Callable[[str], str]) -> tuple[testpmd._Console, FakeProgra
     port = NodePort(PortKind.VETH, "02:53:4d:00:00:01", "10.64.0.1/24", device_inside="eth0")
     where = Station("tx0", port, (1,), lambda args: fake)
     return testpmd._Console("sender", job(), where, ["--forward-mode=txonly"]), fake
+
+
+def test_two_testpmds_in_one_namespace_join_no_group_of_one_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """net_af_packet numbers it by process and interface: 6 ^ 2 is 7 ^ 3, and the kernel refuses."""
+    devices, pids, made = {"tx": 2, "rx": 3}, iter([7, 6, 8]), list[FakeProgram]()
+    monkeypatch.setattr("socket.if_nametoindex", devices.__getitem__)
+
+    def end(device: str) -> Station:
+        def spawn(command: Sequence[str]) -> FakeProgram:
+            made.append(FakeProgram("", answer=lambda line: ""))
+            made[-1].pid = next(pids)
+            return made[-1]
+
+        port = NodePort(PortKind.VETH, "02:53:4d:00:00:01", "10.64.0.1/24", device_inside=device)
+        return Station(f"{device}0", port, (1,), spawn)
+
+    run = testpmd.TestpmdRun(replace(job(), source=end("tx"), target=end("rx")))
+    assert [one.ended for one in made] == [False, True, False]
+    assert run.process_ids() == [7, 8]
 
 
 def test_testpmd_is_read_at_its_prompt() -> None:
