@@ -54,7 +54,12 @@ def remains(state: Path, session_id: str) -> list[str]:
     for folder in (Path("/run/netns"), Path("/sys/class/net"), Path("/dev/shm")):
         if folder.is_dir():
             found += [str(path) for path in folder.iterdir() if session_id in path.name]
-    found += [str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{session_id}*")]
+    found += [  # (others come and go meanwhile, which `rglob` takes amiss)
+        f"{folder}/{group}"
+        for folder, groups, _ in os.walk("/sys/fs/cgroup")
+        for group in groups
+        if session_id in group
+    ]
     found += [str(path) for path in LXC_LOCK_DIR.rglob(f"*{session_id}*")]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     found += [line for line in mounts if session_id in line]

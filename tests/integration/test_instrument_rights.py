@@ -36,7 +36,7 @@ LOCKED_BYTES = 64 << 10  # less than any of them locks
 # What is said by what starts all the same, but does without something.
 SAYS = {(PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"}
 READY_S = 30.0
-LACKING_READY_S = 10.0
+LACKING_READY_S = 5.0
 RUN_S = 1.0
 KINDS = {"netns": (PortKind.VETH,), "bare": (PortKind.VETH, PortKind.VHOST_USER)}
 CASES = [
@@ -149,7 +149,7 @@ def test_a_running_instrument_may_do_what_it_declares(
     ("name", "environment", "kind", "one"),
     [
         (*case, one)
-        for case in CASES
+        for case in {(name, kind): (name, place, kind) for name, place, kind in CASES}.values()
         for one in (INSTRUMENTS[case[0]]().abilities.linux_capabilities or {})[case[2]]
     ],
 )
