@@ -36,14 +36,14 @@ def port_device(job: Job, station: Station) -> str:
     return f"net_virtio_user0,path={port.socket_inside},server=1,mac={port.mac},{ring}"
 
 
-class _Started(Protocol):
+class _FanoutEnd(Protocol):
     """A program that has been started, with the group that its packet socket will join."""
 
     end: ProgramEnd
     fanout_group: int | None
 
 
-_S = TypeVar("_S", bound=_Started)
+_S = TypeVar("_S", bound=_FanoutEnd)
 
 
 def fanout_group(pid: int, station: Station) -> int | None:
@@ -57,7 +57,7 @@ def fanout_group(pid: int, station: Station) -> int | None:
         return None
 
 
-def start_in_another_group(other: _Started, start: Callable[[], _S]) -> _S:
+def start_in_another_group(other: _FanoutEnd, start: Callable[[], _S]) -> _S:
     """Start a program beside another one, once more where both would join a group of one number:
     the kernel refuses a second interface in a group. The first is ended before it has opened its
     socket; the next is another process, and so joins another group."""
