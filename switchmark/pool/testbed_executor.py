@@ -139,9 +139,9 @@ class TestbedExecutor:
         is refused when a campaign is expanded, and others may write in the pool's database."""
         if self._expanded is None or self._expanded[0] != campaign:
             trials = expand(campaign, self._there.switches, self._there.environments)
-            self._expanded = campaign, frozenset(trial.id for trial in trials)
+            self._expanded = campaign, frozenset(trial.repeated(0).id for trial in trials)
         for trial in lease.todo:
-            if trial.id not in self._expanded[1]:
+            if trial.repeated(0).id not in self._expanded[1]:  # (what proves repeats as it needs)
                 raise UsageError(
                     f"{lease}: trial {trial.id} is none of this campaign as switchmark "
                     f"{__version__} expands it; submit the campaign again"

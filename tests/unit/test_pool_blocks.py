@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from switchmark.campaign.expand import expand
@@ -55,8 +57,11 @@ def test_a_trial_that_is_none_of_the_campaign_is_refused_before_it_is_planned() 
         1, 1, "run", "id", "c", 0, "lab1", definition, baseline=False, trials=(forged,),
         stored=frozenset(), lease_s=60.0,
     )  # fmt: skip
+    executor = TestbedExecutor(there)
     with pytest.raises(UsageError, match=f"trial {forged.id} is none of this campaign"):
-        TestbedExecutor(there).measure(lease, lambda trial: None, lambda record: None)
+        executor.measure(lease, lambda trial: None, lambda record: None)
+    later = block.trials[0].repeated(7)  # of a campaign that goes on until it is decided
+    executor._demand_trials_of(campaign, replace(lease, trials=(later,)))
 
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:
