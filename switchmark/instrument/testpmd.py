@@ -20,6 +20,7 @@ from switchmark.instrument.support.dpdk_ports import (
     port_device,
     start_in_another_group,
 )
+from switchmark.instrument.support.polling import final_count, wait_answer
 from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
@@ -36,7 +37,6 @@ LARGEST_FRAME = 1518  # that fits one of its buffers, on every port
 MEMORY_MB = 64
 BUFFERS = 16_384
 ANSWER_TIMEOUT_S = 10.0
-DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
 _LOOK_S = 0.05
 _HEADING = re.compile(r"#+ NIC statistics for port 0\s+#+")
 _COUNTER = re.compile(r"\b([RT]X-[a-z]+|[RT]x-pps):\s*(\d{1,15})\b")
@@ -229,24 +229,17 @@ class _Console:
 
     def wait_answer(self, timeout_s: float) -> None:
         """Wait until it has printed its port's counters. Raises TrialFailed."""
-        deadline = time.monotonic() + timeout_s
-        while self.waits:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise self.end.failed(f"did not answer within {timeout_s:.0f} s")
-            self.take(min(left_s, 0.5))
+        wait_answer(self, self.end, timeout_s, 0.5)
 
     def final_count(self, counter: str, deadline: float) -> int:
-        """The counter once it no longer grows, reading after reading."""
-        seen: list[int] = []
-        while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
-            if time.monotonic() > deadline:
-                raise self.end.failed("still counts frames, long after its sender was stopped")
+        """The counter once it no longer grows."""
+
+        def poll() -> int:
             self.ask("show port stats 0")
             self.wait_answer(ANSWER_TIMEOUT_S)
-            seen.append(self.statistics[counter])
-            time.sleep(_LOOK_S)
-        return seen[-1]
+            return self.statistics[counter]
+
+        return final_count(poll, self.end, deadline, _LOOK_S, "its sender was stopped")
 
     def _answered(self) -> None:
         """Whether an answer is complete: the counter grew since the last one, at the rate that it

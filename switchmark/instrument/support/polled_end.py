@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.instrument.support.polling import wait_answer
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.language.printable import storable
@@ -85,12 +86,7 @@ class PolledEnd:
 
     def wait_answer(self, timeout_s: float) -> None:
         """Wait until it has answered with its counters. Raises TrialFailed."""
-        deadline = time.monotonic() + timeout_s
-        while self.waits:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
-                raise self.server.failed(f"did not answer within {timeout_s:.0f} s")
-            self.take(min(left_s, _POLL_S))
+        wait_answer(self, self.server, timeout_s, _POLL_S)
 
     def forget(self) -> None:
         """Count from the last answer on."""

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
 from switchmark.instrument.support.polled_end import PolledEnd
+from switchmark.instrument.support.polling import final_count
 from switchmark.instrument.support.reading import EndReading, Reading
 
-DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
 ANSWER_TIMEOUT_S = 15.0
 LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
 _LOOK_S = 0.1
@@ -113,13 +113,11 @@ class PolledRun:
             end.close()
 
     def _final_count(self, end: PolledEnd, deadline: float) -> int:
-        """The count of frames once it no longer grows, reading after reading."""
-        seen: list[int] = []
-        while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
-            if time.monotonic() > deadline:
-                raise end.server.failed("still counts frames, long after its stream has ended")
+        """The count of frames once it no longer grows."""
+
+        def poll() -> int:
             end.ask({"do": "read"})
             end.wait_answer(ANSWER_TIMEOUT_S)
-            seen.append(end.frames)
-            time.sleep(_LOOK_S)
-        return seen[-1]
+            return end.frames
+
+        return final_count(poll, end.server, deadline, _LOOK_S, "its stream has ended")
