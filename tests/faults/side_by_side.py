@@ -28,9 +28,9 @@ def main() -> int:
         parser.error(f"--jobs: {asked.jobs} is below 1")
     ours, theirs = os.pipe()
     jobs = [
-        subprocess.Popen(
-            [TOOL, *others, "--seed", str(asked.seed + number), "--every", str(asked.jobs),
-             "--tell-to", str(theirs)],
+        subprocess.Popen(  # (no host outlives this)
+            ["setpriv", "--pdeathsig", "KILL", TOOL, *others, "--seed", str(asked.seed + number),
+             "--every", str(asked.jobs), "--tell-to", str(theirs)],
             pass_fds=[theirs],
         )
         for number in range(asked.jobs)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from tests.faults.inflict import FAULTS
 from tests.faults.kept import PAGE, kept, page
 from tests.faults.machines import OWN
@@ -25,3 +29,21 @@ def test_a_finding_of_a_kept_case_is_told_of() -> None:
     text = PAGE.read_text()
     for row in kept():
         assert not row.findings or f"Seed {row.seed}" in text, row.case
+
+
+def test_no_matrix_outlives_the_tool_that_started_several(tmp_path: Path) -> None:
+    matrix = tmp_path / "matrix"
+    matrix.write_text("#!/bin/sh\necho $$\nexec sleep 600\n")
+    matrix.chmod(0o755)
+    run = (
+        "from pathlib import Path; from tests.faults import side_by_side; "
+        f"side_by_side.TOOL = Path({str(matrix)!r}); side_by_side.main()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", run, "--jobs", "2"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as tool:
+        assert tool.stdout is not None
+        matrices = [int(tool.stdout.readline()) for _ in range(2)]
+        tool.kill()
+        tool.communicate(timeout=300)  # (ends once no matrix holds its output)
+    assert not any(Path(f"/proc/{pid}/exe").exists() for pid in matrices)
