@@ -67,6 +67,7 @@ duration: 1s
 """
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
     pytest.mark.skipif(missing() is not None, reason=str(missing())),

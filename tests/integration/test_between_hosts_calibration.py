@@ -18,6 +18,7 @@ CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)  # what the kernel's limit lets th
 LATEST = "latest frame at 50 % of the ceiling"
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
     pytest.mark.skipif(missing() is not None, reason=str(missing())),

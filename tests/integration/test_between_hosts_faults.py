@@ -15,6 +15,7 @@ from tests.integration.hosts_bench import begin_traffic, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
     pytest.mark.skipif(missing() is not None, reason=str(missing())),

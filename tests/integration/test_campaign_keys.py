@@ -27,6 +27,7 @@ from tests.integration.switch_rig import own_state_dir
 from tests.integration.wire_watch import SeenFrame, WatchingEnvironment
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
 ]

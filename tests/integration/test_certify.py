@@ -18,7 +18,7 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, need, new_bench, settings
 from tests.truths import truth
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 BUDGET = "80s"
 TOLERANCES = {"ratio": (100, " %"), "ns": (1e-3, " us"), "frames": (1, " frames")}
 

@@ -20,6 +20,7 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from tests.integration.machine import needs_root
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("module_state_dir"),
     needs_root,

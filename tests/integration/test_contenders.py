@@ -23,7 +23,7 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
 from tests.truths import truth
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 BUDGET = timedelta(minutes=2)
 COSTS_NS = {"old": 10_500, "new": 10_000}

@@ -29,6 +29,7 @@ from tests.integration.truth_rig import find, reference
 from tests.truths import percent, truth
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("module_state_dir"),
     needs_root,

@@ -28,7 +28,7 @@ from tests.integration.engine_tools import (
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find
 
-pytestmark = [*needs_engine, needs_root]
+pytestmark = [pytest.mark.alone, *needs_engine, needs_root]
 
 RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
 DURATION_S = 0.5

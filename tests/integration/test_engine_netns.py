@@ -23,7 +23,7 @@ from tests.integration.engine_tools import (
 )
 from tests.integration.machine import needs_root
 
-pytestmark = [*needs_engine, needs_root]
+pytestmark = [pytest.mark.alone, *needs_engine, needs_root]
 
 IO = ["raw", "raw-mmsg", "udp", "udp-mmsg", "raw-mmsg-block", "udp-block"]
 SLEEP = ["--idle", "sleep"]

@@ -24,6 +24,7 @@ from tests.integration.dpdk_rig import (
 from tests.integration.waiting import until
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     *needs_dpdk,
 ]

@@ -24,7 +24,7 @@ from tests.integration.engine_tools import (
     veth_pair,
 )
 
-pytestmark = needs_engine
+pytestmark = [pytest.mark.alone, *needs_engine]
 BOUND_NS = 1_000_000  # the default of --catch-up-us
 STOPPED_S = 0.06
 LOADS = [(1_000, 1), (100_000, 1), (400_000, 32)]  # frames a second, burst

@@ -11,7 +11,7 @@ import pytest
 
 from tests.integration.engine_tools import Event, engine, needs_engine
 
-pytestmark = needs_engine
+pytestmark = [pytest.mark.alone, *needs_engine]
 
 COUNTERS = ("tx_offered", "tx_intended", "tx_bytes", "tx_polls", "useful_ticks", "idle_ticks")
 

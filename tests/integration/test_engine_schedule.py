@@ -29,7 +29,7 @@ from tests.integration.engine_tools import (
 )
 from tests.integration.machine import needs_root
 
-pytestmark = [*needs_engine, needs_root]
+pytestmark = [pytest.mark.alone, *needs_engine, needs_root]
 needs_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",

@@ -30,7 +30,7 @@ from tests.integration.main_job import (
     went_well,
 )
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 
 @pytest.fixture(autouse=True)

@@ -14,7 +14,7 @@ from switchmark.model.choices import Dimension
 from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, campaign_file, need
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 JOB = """\
 switch: linux-bridge

@@ -22,7 +22,7 @@ from tests.integration.main_job import (
 from tests.integration.test_clean import decoys
 
 __all__ = ["decoys"]
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 JOB = """
 name: job

@@ -19,7 +19,7 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, Job, moved, need, settings, totals
 from tests.integration.switch_rig import packet_socket
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/if_packet.h

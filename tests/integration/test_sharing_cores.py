@@ -11,7 +11,7 @@ from switchmark.results.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
 ONE_CORE = f"application_cpus={min(os.sched_getaffinity(0))}"
 

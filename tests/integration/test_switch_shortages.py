@@ -20,6 +20,7 @@ from tests.integration.switch_rig import REAL, available, mac_of, rig_kind, trac
 from tests.integration.switch_traffic import natural_mode
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("state_dir"),
     needs_root,

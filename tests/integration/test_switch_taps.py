@@ -21,7 +21,7 @@ from switchmark.testbed.undo.entries import NetworkDevice
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import ETHERTYPE, available, mac_bytes, mac_of, own_state_dir
 
-pytestmark = [pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 TAKE_TAPS = [name for name in SWITCHES if PortKind.TAP in make_switch(name).capabilities.port_kinds]
 FRAMES = 200
 DEADLINE_S = 30.0

@@ -23,6 +23,7 @@ from tests.integration.truth_rig import find
 from tests.truths import truth
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("module_state_dir"),
     needs_root,

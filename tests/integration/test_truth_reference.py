@@ -31,6 +31,7 @@ from tests.integration.truth_rig import (
 from tests.truths import percent, truth
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("module_state_dir"),
     needs_root,

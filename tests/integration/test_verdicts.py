@@ -28,6 +28,7 @@ from tests.integration.machine import needs_root
 from tests.integration.truth_rig import ATTEMPTS
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.integration,
     pytest.mark.usefixtures("state_dir"),
     needs_root,

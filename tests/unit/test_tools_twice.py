@@ -19,10 +19,17 @@ def test_chancy():
 """
 
 
-def twice(tmp_path: Path, tests: str) -> tuple[int, str]:
+ALONE = """\
+def test_alone():
+    import os
+    assert "PYTEST_XDIST_WORKER" not in os.environ
+"""
+
+
+def twice(tmp_path: Path, tests: str, *more: str) -> tuple[int, str]:
     (tmp_path / "test_it.py").write_text(tests)
     ran = subprocess.run(
-        [sys.executable, TWICE, "-q", "-p", "no:randomly", "test_it.py"],
+        [sys.executable, TWICE, "-q", "-p", "no:randomly", "test_it.py", *more],
         cwd=tmp_path, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return ran.returncode, ran.stdout
@@ -33,6 +40,12 @@ def test_what_fails_by_chance_is_run_again_alone_and_named(tmp_path: Path) -> No
     assert code == 0
     assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_chancy\n" in said
     assert (tmp_path / "ran").read_text() == "x", "what passed is not run again"
+
+
+def test_what_ran_beside_others_is_run_again_beside_none(tmp_path: Path) -> None:
+    code, said = twice(tmp_path, ALONE, "-n", "2")
+    assert code == 0
+    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_alone\n" in said
 
 
 def test_what_is_broken_fails(tmp_path: Path) -> None:
