@@ -11,7 +11,7 @@
 
 static bool print_text(void)
 {
-    printf("switchmark-traffic %s\n\nRoles:\n", SM_VERSION);
+    printf("switchmark-traffic %s\n\nRoles:\n", engine_version);
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-12s %s\n", roles[i]->name, roles[i]->summary);
     printf("\nBackends:\n");
@@ -51,7 +51,7 @@ static bool print_json(void)
     struct json j = {0};
 
     json_begin(&j);
-    json_string(&j, "engine_version", SM_VERSION);
+    json_string(&j, "engine_version", engine_version);
     json_list(&j, "roles");
     for (unsigned i = 0; roles[i] != NULL; i++) {
         json_object(&j, NULL);

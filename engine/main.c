@@ -239,7 +239,7 @@ int main(int argc, char **argv)
         options_print_help();
         return end_of_text(true);
     case PARSE_VERSION:
-        printf("switchmark-traffic %s\n", SM_VERSION);
+        printf("switchmark-traffic %s\n", engine_version);
         return end_of_text(true);
     case PARSE_MANUAL:
         options_print_manual();

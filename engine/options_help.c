@@ -173,7 +173,7 @@ void options_print_manual(void)
     printf(".TH SWITCHMARK\\-TRAFFIC 1 \"\" \"switchmark %s\" \"User Commands\"\n"
            ".SH NAME\nswitchmark\\-traffic \\- the traffic engine of switchmark\n"
            ".SH SYNOPSIS\n.B switchmark\\-traffic\n",
-           SM_VERSION);
+           engine_version);
     put_roff(USAGE);
     printf("\n.br\n.B switchmark\\-traffic list\n[\\-\\-json]\n.SH DESCRIPTION\n"
            "Plays one role in a measurement of a virtual switch: it sends, receives, answers or "

@@ -1,6 +1,10 @@
-/* The version of the engine, given by the build, and that of what it says and obeys. */
-#ifndef SM_VERSION
-#define SM_VERSION "0.0.0"
-#endif
+/* The version of the engine, and that of what it says and obeys. */
+#ifndef SM_VERSION_H
+#define SM_VERSION_H
 
 #define PROTOCOL_VERSION 2 /* docs/engine-protocol.md; the bench speaks one */
+
+/* "0.1.0+adc1ca44305e": with the commit that last changed the engine, where the build knew it
+ * (tools/revision). */
+extern const char engine_version[];
+#endif

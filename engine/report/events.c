@@ -77,7 +77,7 @@ void event_ready(const struct trial *trial)
     begin_event("ready");
     json_string(&line, "role", o->role->name);
     json_signed(&line, "pid", getpid());
-    json_string(&line, "engine_version", SM_VERSION);
+    json_string(&line, "engine_version", engine_version);
     json_number(&line, "tsc_hz", engine_clock.hz);
     json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
     json_string(&line, "idle", idle_name(o->idle));

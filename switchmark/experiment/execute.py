@@ -32,6 +32,7 @@ from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_latest
 from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
+from switchmark.revision import full_version
 from switchmark.statistics.defaults import PROVE
 from switchmark.testbed import tuning
 from switchmark.testbed.facts import gather, tool_versions
@@ -231,5 +232,8 @@ def _tune(session: Session, campaign: CampaignDefinition, request: Request) -> d
 
 def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
     """The facts of the machine, read anew for every trial; versions of tools stay the same."""
-    fixed = {"tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned}
+    fixed = {
+        "switchmark": full_version(), "tools": tool_versions(), "bench_pid": os.getpid(),
+        "tuning": tuned,
+    }  # fmt: skip
     return lambda: asdict(gather()) | fixed

@@ -10,13 +10,13 @@ from typing import Any, cast
 
 from psycopg import Connection
 
-from switchmark import __version__
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.leases import fence
 from switchmark.pool.values import BlockLease
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
+from switchmark.revision import full_version
 
 
 class StoreArchive:
@@ -67,7 +67,7 @@ def begin_run(
         campaign=campaign.name,
         campaign_sha256=sha256(campaign_text.encode()).hexdigest(),
         started_at=now.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
-        switchmark_version=__version__,
+        switchmark_version=full_version(),
         definition=campaign.model_dump(mode="json"),
         settings={"set": list(overrides)} | ({"testbeds": list(testbeds)} if testbeds else {}),
         host={},  # each record says which testbed it is of

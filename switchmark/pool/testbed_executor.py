@@ -29,6 +29,7 @@ from switchmark.remote.site import Site
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import Run
+from switchmark.revision import full_version
 from switchmark.testbed import tuning
 from switchmark.testbed.diagnosis import diagnose
 from switchmark.testbed.facts import gather, read_cpus, tool_versions
@@ -123,7 +124,8 @@ class TestbedExecutor:
             with open_session(wait_s=_WAIT_S) as session:
                 tuned = asdict(tuning.apply(session, campaign.tuning))
                 fixed = {
-                    "tools": tool_versions(), "bench_pid": os.getpid(), "tuning": tuned,
+                    "switchmark": full_version(), "tools": tool_versions(),
+                    "bench_pid": os.getpid(), "tuning": tuned,
                     "testbed": lease.testbed, "block": lease.number, "fencing_token": lease.token,
                 }  # fmt: skip
                 told = _Told(before)
@@ -245,7 +247,7 @@ class _RecordsOfBlock(Run):
             campaign=lease.campaign,
             campaign_sha256="",
             started_at=datetime.now(UTC).isoformat(),
-            switchmark_version=__version__,
+            switchmark_version=full_version(),
             definition={},
             settings={},
             host={},

@@ -15,6 +15,7 @@ from switchmark.model.rates import L1_OVERHEAD_BYTES, BitRate
 from switchmark.report.form_loads import back_to_back, figures, loss, throughput
 from switchmark.report.form_source import FormSource, is_valid
 from switchmark.report.form_times import latency, latency_and_variation
+from switchmark.report.host_facts import engine_versions
 from switchmark.results.certified import certified, of_records
 from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
@@ -72,10 +73,13 @@ def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
         (one.trial.switch, one.switch_details.get("version", "unknown")) for one in records
     )
     trials = [one.trial for one in records]
+    engines = [f"engine {one}" for one in engine_versions(records)]
     said = {
         "Campaign": f"{info.campaign}, {info.started_at}, run {info.run_id}",
         "Devices under test": "; ".join(f"{name} ({version})" for name, version in devices),
-        "Tester": f"switchmark {info.switchmark_version}, software time stamps",
+        "Tester": ", ".join(
+            [f"switchmark {info.switchmark_version}", *engines, "software time stamps"]
+        ),
         "Instruments": certified(of_records(records)),
         "Host": ", ".join(f"{k} {v}" for k, v in info.host.items() if isinstance(v, str | int)),
         "Media": ", ".join(sorted({one.port_kind or "?" for one in records})),

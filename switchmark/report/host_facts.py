@@ -12,17 +12,23 @@ from switchmark.results.store import Run
 def machine_facts(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:
     """Facts of the host, and the records' provenance: one value where it stayed the same, a span
     or a list where it changed during the run."""
-    seen: dict[str, dict[str, None]] = {}
+    seen: dict[str, dict[str, None]] = {"engine": dict.fromkeys(engine_versions(records))}
     for record in records:
         for key, value in flatten(record.provenance):
             seen.setdefault(key, {})[value] = None
     host = flatten(run.info.host)
     known = dict(host)
-    varied = [(key, _all_values(list(values))) for key, values in seen.items()]
+    varied = [(key, _all_values(list(values))) for key, values in seen.items() if values]
     return {
         "Host at the start of the run": host,
         "As recorded with the trials": [item for item in varied if known.get(item[0]) != item[1]],
     }
+
+
+def engine_versions(records: Sequence[Record]) -> list[str]:
+    """The versions of the traffic engines that measured, as they told them."""
+    told = (one.ready.get("engine_version") for record in records for one in record.engines)
+    return sorted({str(one) for one in told if one})
 
 
 def _all_values(values: Sequence[str]) -> str:

@@ -22,13 +22,12 @@ import polars as pl
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
-from switchmark import __version__
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
 from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.figures import Drawing, looks
-from switchmark.report.host_facts import flatten, machine_facts
+from switchmark.report.host_facts import engine_versions, flatten, machine_facts
 from switchmark.report.one_table import one_table
 from switchmark.report.page import TEMPLATES, PlotData, policy, templates
 from switchmark.report.pictures import (
@@ -52,6 +51,7 @@ from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
+from switchmark.revision import full_version
 from switchmark.statistics.comparison import METHOD
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
@@ -141,7 +141,8 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     context = {
         "run": run.info,
         "directory": run.directory.name,
-        "version": __version__,
+        "version": full_version(),
+        "engines": engine_versions(records),
         "throughput": throughput,
         "latency": latency,
         "methods": methods,

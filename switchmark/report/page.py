@@ -20,8 +20,8 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from switchmark import __version__
 from switchmark.report.figures import Drawing
+from switchmark.revision import full_version
 
 TEMPLATES = Path(__file__).parent / "template"
 
@@ -98,7 +98,7 @@ def page_html(page: Page) -> str:
     scripts.append((TEMPLATES / "report.js").read_text())
     context: Mapping[str, Any] = {
         "page": page,
-        "version": __version__,
+        "version": full_version(),
         "figure": figures.add,
         "figures": figures.script,
         "is_link": lambda one: isinstance(one, Link),

@@ -15,7 +15,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
 from switchmark.report.page import templates
@@ -33,8 +32,10 @@ from switchmark.reproduction.run import (
 )
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
+from switchmark.results.origins import read_origins
 from switchmark.results.store import Run
 from switchmark.results.times import times_of
+from switchmark.revision import full_version
 
 _TEMPLATES = Path(__file__).parent / "template"
 _TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
@@ -155,14 +156,17 @@ def make_page(
 
 
 def _made_by(runs: Sequence[Run]) -> str:
-    """Which switchmark measured the runs, and on which days they were begun and went on."""
+    """Which switchmark and which engine measured the runs, and on which days."""
     if not runs:
         return ""
-    versions = dict.fromkeys(run.info.switchmark_version for run in runs)
+    told = [(run, one) for run in runs for one in read_origins(run).values()]
+    versions = dict.fromkeys(one.switchmark or run.info.switchmark_version for run, one in told)
+    engines = dict.fromkeys(one.engine for _, one in told if one.engine)
     days = {run.info.started_at[:10] for run in runs}
     days |= {f"{moment:%Y-%m-%d}" for run in runs for moment in run.resumed_at()}
     between = " to ".join(dict.fromkeys((min(days), max(days))))
-    return f"switchmark {' and '.join(versions)}, {between}"
+    engine = f", engine {' and '.join(engines)}" if engines else ""
+    return f"switchmark {' and '.join(versions)}{engine}, {between}"
 
 
 def _other_host(measured: Mapping[str, MeasuredCampaign]) -> Mapping[str, Any]:
@@ -206,7 +210,7 @@ def as_html(pages: Sequence[PaperPage]) -> str:
     environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
     template = environment.get_template("reproduction.html.j2")
-    return template.render(pages=pages, version=__version__)
+    return template.render(pages=pages, version=full_version())
 
 
 def as_markdown(pages: Sequence[PaperPage]) -> str:
@@ -214,4 +218,4 @@ def as_markdown(pages: Sequence[PaperPage]) -> str:
     environment = templates(_TEMPLATES, autoescape=False, keep_trailing_newline=True)
     environment.filters["cell"] = lambda text: str(text).replace("|", "\\|").replace("\n", " ")
     template = environment.get_template("reproduction.md.j2")
-    return template.render(pages=pages, version=__version__)
+    return template.render(pages=pages, version=full_version())

@@ -1,4 +1,4 @@
-"""Where the records of a run come from: the version of the switch, and the machine.
+"""Where the records of a run come from: the versions of switch, bench and engine, and the machine.
 
 These stand beside the table of figures (query.py), which has what was asked and found.
 """
@@ -18,6 +18,8 @@ from switchmark.results.store import Run
 _PLACES = {
     "trial_id": "/trial_id",
     "version": "/switch_details/version",
+    "switchmark": "/provenance/switchmark",
+    "engine": "/engines/0/ready/engine_version",
     "testbed": "/provenance/testbed",
     "hostname": "/provenance/hostname",
     "architecture": "/provenance/architecture",
@@ -29,10 +31,12 @@ _FILES = 2048  # at once
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The version and the machine of one record."""
+    """The versions and the machine of one record; a version is empty where none is told."""
 
-    version: str  # of the switch, as it says it; empty: it does not
+    version: str  # of the switch, as it says it
     machine: MachineId
+    switchmark: str = ""  # of the bench, with the revision of its sources
+    engine: str = ""
 
 
 def read_origins(run: Run) -> dict[str, Origin]:
@@ -62,4 +66,7 @@ def _origin(told: Mapping[str, Any], host: Mapping[str, Any]) -> Origin:
     facts = {name: value for name, value in told.items() if value is not None}
     if "cpus" in facts:
         facts["cpus"] = json.loads(facts["cpus"])
-    return Origin(str(told.get("version") or ""), MachineId.of(facts, host))
+    version, switchmark, engine = (
+        str(told.get(name) or "") for name in ("version", "switchmark", "engine")
+    )
+    return Origin(version, MachineId.of(facts, host), switchmark, engine)

@@ -24,7 +24,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
-from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.value import parse_utc
 from switchmark.results.documents import (
@@ -37,6 +36,7 @@ from switchmark.results.documents import (
 from switchmark.results.durable import take_lock, write_durably
 from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
+from switchmark.revision import full_version
 
 RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
 RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
@@ -69,7 +69,7 @@ class Run:
             campaign=campaign,
             campaign_sha256=_sha256(campaign_text),
             started_at=_utc_text(now),
-            switchmark_version=__version__,
+            switchmark_version=full_version(),
             definition=dict(definition),
             settings=dict(settings),
             host=dict(host),
@@ -117,7 +117,7 @@ class Run:
         changed = _sha256(campaign_text) != info.campaign_sha256
         resumption = Resumption(
             resumed_at=_utc_text(datetime.now(UTC)),
-            switchmark_version=__version__,
+            switchmark_version=full_version(),
             campaign_sha256=_sha256(campaign_text),
             campaign_changed=changed,
             settings=dict(settings),

@@ -20,6 +20,7 @@ from switchmark.results.record import (
     Stage,
 )
 from switchmark.results.store import open_run
+from switchmark.revision import full_version
 from tests.unit.calls import calls_of
 from tests.unit.records import (
     quick_records,
@@ -135,6 +136,14 @@ def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:
     text = target.read_text()
     assert "1.50 Mpps while others used 0.800 cores; " in text
     assert "2.50 Mpps while others used 0.0100 cores, kept." in text
+
+
+def test_it_says_which_bench_and_engine_measured(tmp_path: Path) -> None:
+    told = {"switchmark": "0.1.0+adc1ca44305e-dirty"}
+    record = synthetic_record().model_copy(update={"provenance": told})
+    page = Page(written(tmp_path, [record])[1])
+    assert f"switchmark {full_version()}, engine synthetic; not certified" in page.text
+    assert "switchmark 0.1.0+adc1ca44305e-dirty" in page.text.partition("The machine")[2]
 
 
 def test_nothing_is_loaded_from_anywhere(tmp_path: Path) -> None:

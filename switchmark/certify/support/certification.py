@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 
-from switchmark import __version__
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import Series, all_open
@@ -24,6 +23,7 @@ from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED, Outcome
+from switchmark.revision import full_version
 from switchmark.statistics.states import LineTimes, find_states
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.base import Switch
@@ -138,7 +138,7 @@ class Certification:
             id=hashlib.sha256(named.encode()).hexdigest()[:8],
             made_at=made_at,
             spent_s=spent_s,
-            switchmark_version=__version__,
+            switchmark_version=full_version(),
             port_kind=self.port_kind.value,
             io=self.io.value,
             machine=machine,
