@@ -38,6 +38,8 @@ def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator
         yield from beaten_somewhere([(claim.item, claim.figure, able), *others])
     elif claim.link is not None:
         yield from _of_link(claim, claim.link, able)
+    elif claim.flattens is not None:
+        yield from _flatter(claim, able, claim.flattens)
     elif claim.steady:
         yield from _steadier(claim, able)
     elif claim.order:
@@ -89,24 +91,44 @@ def _of_link(claim: Claim, link: float, rows: Sequence[SummaryRow]) -> Iterator[
         yield tried(what, (row,), above, (whole,) * len(above), _bounds(claim))
 
 
+def _lines(rows: Sequence[SummaryRow], over: str) -> list[list[tuple[float, SummaryRow]]]:
+    """Lines of rows that differ in one key alone, ordered by its value."""
+    key = BY_NAME[over]
+    place = key.axis.place if key.axis is not None else float
+    lines: dict[str, list[tuple[float, SummaryRow]]] = {}
+    for row in rows:
+        at = place(getattr(row.trial, key.field))
+        if at is not None:
+            lines.setdefault(_rest(row, {key.field}), []).append((at, row))
+    for line in lines.values():
+        line.sort(key=lambda item: item[0])
+    return list(lines.values())
+
+
+def _flatter(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tried]:
+    """Ratios of two slopes: that between the upper two of three values, over that between the lower
+    two, a slope a repetition. Where one does not rise, there is no ratio."""
+    for line in _lines(rows, over):
+        for (x, a), (y, b), (z, c) in zip(line, line[1:], line[2:], strict=False):
+            low, middle, high = (values_of(one, claim.figure) for one in (a, b, c))
+            above = [(v - u) / (z - y) for u, v in zip(middle, high, strict=False)]
+            below = [(v - u) / (y - x) for u, v in zip(low, middle, strict=False)]
+            what = f"{c.contender}, slope {over} {y:g} to {z:g} / {x:g} to {y:g}"
+            yield tried(what, (a, b, c), above, below, LESS)
+
+
 def _steadier(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
     """Ratios of two changes: each from the least to the greatest value of a key, which way it
     went."""
     assert claim.over is not None, "a change is over a key"
-    key = BY_NAME[claim.over]
-    place = key.axis.place if key.axis is not None else float
-    lines: dict[str, list[SummaryRow]] = {}
-    for row in rows:
-        if place(getattr(row.trial, key.field)) is not None:
-            lines.setdefault(_rest(row, {key.field}), []).append(row)
     changes: list[tuple[SummaryRow, list[float]]] = []
-    for line in lines.values():
-        line.sort(key=lambda row: place(getattr(row.trial, key.field)) or 0.0)
-        begin, end = (estimate_of(one, claim.figure) for one in (line[0], line[-1]))
+    for line in _lines(rows, claim.over):
+        (_, first_row), (_, last_row) = line[0], line[-1]
+        begin, end = (estimate_of(one, claim.figure) for one in (first_row, last_row))
         if len(line) > 1 and begin is not None and end is not None:
             pairs = zip(begin.values or (begin.mean,), end.values or (end.mean,), strict=False)
             up = 1 if end.mean >= begin.mean else -1
-            changes.append((line[0], [(b / a) ** up for a, b in pairs if a > 0 and b > 0]))
+            changes.append((first_row, [(b / a) ** up for a, b in pairs if a > 0 and b > 0]))
     first, second = claim.steady
     for a, of_a in changes:
         for b, of_b in changes:
@@ -148,16 +170,8 @@ def _within(claim: Claim, than: Figure, rows: Sequence[SummaryRow]) -> Iterator[
 
 
 def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tried]:
-    """Lines of rows that differ in one key alone, ordered by its value."""
-    key = BY_NAME[over]
-    place = key.axis.place if key.axis is not None else float
-    lines: dict[str, list[tuple[float, SummaryRow]]] = {}
-    for row in rows:
-        at = place(getattr(row.trial, key.field))
-        if at is not None:
-            lines.setdefault(_rest(row, {key.field}), []).append((at, row))
-    for line in lines.values():
-        line.sort(key=lambda item: item[0])
+    """Ratios along lines: from each value to the next, or, of a power, from the first to each."""
+    for line in _lines(rows, over):
         if claim.power is None:
             bounds = MORE if claim.rises else LESS
             for (x, a), (y, b) in pairwise(line):

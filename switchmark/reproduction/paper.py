@@ -114,7 +114,8 @@ class Claim(Frozen):
 
     `item` is an item's name, or that of a campaign: then it is of all rows, whatever items show.
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
-    `rises`, `falls`: from each value of `over` to the next. `order`: switches, or groups of them,
+    `rises`, `falls`: from each value of `over` to the next. `flattens`: of three values of a key next
+    to each other, the slope between the upper two is the smaller one. `order`: switches, or groups of them,
     the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures
     of one row, such as times at two loads, between two bounds. `other_item`: rows of two items that
     agree in the keys `alike`, `item` over the other. `link`: of a load to a link's rate, in bits a
@@ -130,6 +131,7 @@ class Claim(Frozen):
     over: str | None = None
     rises: str | None = None
     falls: str | None = None
+    flattens: str | None = None
     order: tuple[tuple[str, ...], ...] = ()
     left: dict[str, str] | None = None
     right: dict[str, str] | None = None

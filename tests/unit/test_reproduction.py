@@ -68,12 +68,13 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
             for where in (claim.where, claim.left or {}, claim.right or {}):
                 assert any(fulfils(trial, where) for trial in trials), (finding.name, where)
             few = find_campaign(item.campaign, THERE.known, list(item.coarse))
-            over = claim.over or claim.rises or claim.falls
+            over = claim.over or claim.rises or claim.falls or claim.flattens
             if over is not None:
                 left = expand(few, THERE.switches, THERE.environments)
                 field = BY_NAME[over].field
                 held = {getattr(one, field) for one in left if fulfils(one, claim.where)}
-                assert len(held) > 1, f"{finding.name}: nothing to compare over {over}, if coarse"
+                least = 3 if claim.flattens else 2
+                assert len(held) >= least, f"{finding.name}: nothing to compare over {over}, if coarse"
             if claim.other_item is None:
                 continue
             others = expand(
@@ -172,6 +173,15 @@ NEAR = (1.0, 1.002, 0.998)
         ({"over": "burst", "power": 1, "within": 0.1},
          {(A, 32): NEAR, (A, 64): NEAR}, FindingVerdict.CONTRADICTED),
         ({"falls": "burst"}, {(A, 32): NEAR, (A, 64): (0.5, 0.501, 0.499)}, FindingVerdict.HOLDS),
+        ({"flattens": "burst"},
+         {(A, 32): NEAR, (A, 64): (2.0, 2.01, 1.99), (A, 128): (2.5, 2.51, 2.49)},
+         FindingVerdict.HOLDS),
+        ({"flattens": "burst"},
+         {(A, 32): NEAR, (A, 64): (2.0, 2.01, 1.99), (A, 128): (6.0, 6.01, 5.99)},
+         FindingVerdict.CONTRADICTED),
+        ({"flattens": "burst"},
+         {(A, 32): NEAR, (A, 64): (0.9, 0.91, 0.89), (A, 128): (2.5, 2.51, 2.49)},
+         FindingVerdict.UNDECIDED),
         ({"order": [[B], [A]]},
          {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)}, FindingVerdict.HOLDS),
         ({"order": [[A], [B]]},

@@ -103,6 +103,9 @@ def test_each_pair_may_have_a_worker_of_its_own() -> None:
         [f"VirtualEthernet0/0/{k}", "queue", "0", "worker", str(worker)]
         for k, worker in enumerate((0, 0, 1, 1, 0, 0))
     ]
+    options["rx_workers"] = "all"
+    placed = [line.split()[-1:] for line in vpp_commands.late_commands(ports, options, workers=2)]
+    assert placed == [["0"], ["1"]] * 3, "senders have the first worker, receivers the second"
     assert vpp_commands.late_commands(ports, options) == [], "the main thread forwards"
     assert vpp_commands.late_commands(ports, vpp_commands.DEFAULTS, workers=2) == []
 

@@ -37,9 +37,10 @@ OPTIONS = (
     SwitchOption(
         "rx_workers",
         "which worker reads which port: `pairs`: pairs of ports in turn, so that each sender has a "
-        "worker of its own where there are enough; `auto`: VPP deals them out",
+        "worker of its own where there are enough; `all`: every port in turn, so that two workers "
+        "share senders and receivers; `auto`: VPP deals them out",
         "auto",
-        ("auto", "pairs"),
+        ("auto", "pairs", "all"),
     ),
     SwitchOption(
         "cable_driver",
@@ -131,8 +132,10 @@ def late_commands(
     ]
     if workers == 0 or options["rx_workers"] == "auto":
         return modes
+    together = 2 if options["rx_workers"] == "pairs" else 1
     return modes + [
-        f"set interface rx-placement {names[port.index]} queue 0 worker {port.index // 2 % workers}"
+        f"set interface rx-placement {names[port.index]} "
+        f"queue 0 worker {port.index // together % workers}"
         for port in ports
     ]
 
