@@ -66,7 +66,7 @@ struct options {
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     bool list_json;
-    uint64_t catch_up_ns;
+    uint64_t catch_up_ns, gather_ns;
     uint64_t idle; /* enum idle */
     const char *baton_path;
     uint64_t queues; /* of a sender's or receiver's port, each with a worker */

@@ -213,6 +213,19 @@ static bool check_eal(const struct options *o, char *error, size_t size)
     return true;
 }
 
+static bool check_gathering(const struct options *o, char *error, size_t size)
+{
+    if (o->gather_ns == 0)
+        return true;
+    if (o->role != &role_forwarder || o->port_count != 2)
+        return fail(error, size, "--gather-us: only a forwarder of two ports holds frames");
+    for (unsigned i = 0; i < 2; i++)
+        if ((io_capabilities(o->ports[i]) & IO_HOLDS) == 0)
+            return fail(error, size, "--gather-us: --port %s cannot hold frames; use dpdk ports",
+                        o->ports[i]);
+    return true;
+}
+
 bool options_check(struct options *o, char *error, size_t size)
 {
     if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
@@ -229,6 +242,8 @@ bool options_check(struct options *o, char *error, size_t size)
         return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
     if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
         return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
+    if (!check_gathering(o, error, size))
+        return false;
     if (!options_fit(o, &o->traffic, error, size))
         return false;
     if (!check_replay(o, error, size))

@@ -73,6 +73,9 @@ const struct option_row option_table[] = {
     {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
      "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
      "B, or its own"},
+    {"gather-us", KIND_MICROSECONDS, "N", 0, 1000000, AT(gather_ns), 0, false,
+     "forwarder of two DPDK ports: hold frames until 32 are there, or a timer of so long is up, as "
+     "DPDK's l2fwd does (default 0: none is held)"},
     {"latency", KIND_COUNT, "0|1", 0, 1, AT(traffic.latency), 0, true,
      "receiver, duplex, server: time every frame from its sender (on another host: see "
      "--sender-clock) (default 0)"},

@@ -269,6 +269,7 @@ const struct io_ops io_dpdk = {
     .keys = KEYS,
     .words = words,
     .queues_max = IO_QUEUES_MAX,
+    .capabilities = IO_HOLDS,
     .capabilities_of = capabilities_of,
     .privileges_of = privileges_of,
     .check = check,

@@ -67,6 +67,7 @@ enum io_capability {
     IO_NO_OUTER_TAG = 16,     /* of two VLAN tags, the outer one arrives as 802.1Q */
     IO_PCI_FUNCTION = 32,     /* it names a PCI function, the only kind that EAL then opens */
     IO_KEEPS_PRIVILEGES = 64, /* what it takes to open, it may need until it is closed */
+    IO_HOLDS = 128,           /* received frames stay as they are while more are received */
 };
 
 /* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's

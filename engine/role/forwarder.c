@@ -1,7 +1,11 @@
 /* forwarder: everything that arrives at port A leaves by port B, and the other way; with more
  * ports, 2 <-> 3 and so on. What the far port refuses is dropped at once: a forwarder that
- * waits only builds up latency. */
+ * waits only builds up latency. With --gather-us it holds frames as DPDK's l2fwd does (its
+ * rte_eth_tx_buffer and drain timer): until a burst is full, or the timer, one for all ports, is up. */
+#include "measure/clock.h"
 #include "trial_loop.h"
+
+#define GATHERED 32 /* frames of a full burst, l2fwd's MAX_PKT_BURST */
 
 /* Some frames' sizes, in one pass. */
 struct lengths {
@@ -49,10 +53,10 @@ static unsigned put_fitting_first(const struct io_port *out, struct io_frame *fr
     return fitting;
 }
 
-static unsigned forward(struct trial *trial, struct end *from, struct end *to)
+static unsigned receive(struct trial *trial, struct end *from, struct io_frame *frames,
+                        struct lengths *in_all)
 {
-    struct io_frame frames[IO_BURST_MAX];
-    struct io_port *in = from->port, *out = to->port;
+    struct io_port *in = from->port;
     const unsigned count = in->ops->rx_burst(in, frames, IO_BURST_MAX);
 
     if (count == 0) {
@@ -60,33 +64,51 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
         trial_check_port(trial, in);
         return 0;
     }
-    const struct lengths in_all = lengths_of(frames, count);
+    *in_all = lengths_of(frames, count);
+    counter_add(&from->counters.useful_polls, 1);
+    counter_add(&from->counters.rx_frames, count);
+    counter_add(&from->counters.rx_bytes, in_all->bytes);
+    return count;
+}
+
+static void send_on(struct trial *trial, struct end *from, struct end *to, struct io_frame *frames,
+                    unsigned count, struct lengths all)
+{
+    struct io_port *in = from->port, *out = to->port;
+
     if (trial->options->mac_update)
         update_macs(to, frames, count);
     const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
-    const bool all_fit = in_all.longest <= out->mtu_bytes + 14;
+    const bool all_fit = all.longest <= out->mtu_bytes + 14;
     const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
     const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
                                       : io_send_copies(out, frames, fitting);
-    const uint64_t bytes_out = in_all.bytes - lengths_of(frames + sent, count - sent).bytes;
+    const uint64_t bytes_out = all.bytes - lengths_of(frames + sent, count - sent).bytes;
     if (!handed_over)
         in->ops->rx_release(in, frames, count);
     else if (sent < count)
         in->ops->rx_release(in, frames + sent, count - sent);
 
-    counter_add(&from->counters.useful_polls, 1);
-    counter_add(&from->counters.rx_frames, count);
-    counter_add(&from->counters.rx_bytes, in_all.bytes);
     counter_add(&to->counters.tx_polls, 1);
     counter_add(&to->counters.ring_full_polls, sent < count);
     counter_add(&to->counters.tx_intended, count);
     counter_add(&to->counters.tx_offered, sent);
     counter_add(&to->counters.tx_dropped, count - sent);
     counter_add(&to->counters.tx_bytes, bytes_out);
+}
+
+static unsigned forward(struct trial *trial, struct end *from, struct end *to)
+{
+    struct io_frame frames[IO_BURST_MAX];
+    struct lengths all;
+    const unsigned count = receive(trial, from, frames, &all);
+
+    if (count > 0)
+        send_on(trial, from, to, frames, count, all);
     return count;
 }
 
-static void run(struct trial *trial, unsigned worker)
+static void run_at_once(struct trial *trial, unsigned worker)
 {
     struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
@@ -101,6 +123,64 @@ static void run(struct trial *trial, unsigned worker)
             trial_idle(trial, spell.worked, NULL, now, UINT64_MAX);
         now = trial_round(&trial->ends[0], now, forwarded > 0);
     }
+}
+
+/* Frames that have arrived at one of two ports and wait for others; they are that port's still. */
+struct gathering {
+    struct end *from, *to;
+    struct io_frame frames[GATHERED + IO_BURST_MAX];
+    unsigned count;
+};
+
+static void let_go(struct trial *trial, struct gathering *g, unsigned count)
+{
+    if (count == 0)
+        return;
+    send_on(trial, g->from, g->to, g->frames, count, lengths_of(g->frames, count));
+    g->count -= count;
+    memmove(g->frames, g->frames + count, g->count * sizeof *g->frames);
+}
+
+static unsigned gather(struct trial *trial, struct gathering *g)
+{
+    struct lengths all;
+    const unsigned count = receive(trial, g->from, g->frames + g->count, &all);
+
+    g->count += count;
+    while (g->count >= GATHERED)
+        let_go(trial, g, GATHERED);
+    return count;
+}
+
+static void run_gathering(struct trial *trial, unsigned worker)
+{
+    const uint64_t period = clock_ns_to_ticks(trial->options->gather_ns);
+    struct gathering ways[2] = {{.from = &trial->ends[0], .to = &trial->ends[1]},
+                                {.from = &trial->ends[1], .to = &trial->ends[0]}};
+    struct spell spell = idle_spell(trial);
+    uint64_t now = clock_ticks(), drain = now + period;
+
+    while (trial_goes_on(trial, worker, now)) {
+        if (now >= drain) {
+            let_go(trial, &ways[0], ways[0].count);
+            let_go(trial, &ways[1], ways[1].count);
+            drain = now + period;
+        }
+        const unsigned received = gather(trial, &ways[0]) + gather(trial, &ways[1]);
+        if (idle_is_due(&spell, received))
+            trial_idle(trial, spell.worked, NULL, now, drain);
+        now = trial_round(&trial->ends[0], now, received > 0);
+    }
+    let_go(trial, &ways[0], ways[0].count);
+    let_go(trial, &ways[1], ways[1].count);
+}
+
+static void run(struct trial *trial, unsigned worker)
+{
+    if (trial->options->gather_ns > 0)
+        run_gathering(trial, worker);
+    else
+        run_at_once(trial, worker);
 }
 
 const struct role role_forwarder = {

@@ -203,6 +203,8 @@ static void errors_name_the_remedy(void **state)
     refused("list --jsn", "'--jsn' does not fit");
     refused("forwarder --port null: --port null: --mac-update", "needs --src-mac and --dst-mac");
     refused("receiver --port null: --mac-update", "only a forwarder");
+    refused("receiver --port null: --gather-us 100", "only a forwarder of two ports");
+    refused("forwarder --port null: --port null: --gather-us 100", "use dpdk ports");
 }
 
 /* Replayed frames keep their sizes; those of probes beside them must hold a stamp. */

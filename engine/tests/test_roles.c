@@ -201,6 +201,43 @@ static void forwarder_in_a_chain_gives_each_port_its_own_macs(void **state)
     end_trial();
 }
 
+/* Full bursts go at once, and the rest at the end of the trial. */
+static void forwarder_gathers_as_l2fwd_does(void **state)
+{
+    (void)state;
+    make_trial(&role_forwarder, true);
+    options.gather_ns = NS_PER_S;
+    for (uint32_t sequence = 0; sequence < 70; sequence++)
+        queue(0, 7, FRAME_DATA, sequence);
+    queue(1, 7, FRAME_DATA, 0);
+    ports[1]->accepts = 31;
+    run();
+    assert_int_equal(trial->ends[0].counters.rx_frames, 70);
+    assert_int_equal(ports[1]->sent_count, 31 + 31 + 6);
+    assert_int_equal(trial->ends[1].counters.tx_polls, 3);
+    assert_int_equal(trial->ends[1].counters.tx_dropped, 2);
+    assert_int_equal(ports[0]->sent_count, 1);
+    for (unsigned i = 0; i < 6; i++)
+        assert_memory_equal(ports[1]->sent[62 + i], ports[0]->rx[64 + i],
+                            ports[0]->rx_length[64 + i]);
+    end_trial();
+}
+
+static void forwarder_lets_go_what_it_holds_when_the_timer_is_up(void **state)
+{
+    (void)state;
+    make_trial(&role_forwarder, true);
+    options.gather_ns = 1; /* shorter than any round */
+    queue(0, 7, FRAME_DATA, 0);
+    ports[0]->endless = true;
+    ports[1]->accepts = 0;
+    run();
+    const struct counters *sent = &trial->ends[1].counters;
+    assert_int_equal(sent->tx_polls, trial->ends[0].counters.rx_frames);
+    assert_int_equal(sent->tx_dropped, sent->tx_polls);
+    end_trial();
+}
+
 /* The kernel, or a port opened for jumbo frames, may hand over frames longer than were asked for:
  * they are passed on or dropped, and hold up nothing. */
 static void reference_takes_frames_of_any_length(void **state)
@@ -308,6 +345,8 @@ int main(void)
         cmocka_unit_test(forwarder_passes_everything_once),
         cmocka_unit_test(forwarder_writes_macs_and_counts_drops),
         cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
+        cmocka_unit_test(forwarder_gathers_as_l2fwd_does),
+        cmocka_unit_test(forwarder_lets_go_what_it_holds_when_the_timer_is_up),
         cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
         cmocka_unit_test(reference_takes_frames_of_any_length),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),

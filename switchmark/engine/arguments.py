@@ -45,6 +45,8 @@ def io_on(io: Io, port: NodePort) -> Io:
     return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
 
 
+L2FWD_DRAIN_US = 100  # BURST_TX_DRAIN_US of DPDK's examples/l2fwd
+
 # Those of a VNF that is a program of the user's.
 PROGRAM_CAPABILITIES = ("net_raw", "ipc_lock", "sys_nice")
 
@@ -202,6 +204,7 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
     switch, also one that learns, knows where each frame goes."""
     a, b = ports
     io = Io.RAW if trial.vnf == "pcap" else resolve_io(Io.AUTO, a.kind)
+    gathers = ["--gather-us", str(L2FWD_DRAIN_US)] if trial.vnf == "l2fwd" else []
     return [
         "forwarder",
         "--port", port_spec(a, io),
@@ -211,6 +214,7 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
         "--dst-mac", a.peer_mac,
         "--src-mac-b", b.mac,
         "--dst-mac-b", b.peer_mac,
+        *gathers,
         "--frame-size", str(trial.frame_sizes.largest),
         "--interval", "1",
         "--idle", _between_frames(idle),

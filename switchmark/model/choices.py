@@ -25,15 +25,16 @@ VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolut
 
 PROGRAM_PATTERN = r"^(/[A-Za-z0-9._+/-]+)?$"  # an absolute path that a notation can carry
 
-# What stands in a chain: the engine's forwarder by its fastest I/O, a Linux bridge inside the
-# VNF, the engine's forwarder as a program over libpcap would be (packet sockets, one system
-# call a frame), or a program of the user's by its absolute path.
-VNFS = ("forwarder", "bridge", "pcap")
+# What stands in a chain: the engine's forwarder by its fastest I/O, or gathering frames as DPDK's
+# l2fwd does, a Linux bridge inside the VNF, the engine's forwarder as a program over libpcap
+# would be (packet sockets, one system call a frame), or a program of the user's by its absolute
+# path.
+VNFS = ("forwarder", "l2fwd", "bridge", "pcap")
 
 
 def rewrites(vnf: str) -> bool:
     """Whether the VNF addresses each frame to the next station, as learning switches require."""
-    return vnf in ("forwarder", "pcap")
+    return vnf in ("forwarder", "l2fwd", "pcap")
 
 
 class Dimension(StrEnum):

@@ -25,8 +25,8 @@ READ_TIMEOUT_S = 5.0
 
 @dataclass
 class EngineVnf:
-    """The engine's forwarder, over the fastest I/O or, as kind `pcap`, with a system call a
-    frame."""
+    """The engine's forwarder, over the fastest I/O; as kind `l2fwd` it gathers frames, as `pcap` it
+    makes a system call a frame."""
 
     node: str
     kind: str

@@ -45,7 +45,7 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
             f"vnf bridge in environment {shared[0]} works on one host only; use environment: netns"
         )
     if any(vnf.startswith("/") for vnf in sweep.vnf):
-        yield "a VNF of your own is on this host only; use vnf: forwarder, bridge or pcap"
+        yield "a VNF of your own is on this host only; use vnf: forwarder, l2fwd, bridge or pcap"
 
 
 def between_problems(

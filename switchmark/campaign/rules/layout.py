@@ -53,6 +53,11 @@ def wire_problem(switch: str, found: Resolved) -> str | None:
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
     devices = kind in DEVICES or traits_of(environment).guests
+    if vnf == "l2fwd" and resolve_io(Io.AUTO, kind) is not Io.DPDK:
+        return (
+            f"vnf l2fwd holds frames in DPDK's own buffers, and {kind} has none; use vnf: forwarder, "
+            "or a switch with vhost-user ports"
+        )
     if vnf in ("bridge", "pcap") and not devices:
         return (
             f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
@@ -67,7 +72,7 @@ def mode_problem(switch: str, can: Capabilities, vnf: str) -> str | None:
         return None
     return (
         f"vnf {vnf} leaves MAC addresses as they are, so only connect_mode cross-connect can "
-        f"carry a chain of them, which {switch} does not have; use vnf: forwarder or pcap"
+        f"carry a chain of them, which {switch} does not have; use vnf: forwarder, l2fwd or pcap"
     )
 
 

@@ -114,7 +114,7 @@ class VnfRun(Value):
 
     node: str
     pair: Count
-    kind: str  # forwarder, bridge, pcap, program
+    kind: str  # forwarder, l2fwd, bridge, pcap, program
     command: list[str]  # as it was run, or the lines that configured it
     forwarded_frames: Count | None = None  # both ways, since it started; None: it does not say
     dropped_frames: Count | None = None
