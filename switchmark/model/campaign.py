@@ -137,7 +137,7 @@ class Published(Frozen):
         """The value with its unit, as the paper writes it."""
         suffix = next((c for c in self.written[-1:] if c.isalpha()), "")
         digits = self.written.removesuffix(suffix) or f"{self.value:g}"
-        return f"{digits} {suffix}{self.unit}"
+        return f"{digits} {suffix}{'µs' if self.unit == 'us' else self.unit}"
 
     def matches(self, trial: Trial) -> bool:
         """Whether the figure was measured under the conditions of this trial."""

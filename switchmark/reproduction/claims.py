@@ -109,7 +109,8 @@ def _flatter(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tr
     """Ratios of two slopes: that between the upper two of three values, over that between the lower
     two, a slope a repetition. Where one does not rise, there is no ratio."""
     for line in _lines(rows, over):
-        for (x, a), (y, b), (z, c) in zip(line, line[1:], line[2:], strict=False):
+        points = list(dict(line).items())
+        for (x, a), (y, b), (z, c) in zip(points, points[1:], points[2:], strict=False):
             low, middle, high = (values_of(one, claim.figure) for one in (a, b, c))
             above = [(v - u) / (z - y) for u, v in zip(middle, high, strict=False)]
             below = [(v - u) / (y - x) for u, v in zip(low, middle, strict=False)]
@@ -175,14 +176,14 @@ def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Trie
         if claim.power is None:
             bounds = MORE if claim.rises else LESS
             for (x, a), (y, b) in pairwise(line):
-                told = f"{b.contender}, {over} {y:g} / {x:g}"
+                told = f"{b.contender}, {over} {_label(over, y)} / {_label(over, x)}"
                 yield _try(b, a, claim.figure, bounds, told)
             continue
         first_x, first = line[0]
         for x, row in line[1:]:
             due = (x / first_x) ** claim.power
             bounds = (due * (1 - claim.within), due / (1 - claim.within))
-            told = f"{row.contender}, {over} {x:g} / {first_x:g}"
+            told = f"{row.contender}, {over} {_label(over, x)} / {_label(over, first_x)}"
             yield _try(row, first, claim.figure, bounds, told)
 
 
@@ -208,7 +209,14 @@ def _name(row: SummaryRow, named: set[str]) -> str:
         for key in BY_NAME.values()
         if key.field in named and key.field != "switch"
     ]
-    return " ".join([row.contender, *others])
+    told = [one for one in others if f"({one})" not in row.contender]
+    return " ".join([row.contender, *told])
+
+
+def _label(over: str, value: float) -> str:
+    """A value of a key, as plots label it."""
+    axis = BY_NAME[over].axis
+    return f"{value:g}" if axis is None else axis.label(value)
 
 
 def _bounds(claim: Claim) -> tuple[float, float]:

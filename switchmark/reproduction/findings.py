@@ -89,11 +89,13 @@ def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:
     open_ = [one for one in tried if not one.inside]
     if outside:
         told = "; ".join(one.words for one in outside[:_SHOWN])
-        why = f"{len(outside)} of {len(tried)} ratios lie outside: {told}"
+        lie = "ratio lies" if len(tried) == 1 else "ratios lie"
+        why = f"{len(outside)} of {len(tried)} {lie} outside: {told}"
         return FindingVerdict.CONTRADICTED, why
     if open_:
         told = "; ".join(one.words for one in open_[:_SHOWN])
-        return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(tried)} ratios are open: {told}"
+        are = "ratio is" if len(tried) == 1 else "ratios are"
+        return FindingVerdict.UNDECIDED, f"{len(open_)} of {len(tried)} {are} open: {told}"
     told = "; ".join(one.words for one in tried[:_SHOWN])
     more = f" and {len(tried) - _SHOWN} more" if len(tried) > _SHOWN else ""
     return FindingVerdict.HOLDS, f"{told}{more}"

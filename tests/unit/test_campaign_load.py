@@ -253,11 +253,11 @@ published:
 
 def test_a_published_figure_says_what_it_is() -> None:
     mean, each, first, second = load(ONE_WAY).published
-    assert (mean.value, mean.text, mean.words) == (50.99, "50.99 us", "mean round-trip time")
+    assert (mean.value, mean.text, mean.words) == (50.99, "50.99 µs", "mean round-trip time")
     assert each.match == {"scenario": "pairs", "pairs": 4}, "under the name that trials have"
     assert (each.text, each.words) == ("10.5 Gbps", "mean load, L1, each direction")
     assert first.match == {"scenario": "p2p", "switch": "ovs-dpdk"}
-    assert (first.text, first.words) == ("4.0 us", "mean one-way time at 0.5 R+")
+    assert (first.text, first.words) == ("4.0 µs", "mean one-way time at 0.5 R+")
     assert (second.match["switch"], second.value) == ("linux-bridge", 32)
 
 

@@ -217,7 +217,7 @@ def test_findings_are_judged_by_proof(
 def test_no_difference_worth_knowing_contradicts_a_better_one_and_is_said(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     judged = judge(finding(order=[[B], [A]]), {"i": rows})
-    assert judged.why.startswith(f"1 of 1 ratios lie outside: {B} / {A}: 1 [")
+    assert judged.why.startswith(f"1 of 1 ratio lies outside: {B} / {A}: 1 [")
     assert judged.why.endswith("], no difference of 5 %")
 
 
@@ -301,6 +301,22 @@ def test_ratios_of_the_same_words_say_where_they_were_measured(tmp_path: Path) -
     assert "32" in first and "64" in second
     along = judge(finding(falls="burst"), {"i": rows_of(tmp_path / "along", rates)})
     assert all("(" not in one.what for one in along.tried), "the switch tells them apart"
+
+
+def test_ratios_say_values_as_campaigns_write_them_and_names_once(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(switch=A, rate_pps=rate, io=io), number=number)
+        for number, (rate, io) in enumerate(
+            [(1_000_000, "raw"), (2_000_000, "raw"), (1_000_000, "udp")]
+        )
+    ]
+    rows = summary(write_run(tmp_path, records))
+    (along,) = judge(finding(rises="rate", where={"io": "raw"}), {"i": rows}).tried
+    assert along.what.endswith(", rate 2M / 1M")
+    where = {"left": {"io": "raw", "rate": "1M"}, "right": {"io": "udp", "rate": "1M"}}
+    (between,) = judge(finding(**where), {"i": rows}).tried
+    upper, lower = between.what.split(" / ")
+    assert upper.count("raw") == lower.count("udp") == 1
 
 
 def test_cores_used_have_an_interval_over_repetitions(tmp_path: Path) -> None:
@@ -497,7 +513,7 @@ def test_times_at_all_loads_of_a_table_are_bars_with_the_published_ones(tmp_path
         assert f"{load} R+</text>" in shown.svg, load
     theirs = {line.theirs for line in shown.lines if line.who == "ovs-dpdk" and line.ours
               and line.ours != "not measured here"}  # fmt: skip
-    assert theirs == {"4.3 us", "5.2 us", "9.6 us"}
+    assert theirs == {"4.3 µs", "5.2 µs", "9.6 µs"}
 
 
 def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:

@@ -37,8 +37,8 @@ OPTIONS = (
     SwitchOption(
         "rx_workers",
         "which worker reads which port: `pairs`: pairs of ports in turn, so that each sender has a "
-        "worker of its own where there are enough; `all`: every port in turn, so that two workers "
-        "share senders and receivers; `auto`: VPP deals them out",
+        "worker of its own where there are enough; `all`: every port in turn, so that one of two "
+        "workers has the senders and the other the receivers; `auto`: VPP deals them out",
         "auto",
         ("auto", "pairs", "all"),
     ),
