@@ -211,9 +211,9 @@ class Trial(Frozen):
         say=lambda value: "both ways" if value else "one way")] = False
     vnf: Annotated[str, Field(pattern=VNF_PATTERN), Parameter(
         "vnf", LAYOUT, DEFAULT, "forwarder, bridge",
-        "what stands in a chain: `forwarder` (the engine's, by DPDK or packet sockets), `l2fwd` (the "
-        "same, that holds frames until 32 are there or its timer of 100 us is up, as DPDK's sample "
-        "does), `bridge` (a Linux bridge in the VNF), `pcap` (one system call a frame), or the "
+        "what stands in a chain: `forwarder` (the engine's, by DPDK or packet sockets), `l2fwd` "
+        "(the same, that holds frames until 32 are there or its timer of 100 us is up, as DPDK's "
+        "sample does), `bridge` (a Linux bridge in the VNF), `pcap` (one system call a frame), or the "
         "absolute path of a program, run as `PROGRAM PORT-A PORT-B`",
         read=read.kind_or_path(VNFS, "kind of VNF"))] = "forwarder"
     cpu_limit: Annotated[float | None, Field(gt=0, le=1), Parameter(

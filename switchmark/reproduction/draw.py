@@ -14,17 +14,20 @@ from typing import TYPE_CHECKING
 from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.report import pen, words
 from switchmark.report.axes import end_of_cumulative
+from switchmark.reproduction.bars import draw_bars, height_in
 from switchmark.reproduction.drawn import (
     SweptAxis,
     figure_of,
     half_interval,
+    in_order,
+    is_wide,
     legend,
     not_measured,
     published_label,
     row_label,
 )
 from switchmark.reproduction.grouped import grouped_bars
-from switchmark.reproduction.paper import Figure, Item
+from switchmark.reproduction.paper import Item
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import Histogram
@@ -35,7 +38,7 @@ if TYPE_CHECKING:
 
 TimesOf = Callable[[SummaryRow], Histogram | None]  # all times of a row
 _WIDTH_IN = 6.4
-_MOST_BARS = 40
+_LEAST_MARK, _MORE_MARK = 5, 3  # of a scatter, points
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -70,71 +73,26 @@ def drawing(
     able = [row for row in rows if row.valid and estimate_of(row, item.y) is not None]
     if not able:
         return None
-    bars = item.form == "bars"
     figures = (item.y, *item.more)
     published = [one for one in campaign.published if any(of.is_of(one) for of in figures)]
-    held = [(row, of) for row in able for of in figures if estimate_of(row, of) is not None]
     absent = not_measured(item, rows, published)
-    shown = min(len(held) + len(absent), _MOST_BARS)
-    height = 1.3 + 0.3 * shown if bars else 3.6
-    canvas = Canvas(figsize=(_WIDTH_IN, height), layout="constrained")
+    if item.form == "bars":
+        lines = len(able) + len({published_label(one) for one in absent})
+        canvas = Canvas(figsize=(_WIDTH_IN, height_in(lines)), layout="constrained")
+        draw_bars(canvas, figures, able, published, absent)
+        return canvas
+    canvas = Canvas(figsize=(_WIDTH_IN, 3.6), layout="constrained")
     axes: Axes = canvas.subplots()
-    if bars:
-        drawn = held[:_MOST_BARS]
-        _bars(axes, drawn, published, absent[: _MOST_BARS - len(drawn)])
-    elif item.form == "grouped":
+    if item.form == "grouped":
         grouped_bars(axes, item, able, published, absent)
     elif item.form == "scatter":
         _scatter(axes, item, able, campaign.published)
     elif item.form == "cdf":
-        _cumulative(axes, able, times, published)
+        theirs = [one for one in campaign.published if one.is_time and one.path == item.y.path]
+        _cumulative(axes, able, times, theirs)
     else:
         _lines(axes, item, able, published, absent)
     return canvas
-
-
-def _bars(
-    axes: Axes,
-    held: Sequence[tuple[SummaryRow, Figure]],
-    published: Sequence[Published],
-    absent: Sequence[Published],
-) -> None:
-    """Bars one above the other, the published value a diamond in front of its bar; below them the
-    published values of what was not measured here."""
-    rows, (_, figure) = [row for row, _ in held], held[0]
-    scale, _ = figure.scale
-    varying = words.varying_fields(rows)
-    several = len({of.at for _, of in held}) > 1
-    at = [f", {of.at:g} R+" if several else "" for _, of in held]
-    names = [row_label(row, varying, rows) + load for row, load in zip(rows, at, strict=True)]
-    found = [figure_of(row, of) for row, of in held]
-    axes.barh(
-        names, [one.mean / scale for one in found], height=0.6, color=pen.COLORS[0],
-        xerr=[half_interval(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
-        label="measured here",
-    )  # fmt: skip
-    theirs = [
-        (one.value / scale, name)
-        for (row, of), name in zip(held, names, strict=True)
-        for one in published
-        if of.is_of(one) and one.matches(row.trial)
-    ]
-    loads = [f", {one.at:g} R+" if several else "" for one in absent]
-    theirs += [
-        (one.value / scale, f"{published_label(one)}{load} (not here)")
-        for one, load in zip(absent, loads, strict=True)
-    ]
-    if theirs:
-        axes.plot(
-            [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
-            mew=1.6, label="published",
-        )  # fmt: skip
-        if max(x for x, _ in theirs) > 30 * max(one.mean / scale for one in found):
-            axes.set_xscale("log")
-    axes.invert_yaxis()
-    axes.grid(axis="y", visible=False)
-    axes.set_xlabel(figure.model_copy(update={"at": None}).words if several else figure.words)
-    legend(axes)
 
 
 def _lines(
@@ -154,7 +112,7 @@ def _lines(
         if at is not None:
             lines.setdefault(over.label_of(row, varying, rows), []).append((at, row))
     ticks: set[float] = set()
-    for number, (name, line) in enumerate(sorted(lines.items())):
+    for number, (name, line) in enumerate(sorted(lines.items(), key=lambda one: in_order(one[0]))):
         line.sort(key=lambda one: one[0])
         color = pen.COLORS[number % len(pen.COLORS)]
         marker = pen.MARKERS[number % len(pen.MARKERS)]
@@ -192,17 +150,24 @@ def _lines(
 def _scatter(
     axes: Axes, item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> None:
-    """One figure against another, a mark for every row; hollow where the paper gives both."""
+    """One figure against another, a mark for every row, with both intervals; hollow where the paper
+    gives both. Colour and shape say which contender, the size which of its rows."""
     assert item.across is not None, f"{item.name} has nothing on its other axis"
     varying = words.varying_fields(list(rows))
-    for number, row in enumerate(rows):
-        across = estimate_of(row, item.across)
-        if across is None:
-            continue
-        axes.plot(
-            figure_of(row, item.y).mean / item.y.scale[0], across.mean / item.across.scale[0],
-            pen.MARKERS[number % len(pen.MARKERS)], color=pen.COLORS[number % len(pen.COLORS)],
-            label=row_label(row, varying, rows),
+    held = [row for row in rows if estimate_of(row, item.across) is not None]
+    labels = {id(row): row_label(row, varying, rows) for row in held}
+    contenders = sorted({row.contender for row in held}, key=in_order)
+    points = sorted({str(row.point) for row in held}, key=in_order)
+    x_of, y_of = item.y, item.across
+    for row in sorted(held, key=lambda one: in_order(labels[id(one)])):
+        number = contenders.index(row.contender)
+        color, marker = pen.COLORS[number % len(pen.COLORS)], pen.MARKERS[number % len(pen.MARKERS)]
+        size = _LEAST_MARK + _MORE_MARK * points.index(str(row.point))
+        found, across = figure_of(row, x_of), figure_of(row, y_of)
+        axes.errorbar(
+            found.mean / x_of.scale[0], across.mean / y_of.scale[0],
+            xerr=half_interval(found, x_of.scale[0]), yerr=half_interval(across, y_of.scale[0]),
+            fmt=marker, color=color, elinewidth=0.7, markersize=size, label=labels[id(row)],
         )  # fmt: skip
         theirs = [
             [
@@ -210,18 +175,18 @@ def _scatter(
                 for one in published
                 if of.is_of(one) and one.matches(row.trial)
             ]
-            for of in (item.y, item.across)
+            for of in (x_of, y_of)
         ]
         if all(theirs):
             axes.plot(
-                theirs[0][0], theirs[1][0], pen.MARKERS[number % len(pen.MARKERS)], mfc="white",
-                mec=pen.COLORS[number % len(pen.COLORS)], mew=1.4,
-                label=f"{row_label(row, varying, rows)}, published",
+                theirs[0][0], theirs[1][0], marker, mfc="white", mec=color, mew=1.4,
+                markersize=size, label=f"{labels[id(row)]}, published",
             )  # fmt: skip
+    axes.margins(0.08)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
-    axes.set_xlabel(item.y.words)
-    axes.set_ylabel(item.across.words)
+    axes.set_xlabel(x_of.words)
+    axes.set_ylabel(y_of.words)
     legend(axes)
 
 
@@ -232,9 +197,9 @@ def _cumulative(
     published: Sequence[Published],
 ) -> None:
     """The share of the frames that took at most a given time, a line for each value that was swept;
-    the published figure upright, in the line's colour."""
+    what is published of it (least, median, percentiles, greatest) hollow marks in its colour."""
     varying = words.varying_fields(list(rows))
-    reach_us = 0.0
+    reach_us, marks_us, medians_us = 0.0, [], []
     for number, row in enumerate(rows):
         held = times(row)
         if held is None:
@@ -242,19 +207,41 @@ def _cumulative(
         color = pen.COLORS[number % len(pen.COLORS)]
         style = _STYLES[number // len(pen.COLORS) % len(_STYLES)]
         curve = held.cumulative()
-        reach_us = max(
-            reach_us, end_of_cumulative(*held.percentiles_ns(["90", "99"]).values()) / 1e3
-        )
+        median_ns, *upper_ns = held.percentiles_ns(["50", "90", "99"]).values()
+        reach_us = max(reach_us, end_of_cumulative(*upper_ns) / 1e3)
+        medians_us.append(median_ns / 1e3)
+        label = row_label(row, varying, rows)
         axes.plot(
             [value / 1e3 for value in curve.value_ns],
             [100 * share for share in curve.quantile],
-            style, color=color, label=row_label(row, varying, rows),
+            style, color=color, label=label,
         )  # fmt: skip
-        for one in published:
-            if one.matches(row.trial):
-                axes.axvline(one.value, color=color, linestyle=":", linewidth=1)
-    axes.set_xlim(0, reach_us)
+        theirs = [
+            (one.value, share)
+            for one in published
+            if one.matches(row.trial) and (share := _share_of(one)) is not None
+        ]
+        if theirs:
+            axes.plot(
+                [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=color,
+                mew=1.4, clip_on=False, label=f"{label}, published",
+            )  # fmt: skip
+            marks_us += [x for x, _ in theirs]
+    reach_us = max(reach_us, 1.05 * max(marks_us, default=0.0))
+    if is_wide([reach_us, *marks_us, *medians_us]):
+        axes.set_xscale("log")
+        axes.set_xlim(right=reach_us)
+    else:
+        axes.set_xlim(0, reach_us)
     axes.set_ylim(0, 100)
-    axes.set_xlabel("one-way time (µs); dotted: published, where it lies within")
+    axes.set_xlabel("one-way time (µs)")
     axes.set_ylabel("share of frames (%)")
     legend(axes)
+
+
+def _share_of(one: Published) -> float | None:
+    """Where on a cumulative distribution a published statistic lies, in percent."""
+    known = {"min": 0.0, "median": 50.0, "max": 100.0}
+    if one.of.startswith("p") and one.of[1:].replace(".", "", 1).isdigit():
+        return float(one.of[1:])
+    return known.get(one.of)

@@ -4,7 +4,8 @@ are called."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,8 @@ from switchmark.statistics.means import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_WIDE = 30  # times the least value: beyond, axes are logarithmic
 
 
 def not_measured(
@@ -37,12 +40,12 @@ def not_measured(
     ]
 
 
-def published_label(one: Published, without: str = "") -> str:
-    """What a published value is of, in words: `bess, 64 B, both ways`."""
+def published_label(one: Published, without: Collection[str] = ()) -> str:
+    """What a published value is of, in words: `bess, 64 B, both ways`, without some fields."""
     others = [
         words.field(name, value)
         for name, value in one.match.items()
-        if name not in ("switch", without)
+        if name != "switch" and name not in without
     ]
     return ", ".join(filter(None, [str(one.match.get("switch", "")), *others]))
 
@@ -84,7 +87,7 @@ class SweptAxis:
             at = None if value is None else self.place(value)
             if at is not None:
                 name = ", ".join(
-                    filter(None, [published_label(one, self.field), "published, not here"])
+                    filter(None, [published_label(one, (self.field,)), "published, not here"])
                 )
                 found.setdefault(name, []).append((at, one.value / scale))
         return {name: sorted(points) for name, points in sorted(found.items())}
@@ -110,6 +113,18 @@ def half_interval(found: Estimate, scale: float) -> float:
     """Half an interval; one that is wider than the figure is cut, and without an interval nothing
     is drawn."""
     return math.nan if found.low is None else min(found.mean - found.low, found.mean) / scale
+
+
+def is_wide(values: Collection[float]) -> bool:
+    """Whether values lie so far apart that a linear axis would hide the least of them."""
+    held = [value for value in values if value > 0]
+    return bool(held) and max(held) > _WIDE * min(held)
+
+
+def in_order(name: str) -> list[tuple[float, str]]:
+    """The key by which labels are sorted: numbers in them by their size."""
+    parts = re.split(r"(\d+(?:\.\d+)?)", name)
+    return [(float(one), "") if n % 2 else (0.0, one) for n, one in enumerate(parts)]
 
 
 def legend(axes: Axes) -> None:

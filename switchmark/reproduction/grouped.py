@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING
 
 from switchmark.model.campaign import Published
 from switchmark.report import pen
-from switchmark.reproduction.drawn import SweptAxis, figure_of, half_interval, legend
+from switchmark.reproduction.drawn import (
+    SweptAxis,
+    figure_of,
+    half_interval,
+    in_order,
+    is_wide,
+    legend,
+)
 from switchmark.reproduction.paper import Item
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.rows import SummaryRow
@@ -42,7 +49,7 @@ def grouped_bars(
     width = _GROUP / len(bars)
     dots = axes.twinx() if item.across is not None else None
     theirs: list[tuple[float, float]] = []
-    for number, (name, bar) in enumerate(sorted(bars.items())):
+    for number, (name, bar) in enumerate(sorted(bars.items(), key=lambda one: in_order(one[0]))):
         own = [row for _, row in bar]
         x = [values.index(at) + (number + 0.5) * width - _GROUP / 2 for at, _ in bar]
         found = [figure_of(row, item.y) for row in own]
@@ -77,7 +84,12 @@ def grouped_bars(
         )  # fmt: skip
     axes.set_xticks(range(len(values)), [over.label(one) for one in values])
     axes.grid(axis="x", visible=False)
-    axes.set_ylim(bottom=0)
+    ours = [figure_of(row, item.y).mean / scale for row in rows]
+    away = [y for one in elsewhere.values() for _, y in one]
+    if is_wide([*ours, *(y for _, y in theirs), *away]):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
     axes.set_xlabel(over.title)
     axes.set_ylabel(item.y.words)
     if dots is not None and item.across is not None:

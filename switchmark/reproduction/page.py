@@ -6,6 +6,7 @@ documentation.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
@@ -38,6 +39,7 @@ from switchmark.results.times import times_of
 from switchmark.revision import full_version
 
 _TEMPLATES = Path(__file__).parent / "template"
+_CODE = re.compile(r"`([^`<>]+)`")  # as our words mark it
 _TELLING = ("disturbed", "oversubscribed", "schedule-missed")  # marks of a machine that was shared
 
 
@@ -209,6 +211,7 @@ def as_html(pages: Sequence[PaperPage]) -> str:
     """The page as one file that loads nothing."""
     environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
+    environment.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", escape(text)))
     template = environment.get_template("reproduction.html.j2")
     return template.render(pages=pages, version=full_version())
 

@@ -74,7 +74,9 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
                 field = BY_NAME[over].field
                 held = {getattr(one, field) for one in left if fulfils(one, claim.where)}
                 least = 3 if claim.flattens else 2
-                assert len(held) >= least, f"{finding.name}: nothing to compare over {over}, if coarse"
+                assert len(held) >= least, (
+                    f"{finding.name}: nothing to compare over {over}, if coarse"
+                )
             if claim.other_item is None:
                 continue
             others = expand(

@@ -55,8 +55,8 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
     devices = kind in DEVICES or traits_of(environment).guests
     if vnf == "l2fwd" and resolve_io(Io.AUTO, kind) is not Io.DPDK:
         return (
-            f"vnf l2fwd holds frames in DPDK's own buffers, and {kind} has none; use vnf: forwarder, "
-            "or a switch with vhost-user ports"
+            f"vnf l2fwd holds frames in DPDK's own buffers, and {kind} has none; use vnf: "
+            "forwarder, or a switch with vhost-user ports"
         )
     if vnf in ("bridge", "pcap") and not devices:
         return (
