@@ -213,8 +213,8 @@ class Trial(Frozen):
         "vnf", LAYOUT, DEFAULT, "forwarder, bridge",
         "what stands in a chain: `forwarder` (the engine's, by DPDK or packet sockets), `l2fwd` "
         "(the same, that holds frames until 32 are there or its timer of 100 us is up, as DPDK's "
-        "sample does), `bridge` (a Linux bridge in the VNF), `pcap` (one system call a frame), or the "
-        "absolute path of a program, run as `PROGRAM PORT-A PORT-B`",
+        "sample does), `bridge` (a Linux bridge in the VNF), `pcap` (one system call a frame), or "
+        "the absolute path of a program, run as `PROGRAM PORT-A PORT-B`",
         read=read.kind_or_path(VNFS, "kind of VNF"))] = "forwarder"
     cpu_limit: Annotated[float | None, Field(gt=0, le=1), Parameter(
         "cpu_limit", CORES, DEFAULT, "100%, 75%, 50%, 25%, 12.5%",
@@ -239,7 +239,9 @@ class Trial(Frozen):
         "switch_cpus", CORES, SAME, "2",
         "which cores the switch gets, as many as `switch_cores` says: `2+3`; `any`: it is not "
         "pinned, and the kernel moves its threads over all cores; `auto`: by placement",
-        read=read.cores("auto", "any"))] = "auto"
+        read=read.cores("auto", "any"),
+        say=lambda value: {"any": "switch not pinned", "auto": "switch pinned"}.get(
+            value, f"switch on cores {value}"))] = "auto"
     application_cpus: Annotated[str, Parameter(
         "application_cpus", CORES, SAME, "4+5+6",
         "which cores the traffic applications and VNFs get, one after the other, from the first "
@@ -266,7 +268,8 @@ class Trial(Frozen):
         "background load while a trial measures: `cpu`, `cache`, `memory`, `stream`, `switch`, "
         "`socket` (stress-ng), `apache` (a web server with 100 clients), or the absolute path of a "
         "program; `none`",
-        read=read.kind_or_path(NEIGHBOURS, "kind of neighbour"))] = "none"
+        read=read.kind_or_path(NEIGHBOURS, "kind of neighbour"),
+        say=lambda value: "no neighbour" if value == "none" else f"neighbour {value}")] = "none"
     neighbour_cpus: Annotated[str, Parameter(
         "neighbour_cpus", CORES, DEFAULT, "any, switch",
         "where that load is pinned: `switch` or `applications` (their cores), cores as `0+1`, or "

@@ -49,7 +49,8 @@ def draw_bars(
     others = list(dict.fromkeys(f"{published_label(one, same)} (not here)" for one in absent))
     lines = [*names, *others][:_MOST]
     place = {name: -number for number, name in enumerate(lines)}
-    columns = canvas.subplots(1, len(figures), sharey=True, squeeze=False)[0]
+    columns = canvas.subplots(1, len(figures), sharex=True, sharey=True, squeeze=False)[0]
+    drawn: list[float] = []
     for number, (axes, figure) in enumerate(zip(columns, figures, strict=True)):
         held = [
             (row, place[name])
@@ -62,14 +63,18 @@ def draw_bars(
             if figure.is_of(one)
             and (at := place.get(f"{published_label(one, same)} (not here)")) is not None
         ]
-        _column(axes, figure, held, published, elsewhere, named=number == 0)
+        drawn += _column(axes, figure, held, published, elsewhere, named=number == 0)
         if len(figures) > 1:
             axes.set_title(f"{figure.at:g} R+" if figure.at is not None else figure.words)
     columns[0].set_yticks([place[name] for name in lines], lines)
     columns[0].set_ylim(-len(lines) + 0.4, 0.6)
     first = figures[0]
     several = len(figures) > 1
-    canvas.supxlabel((first.model_copy(update={"at": None}) if several else first).words, size=9)
+    told = first.model_copy(update={"at": None}) if several else first
+    columns[len(columns) // 2].set_xlabel(told.words)
+    if is_wide(drawn):
+        columns[0].set_xscale("log")
+        columns[0].set_xlim(min(drawn) / 3, 2 * max(drawn))
     if (left := len(names) + len(others) - len(lines)) > 0:
         canvas.suptitle(f"{left} more are in the table below", size=9)
     legend(columns[0])
@@ -83,8 +88,8 @@ def _column(
     elsewhere: Sequence[tuple[float, int]],
     *,
     named: bool,
-) -> None:
-    """`named`: it is the one that the legend is made from."""
+) -> list[float]:
+    """Draw a column, and return the values in it; `named`: the legend is made from it."""
     scale = figure.scale[0]
     found = [figure_of(row, figure) for row, _ in held]
     ours = [one.mean / scale for one in found]
@@ -106,9 +111,8 @@ def _column(
         [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
         mew=1.6, label="published" if named and theirs else "",
     )  # fmt: skip
-    if is_wide([*ours, *(x for x, _ in theirs)]):
-        axes.set_xscale("log")
     axes.grid(axis="y", visible=False)
+    return [value for value in (*ours, *(x for x, _ in theirs)) if value > 0]
 
 
 def _said_alike(published: Sequence[Published]) -> tuple[str, ...]:

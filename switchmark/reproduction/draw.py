@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 TimesOf = Callable[[SummaryRow], Histogram | None]  # all times of a row
 _WIDTH_IN = 6.4
 _LEAST_MARK, _MORE_MARK = 5, 3  # of a scatter, points
+_ROOM = 1.1  # of its axes, over what is drawn
 _STYLES = ("-", "--", "-.", ":")
 
 
@@ -182,9 +183,8 @@ def _scatter(
                 theirs[0][0], theirs[1][0], marker, mfc="white", mec=color, mew=1.4,
                 markersize=size, label=f"{labels[id(row)]}, published",
             )  # fmt: skip
-    axes.margins(0.08)
-    axes.set_xlim(left=0)
-    axes.set_ylim(bottom=0)
+    axes.set_xlim(0, _ROOM * axes.dataLim.x1)
+    axes.set_ylim(0, _ROOM * axes.dataLim.y1)
     axes.set_xlabel(x_of.words)
     axes.set_ylabel(y_of.words)
     legend(axes)
@@ -210,11 +210,10 @@ def _cumulative(
         median_ns, *upper_ns = held.percentiles_ns(["50", "90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(*upper_ns) / 1e3)
         medians_us.append(median_ns / 1e3)
-        label = row_label(row, varying, rows)
         axes.plot(
             [value / 1e3 for value in curve.value_ns],
             [100 * share for share in curve.quantile],
-            style, color=color, label=label,
+            style, color=color, label=row_label(row, varying, rows),
         )  # fmt: skip
         theirs = [
             (one.value, share)
@@ -224,7 +223,8 @@ def _cumulative(
         if theirs:
             axes.plot(
                 [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=color,
-                mew=1.4, clip_on=False, label=f"{label}, published",
+                mew=1.4, clip_on=False,
+                label="" if marks_us else "published, in the colour of its line",
             )  # fmt: skip
             marks_us += [x for x, _ in theirs]
     reach_us = max(reach_us, 1.05 * max(marks_us, default=0.0))

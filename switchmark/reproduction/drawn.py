@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _WIDE = 30  # times the least value: beyond, axes are logarithmic
+_LONG_NAME = 42  # letters, of which two do not fit beside each other
 
 
 def not_measured(
@@ -128,6 +129,8 @@ def in_order(name: str) -> list[tuple[float, str]]:
 
 
 def legend(axes: Axes) -> None:
-    """Set the legend of the whole drawing below it."""
+    """Set the legend of the whole drawing below it, in two columns where the names are short."""
     canvas: Any = axes.figure
-    canvas.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+    names = [name for one in canvas.axes for name in one.get_legend_handles_labels()[1]]
+    columns = 1 if max(map(len, names), default=0) > _LONG_NAME else 2
+    canvas.legend(loc="outside lower center", ncols=columns, frameon=False, fontsize=8)

@@ -7,18 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure as Canvas
 
 import switchmark
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import installed
+from switchmark.reproduction.bars import draw_bars
 from switchmark.reproduction.draw import drawing
+from switchmark.reproduction.drawn import in_order
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, read_paper
 from switchmark.reproduction.run import folder_of, read_measured, rows_of
 from switchmark.reproduction.tried import estimate_of
+from switchmark.results.summary import summary
+from switchmark.simulation.switch import Behaviour
 from tests.unit.browser import browsing, chromium
+from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_record, write_run
 from tests.unit.test_report_browser import EVIL
 
@@ -69,6 +75,48 @@ def test_grouped_bars_have_a_group_a_size_a_bar_a_contender_and_what_is_publishe
     assert {round(float(y), 6) for y in published.get_ydata()} == {round(y, 6) for y in theirs}  # type: ignore[union-attr]
     assert sum(len(line.get_xdata()) for line in dots.lines) == len(rows)  # type: ignore[arg-type]
     assert dots.get_ylabel() == bits.words
+
+
+def test_bars_have_a_column_a_figure_and_leave_nothing_out_in_silence(tmp_path: Path) -> None:
+    run = write_run(tmp_path, [synthetic_record()])
+    (row,) = summary(run)
+    rows = [replace(row, contender=f"s{number}") for number in range(103)]
+    canvas = Canvas()
+    loads = (Figure(unit="pps"), Figure(unit="bps"))
+    draw_bars(canvas, loads, rows, [], [])
+    assert [len(axes.patches) for axes in canvas.axes] == [100, 100]
+    assert [axes.get_title() for axes in canvas.axes] == [one.words for one in loads]
+    assert canvas.get_suptitle() == "3 more are in the table below"
+
+
+def test_labels_are_sorted_by_their_numbers() -> None:
+    names = ["100 % CPU", "12.5 % CPU", "25 % CPU"]
+    assert sorted(names, key=in_order) == ["12.5 % CPU", "25 % CPU", "100 % CPU"]
+
+
+def test_a_distribution_has_what_is_published_of_it_where_it_lies(tmp_path: Path) -> None:
+    item = PAPER.item("table4")
+    campaign = find_campaign(item.campaign, THERE.known)
+    trial = next(
+        one
+        for one in expand(campaign, THERE.switches, THERE.environments)
+        if one.switch == "basicfwd"
+    )
+    found = run_simulated("one-way", Behaviour(capacity_pps=1e6), rate_pps=100_000)
+    record = synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
+    write_run(folder_of(PAPER, tmp_path), [record], campaign.name)
+    (axes,) = switchmark.Reproduction("dagar2017", tmp_path).drawings()["table4"].axes
+    (marks,) = [line for line in axes.lines if line.get_label().startswith("published")]  # type: ignore[union-attr]
+    told = {(10.267, 0.0), (14.26, 45.0), (14.313, 50.0), (15.6, 95.0), (15.716, 100.0)}
+    assert set(map(tuple, marks.get_xydata().tolist())) == told  # type: ignore[union-attr]
+
+
+def test_marks_of_the_page_s_words_are_code_and_nothing_else_is(tmp_path: Path) -> None:
+    page = as_html([make_page(PAPER, THERE, tmp_path, [])])
+    assert "run `switchmark certify`" not in page
+    judged = JudgedFinding(PAPER.findings[0], FindingVerdict.CANNOT, "write `a` <b>`c`</b>")
+    shown = replace(make_page(PAPER, THERE, tmp_path, []), findings=(judged,))
+    assert "write <code>a</code> &lt;b&gt;<code>c</code>&lt;/b&gt;" in as_html([shown])
 
 
 def test_the_page_says_which_switchmark_measured_and_when(tmp_path: Path) -> None:
@@ -133,3 +181,7 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
                 "[...document.querySelectorAll('tbody tr .verdict')].length"
             ) == len(PAPER.findings)
             assert browser.value("document.documentElement.scrollWidth") <= width
+            assert browser.value(
+                "[...document.querySelectorAll('.scroll')]"
+                ".every(one => one.scrollWidth <= one.clientWidth)"
+            ), "nor is a table wider than the page"
