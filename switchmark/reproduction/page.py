@@ -211,9 +211,14 @@ def as_html(pages: Sequence[PaperPage]) -> str:
     """The page as one file that loads nothing."""
     environment = templates(_TEMPLATES)
     environment.filters["svg"] = lambda text: Markup(text[text.index("<svg") :])
-    environment.filters["code"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", escape(text)))
+    environment.filters["code"] = _with_code
     template = environment.get_template("reproduction.html.j2")
     return template.render(pages=pages, version=full_version())
+
+
+def _with_code(text: str) -> Markup:
+    """The text with what stands in backticks as code."""
+    return Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))
 
 
 def as_markdown(pages: Sequence[PaperPage]) -> str:
