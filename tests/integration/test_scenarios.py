@@ -117,7 +117,11 @@ def test_wires_and_the_environment(bench: Bench, tmp_path: Path, scenario: str) 
 
 @pytest.mark.parametrize(
     ("switch", "vnf", "mode"),
-    [("ovs-netdev", "bridge", "cross-connect"), ("linux-bridge", "pcap", "learning")],
+    [
+        ("ovs-netdev", "bridge", "cross-connect"),
+        ("linux-bridge", "pcap", "learning"),
+        ("ovs-dpdk", "l2fwd", "learning"),
+    ],
 )
 def test_kinds_of_vnf(bench: Bench, tmp_path: Path, switch: str, vnf: str, mode: str) -> None:
     need([switch], ["netns"])

@@ -30,6 +30,10 @@ def trials_of(text: str) -> list[Trial]:
             "needs network devices, and vhost-user is a socket",
         ),
         (
+            "switch: linux-bridge\nscenario: loopback-1\nvnf: l2fwd",
+            "holds frames in DPDK's own buffers, and veth has none; use vnf: forwarder",
+        ),
+        (
             "switch: vale\nscenario: loopback-1\nvnf: bridge",
             "only connect_mode cross-connect can carry a chain of them, which vale does",
         ),
