@@ -228,7 +228,8 @@ class Trial(Frozen):
         "switch_environment", CONTENDER, DEFAULT, "host, lxc, docker",
         "where the switch runs: `host`, a network namespace of its own (`netns`), or a container "
         "(`lxc`, `docker`), whose control group then carries `cpu_limit`; which switch can: "
-        "docs/environments.md", noun="place for a switch", say="in {}".format)] = "host"
+        "docs/environments.md", noun="place for a switch",
+        say=lambda value: "on the host" if value == "host" else f"in {value}")] = "host"
     vcpus: Annotated[int | None, Field(ge=1, le=MAX_VCPUS), Parameter(
         "vcpus", LAYOUT, DEFAULT, "1, 2",
         "virtual CPUs of each virtual machine (environment `qemu`); they run on the cores of its "

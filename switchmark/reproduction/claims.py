@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from switchmark.model.parameters import BY_NAME
+from switchmark.report import words
 from switchmark.reproduction.over_switches import beaten_somewhere, correlated
 from switchmark.reproduction.paper import Claim, Figure, fulfils
 from switchmark.reproduction.tried import (
@@ -204,13 +205,18 @@ def _rest(row: SummaryRow, named: set[str]) -> str:
 
 
 def _name(row: SummaryRow, named: set[str]) -> str:
-    others = [
-        key.text(getattr(row.trial, key.field))
+    values = [
+        (key, getattr(row.trial, key.field))
         for key in BY_NAME.values()
         if key.field in named and key.field != "switch"
     ]
-    told = [one for one in others if f"({one})" not in row.contender]
-    return " ".join([row.contender, *told])
+    told = [
+        said
+        for key, value in values
+        if (said := words.field(key.field, value)) not in row.contender
+        and f"({key.text(value)})" not in row.contender
+    ]
+    return ", ".join([row.contender, *told])
 
 
 def _label(over: str, value: float) -> str:

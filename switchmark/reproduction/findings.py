@@ -4,7 +4,7 @@ Every claim comes down to ratios of two figures that should lie between two boun
 of geometric means over repetitions with its 95 % interval (Welch's t on logarithms). A finding
 holds where every interval lies within its bounds; it is contradicted where a ratio is proven to lie
 outside (Holm's correction over all ratios of the finding, 5 %), or no different where one figure is
-to be better; otherwise it is undecided.
+to be better; otherwise, or if a part of it was not tried, it is undecided.
 """
 
 from __future__ import annotations
@@ -77,6 +77,8 @@ def judge(
     if not tried:
         return _untried(finding, list(lacking), rows_of, can_run)
     verdict, why = _verdict(tried)
+    if verdict is FindingVerdict.HOLDS and (lacking or barred):  # of a part of it alone
+        verdict = FindingVerdict.UNDECIDED
     left = [f"not tried: {', '.join(lacking)}"] if lacking else []
     left += [f"with {', '.join(notes)}"] if notes else []
     return JudgedFinding(finding, verdict, "; ".join([why, *barred, *left]), tuple(tried))
@@ -144,7 +146,7 @@ def _untried(
         why = f"no figure that it compares is valid: {', '.join(lacking)}"
         return JudgedFinding(finding, FindingVerdict.UNDECIDED, why)
     why = f"needs {finding.needs}" if finding.needs else ""
-    why = why or f"without what it compares: {', '.join(lacking)}"
+    why = why or f"nothing that it compares was measured: {', '.join(lacking)}"
     return JudgedFinding(finding, FindingVerdict.CANNOT, why)
 
 

@@ -216,6 +216,19 @@ def test_findings_are_judged_by_proof(
     assert judged.verdict is verdict, judged.why
 
 
+def test_a_finding_of_which_a_part_was_not_tried_does_not_hold(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
+    one, other = finding(order=[[B], [A]]), finding(item="j", order=[[B], [A]])
+    both = one.model_copy(update={"claims": (*one.claims, *other.claims)})
+    assert judge(one, {"i": rows}).verdict is FindingVerdict.HOLDS
+    judged = judge(both, {"i": rows})
+    assert judged.verdict is FindingVerdict.UNDECIDED and judged.why.endswith("; not tried: j")
+    wrong = finding(order=[[A], [B]]).model_copy(update={"claims": (
+        *finding(order=[[A], [B]]).claims, *other.claims
+    )})  # fmt: skip
+    assert judge(wrong, {"i": rows}).verdict is FindingVerdict.CONTRADICTED
+
+
 def test_no_difference_worth_knowing_contradicts_a_better_one_and_is_said(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     judged = judge(finding(order=[[B], [A]]), {"i": rows})
