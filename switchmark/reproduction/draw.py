@@ -199,7 +199,9 @@ def _cumulative(
     """The share of the frames that took at most a given time, a line for each value that was swept;
     what is published of it (least, median, percentiles, greatest) hollow marks in its colour."""
     varying = words.varying_fields(list(rows))
-    reach_us, marks_us, medians_us = 0.0, [], []
+    reach_us = 0.0
+    marks_us: list[float] = []
+    medians_us: list[float] = []
     for number, row in enumerate(rows):
         held = times(row)
         if held is None:
