@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -69,6 +70,8 @@ def read(process: subprocess.Popen[str], until: str) -> Iterator[str]:
         if json.loads(line).get("event") == until:
             return
 
+VERSION = re.compile(r"\d+\.\d+\.\d+(\+[0-9a-f]{12,40}(-dirty)?)?")  # and the revision, if known
+
 
 class Engine:
     """One engine that waits for commands."""
@@ -78,6 +81,8 @@ class Engine:
             [TRAFFIC, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.lines = list(read(self.process, "ready"))
+        version = json.loads(self.lines[-1])["engine_version"]
+        assert VERSION.fullmatch(version), f"version {version}"
 
     def ask(self, command: str, until: str) -> dict[str, Any]:
         """Give a command; returns the event that answers it."""
