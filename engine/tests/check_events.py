@@ -70,6 +70,7 @@ def read(process: subprocess.Popen[str], until: str) -> Iterator[str]:
         if json.loads(line).get("event") == until:
             return
 
+
 VERSION = re.compile(r"\d+\.\d+\.\d+(\+[0-9a-f]{12,40}(-dirty)?)?")  # and the revision, if known
 
 
