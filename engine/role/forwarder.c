@@ -1,7 +1,8 @@
 /* forwarder: everything that arrives at port A leaves by port B, and the other way; with more
  * ports, 2 <-> 3 and so on. What the far port refuses is dropped at once: a forwarder that
  * waits only builds up latency. With --gather-us it holds frames as DPDK's l2fwd does (its
- * rte_eth_tx_buffer and drain timer): until a burst is full, or the timer, one for all ports, is up. */
+ * rte_eth_tx_buffer and drain timer): until a burst is full, or the timer, one for all ports, is
+ * up. */
 #include "measure/clock.h"
 #include "trial_loop.h"
 
