@@ -68,7 +68,7 @@ RUN = {
             {"match": {"switch": "ovs"}, "value": 1, "unit": "pps", "source": "s"}]},
     "settings": {"set": ["a=b"]}, "host": {"kernel": "6"},
 }  # fmt: skip
-HELLO = to_plain(Hello(1, "abc123", Path("/run/x"), "far", "boot", gather(), ()))
+HELLO = to_plain(Hello("abc123", Path("/run/x"), "far", "boot", gather()))
 LEDGER = [
     {"v": 1, "session": "abc123", "pid": 1, "start_ticks": 0, "boot_id": "x", "command": "c",
      "opened_at": "2026-01-01T00:00:00+00:00"},

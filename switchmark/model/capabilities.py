@@ -107,6 +107,11 @@ class Availability:
     reason: str | None = None
     remedy: str | None = None
 
+    @property
+    def why_not(self) -> str:
+        """The reason and the remedy in one sentence, for what cannot run."""
+        return f"{self.reason}; {self.remedy}" if self.remedy else f"{self.reason}"
+
 
 def available(version: str | None) -> Availability:
     """The availability of a switch that can run here, in this version."""

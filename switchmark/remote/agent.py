@@ -45,7 +45,6 @@ from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.testbed.undo.entries import Directory
 
-PROTOCOL = 1
 LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
 ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold programs
 
@@ -107,21 +106,9 @@ class HostAgent:
         """Start a process of the host."""
         return self._keep(self._session.host.spawn(args, cores=cores, **options))
 
-    def do_write(self, process: int, line: str) -> None:
-        """Write a line to a process's standard input."""
-        self._processes[process].write_line(line)
-
-    def do_close_input(self, process: int) -> None:
-        """Close a process's standard input."""
-        self._processes[process].close_input()
-
-    def do_terminate(self, process: int, grace_s: float) -> int:
-        """End a process."""
-        return self._processes[process].terminate(grace_s)
-
-    def do_stderr(self, process: int) -> str:
-        """The end of a process's standard error."""
-        return self._processes[process].stderr_tail()
+    def do_process(self, process: int, act: str, arguments: Sequence[Any] = ()) -> Any:
+        """Call a method of a process."""
+        return getattr(self._processes[process], act)(*arguments)
 
     def do_settings(self, variables: dict[str, str]) -> None:
         """Store the paths of this host's programs, as the testbed file gives them."""
@@ -153,13 +140,9 @@ class HostAgent:
         """Start the engine in a node."""
         return self._keep(self._nodes[node].spawn_engine(args))
 
-    def do_device_frames(self, node: int) -> tuple[int, int] | None:
-        """See `Node`."""
-        return self._nodes[node].device_frames()
-
-    def do_device_drops(self, node: int) -> tuple[int, int] | None:
-        """See `Node`."""
-        return self._nodes[node].device_drops()
+    def do_node(self, node: int, question: str) -> Any:
+        """Ask a node one of its questions."""
+        return getattr(self._nodes[node], question)()
 
     def do_close_node(self, node: int) -> None:
         """End what runs in a node, and remove it."""
@@ -211,23 +194,14 @@ class HostAgent:
         own = [from_plain(SwitchPort, port) for port in ports]
         self._switch.start(self._session, own, ConnectMode(mode), cores)
 
-    def do_switch(self, question: str, patience_s: float) -> Any:
+    def do_switch(self, question: str, arguments: Sequence[Any] = ()) -> Any:
         """Ask the switch one of its questions. Raises where it is not started, or has been
         stopped."""
         if self._switch is None:
             return "not started" if question == "alive" else None
         if question == "stop":
             self._made_ports = None
-        if question == "wait_ports_up":
-            return self._switch.wait_ports_up(patience_s)
-        asked = {
-            "wait_converged": self._switch.wait_converged,
-            "counters": self._switch.counters,
-            "alive": self._switch.alive,
-            "details": self._switch.details,
-            "stop": self._switch.stop,
-        }
-        return asked[question]()
+        return getattr(self._switch, question)(*arguments)
 
     def _keep(self, process: Spawned) -> dict[str, int]:
         self._next += 1
@@ -257,16 +231,14 @@ class HostAgent:
             return
 
 
-def hello(session: Session, cleaned: Sequence[str]) -> Hello:
+def hello(session: Session) -> Hello:
     """The greeting: what this host is."""
     return Hello(
-        protocol=PROTOCOL,
         session=session.id,
         run_dir=session.run_dir,
         hostname=socket.gethostname(),
         boot_id=procfs.boot_id(),
         facts=gather(),
-        cleaned=tuple(cleaned),
     )
 
 
@@ -279,12 +251,11 @@ def main() -> None:
     code = 0
     try:
         capabilities.hand_on()
-        cleaned = [str(one) for one in clean_stale()]
+        clean_stale()
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
             agent = HostAgent(session, channel)
-            channel.send({"id": 0, "ok": to_plain(hello(session, cleaned))})
-            following = channel.requests()
-            while (request := following()) is not None and request["do"] != "exit":
+            channel.send({"id": 0, "ok": to_plain(hello(session))})
+            while (request := channel.following()) is not None and request["do"] != "exit":
                 agent.answer(request)
     except SwitchmarkError as error:
         channel.send({"id": 0, "error": str(error), "kind": type(error).__name__})

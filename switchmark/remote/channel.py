@@ -9,7 +9,6 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -28,9 +27,9 @@ class Channel:
         for work in (self._read, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
-    def requests(self) -> Callable[[], dict[str, Any] | None]:
-        """A function that returns the next request, or None when there will be no more."""
-        return self._requests.get
+    def following(self) -> dict[str, Any] | None:
+        """Wait for the next request; None when there will be no more."""
+        return self._requests.get()
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one line; where the bench is gone it is lost."""
@@ -41,9 +40,8 @@ class Channel:
 
     def take(self, count: int) -> bytes:
         """Read so many bytes that follow a request. Called by the reading thread only."""
-        while len(self._buffer) < count and (more := os.read(0, 1 << 20)):
-            self._heard = time.monotonic()
-            self._buffer += more
+        while len(self._buffer) < count and self._hear(1 << 20):
+            pass
         data, self._buffer = self._buffer[:count], self._buffer[count:]
         return data
 
@@ -63,13 +61,16 @@ class Channel:
 
     def _line(self) -> bytes | None:
         while b"\n" not in self._buffer:
-            more = os.read(0, 1 << 16)
-            if not more:
+            if not self._hear(1 << 16):
                 return None
-            self._heard = time.monotonic()
-            self._buffer += more
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
+
+    def _hear(self, most_bytes: int) -> bool:
+        more = os.read(0, most_bytes)
+        self._heard = time.monotonic()
+        self._buffer += more
+        return bool(more)
 
     def _watch(self) -> None:
         while time.monotonic() < self._heard + SILENCE_S:

@@ -130,8 +130,9 @@ class Connection:
         if self._loop is None:
             return ""
         if self.lost is None:
+            assert self._agent is not None
             self._send(b'{"id": -1, "do": "exit"}\n')
-            ended = asyncio.run_coroutine_threadsafe(self._ended(), self._loop)
+            ended = asyncio.run_coroutine_threadsafe(self._agent.wait_closed(), self._loop)
             with suppress(TimeoutError):
                 ended.result(GOODBYE_TIMEOUT_S)
         self._end()
@@ -154,6 +155,10 @@ class Connection:
                 username=target.user or (),
                 client_keys=[str(target.key)] if target.key else (),
                 known_hosts=known,
+                # The kinds of the known keys, then all others: a host that has none of the known
+                # kinds shows the key it has, which is refused. Without a kind in common both ends
+                # hang up, and the reason is lost where the host's comes first.
+                server_host_key_algs="+*",
                 config=None,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 keepalive_interval=HEARTBEAT_S,
@@ -206,10 +211,6 @@ class Connection:
         asked_ns = time.monotonic_ns()
         self._write(line)
         return asked_ns, await asyncio.wrap_future(answer)
-
-    async def _ended(self) -> None:
-        assert self._agent is not None
-        await self._agent.wait_closed()
 
     def _send(self, data: bytes) -> None:
         assert self._loop is not None

@@ -17,13 +17,11 @@ class Hello:
     """The agent's greeting; every other message is an answer. Raises ValueError where the session's
     name is not one of a session: folders and devices are named after it."""
 
-    protocol: int
     session: str
     run_dir: Path
     hostname: str
     boot_id: str
     facts: Facts
-    cleaned: tuple[str, ...]  # sessions of dead agents that it has undone
 
     def __post_init__(self) -> None:
         """Check the name of the session."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.model.node import NodeSpec
@@ -16,6 +16,8 @@ from switchmark.testbed.host import Completed
 
 if TYPE_CHECKING:
     from switchmark.remote.connection import Connection
+
+T = TypeVar("T")
 
 
 class RemoteHost:
@@ -83,12 +85,12 @@ class RemoteProcess:
 
     def write_line(self, line: str) -> None:
         """Send a line. Raises SwitchmarkError when the process has ended."""
-        self._connection.ask("write", process=self._number, line=line)
+        self._ask(object, "write_line", [line])
 
     def close_input(self) -> None:
         """Close standard input; on a lost host that has happened already."""
         with suppress(HostLost):
-            self._connection.ask("close_input", process=self._number)
+            self._ask(object, "close_input")
 
     def read_line(self, timeout_s: float) -> str | None:
         """The next line; None at the end. Raises TimeoutError, and HostLost."""
@@ -112,16 +114,21 @@ class RemoteProcess:
         if self._seen.code is not None:
             return self._seen.code
         with suppress(HostLost):
-            return self._connection.ask_for(
-                int, "terminate", grace_s + 5.0, process=self._number, grace_s=grace_s
-            )
+            return self._ask(int, "terminate", [grace_s], takes_s=grace_s + 5.0)
         return -1
 
     def stderr_tail(self) -> str:
         """The end of standard error; empty on a lost host."""
         with suppress(HostLost):
-            return self._connection.ask_for(str, "stderr", process=self._number)
+            return self._ask(str, "stderr_tail")
         return ""
+
+    def _ask(
+        self, kind: type[T], act: str, arguments: Sequence[Any] = (), takes_s: float = 0.0
+    ) -> T:
+        return self._connection.ask_for(
+            kind, "process", takes_s, process=self._number, act=act, arguments=list(arguments)
+        )
 
     @property
     def _lost(self) -> str | None:
@@ -165,7 +172,8 @@ class RemoteNode:
 
     def _pair(self, what: str) -> tuple[int, int] | None:
         kind: Any = tuple[int, int] | None
-        found: tuple[int, int] | None = self._connection.ask_for(kind, what, node=self._number)
+        found: tuple[int, int] | None
+        found = self._connection.ask_for(kind, "node", node=self._number, question=what)
         return found
 
     def close(self) -> None:

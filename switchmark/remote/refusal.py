@@ -23,9 +23,7 @@ def read_known_hosts(target: SshTarget) -> asyncssh.SSHKnownHosts:
 
 def refusal(target: SshTarget, error: Exception, known: asyncssh.SSHKnownHosts) -> str:
     """Why no connection was made, and the remedy: one line for the user."""
-    if isinstance(error, asyncssh.HostKeyNotVerifiable) or (
-        isinstance(error, asyncssh.KeyExchangeFailed) and "host key" in error.reason
-    ):  # the latter: the known key is of a kind that the host has none of
+    if isinstance(error, asyncssh.HostKeyNotVerifiable):
         return _key_refusal(target, error, known)
     if isinstance(error, asyncssh.PermissionDenied):
         key = f"key {target.key}" if target.key else "your keys"
@@ -38,7 +36,7 @@ def refusal(target: SshTarget, error: Exception, known: asyncssh.SSHKnownHosts) 
 
 
 def _key_refusal(
-    target: SshTarget, error: asyncssh.DisconnectError, known: asyncssh.SSHKnownHosts
+    target: SshTarget, error: asyncssh.HostKeyNotVerifiable, known: asyncssh.SSHKnownHosts
 ) -> str:
     """An unknown key is to be compared and added. A changed or a revoked one is what somebody in
     the middle would show, and whom we reach cannot tell us otherwise."""

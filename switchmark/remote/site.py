@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, TypeVar
 
 from switchmark.engine.binary import find_engine
@@ -168,7 +168,7 @@ class SiteSwitch:
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """See `Switch`."""
-        self._ask("wait_ports_up", timeout_s)
+        self._ask("wait_ports_up", timeout_s, [timeout_s])
 
     def wait_converged(self) -> None:
         """See `Switch`."""
@@ -193,13 +193,11 @@ class SiteSwitch:
         with suppress(HostLost):
             self._ask("stop", 30.0)
 
-    def _ask(self, what: str, timeout_s: float = 10.0) -> None:
-        self._connection.ask("switch", timeout_s, question=what, patience_s=timeout_s)
+    def _ask(self, what: str, takes_s: float, arguments: Sequence[Any] = ()) -> None:
+        self._connection.ask("switch", takes_s, question=what, arguments=list(arguments))
 
-    def _ask_for(self, kind: type[T], what: str, timeout_s: float = 10.0) -> T:
-        return self._connection.ask_for(
-            kind, "switch", timeout_s, question=what, patience_s=timeout_s
-        )
+    def _ask_for(self, kind: type[T], what: str) -> T:
+        return self._connection.ask_for(kind, "switch", 10.0, question=what)
 
 
 @dataclass
@@ -262,8 +260,7 @@ class FarSide:
         if self.wires != self.environment:
             availabilities |= self.site.availability(self.wires, *asked)
         return [
-            f"{what} cannot run on {self.site.testbed.far}: {one.reason}"
-            + (f"; {one.remedy}" if one.remedy else "")
+            f"{what} cannot run on {self.site.testbed.far}: {one.why_not}"
             for what, one in availabilities.items()
             if not one.available
         ]
@@ -298,6 +295,4 @@ class FarSide:
 
 
 def _offset(reading: ClockReading | None) -> ClockOffset | None:
-    if reading is None:
-        return None
-    return ClockOffset(ahead_ns=reading.ahead_ns, uncertainty_ns=reading.uncertainty_ns)
+    return None if reading is None else ClockOffset(**asdict(reading))

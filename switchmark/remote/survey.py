@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.errors import SwitchmarkError
 from switchmark.remote.connection import Connection
@@ -43,28 +43,22 @@ def survey(testbed: Testbed) -> Iterator[HostSeen]:
 
 
 def _reach(target: SshTarget, interface: str) -> HostSeen:
+    seen = HostSeen(target.name, target.address, interface, reached=False)
     connection = Connection(target)
     try:
         hello = connection.open()
-    except SwitchmarkError as error:
-        return HostSeen(target.name, target.address, interface, reached=False, problem=str(error))
-    problem = ""
-    try:
-        clock = connection.read_clock()
+        seen = replace(
+            seen,
+            reached=True,
+            hostname=hello.hostname,
+            kernel=hello.facts.kernel,
+            cores=len(hello.facts.usable_cpus),
+        )
+        seen = replace(seen, clock=connection.read_clock())
         if interface:
             connection.ask("facing", 5.0, device=interface, mtu_bytes=0)
     except SwitchmarkError as error:
-        problem = str(error)
+        return replace(seen, problem=str(error))
     finally:
         connection.close()
-    return HostSeen(
-        target.name,
-        target.address,
-        interface,
-        reached=True,
-        problem=problem,
-        hostname=hello.hostname,
-        kernel=hello.facts.kernel,
-        cores=len(hello.facts.usable_cpus),
-        clock=clock,
-    )
+    return seen

@@ -250,7 +250,7 @@ class TestAgent:
         agent = self.agent(monkeypatch, log)
         wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
         agent.do_make_ports("vale", "", "", wanted)
-        agent.do_switch("stop", 1.0)
+        agent.do_switch("stop")
         agent.do_start_switch("vale", "", "", wanted, "learning", ())
         assert log == ["switch0 makes 0", "switch0 stops", "switch1 starts"]
 

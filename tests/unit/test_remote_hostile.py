@@ -21,9 +21,7 @@ from switchmark.testbed.facts import Cpu, gather
 from switchmark.testbed.host import Completed
 from switchmark.testbed.testbed import SshTarget
 
-GREETING = to_plain(
-    Hello(1, "abc123", Path("/run/x"), "far", "boot", gather(), cleaned=("session 1 of 2",))
-)
+GREETING = to_plain(Hello("abc123", Path("/run/x"), "far", "boot", gather()))
 Answer = Callable[[dict[str, Any]], bytes]
 
 
