@@ -33,7 +33,6 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
         )  # fmt: skip
     sent, sent_bytes = flow.sent()
     received, received_bytes = flow.received()
-    tx_rate, _, rx_rate, _ = flow.rates()
     return types.FlowMetric(
         name=plan.name,
         port_tx=plan.tx_name,
@@ -43,8 +42,8 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
         frames_rx=received,
         bytes_tx=sent_bytes,
         bytes_rx=received_bytes,
-        frames_tx_rate=tx_rate,
-        frames_rx_rate=rx_rate,
+        frames_tx_rate=flow.sent_a_second()[0],
+        frames_rx_rate=flow.received_a_second()[0],
         loss=_loss_percent(flow) if plan.counts_loss else None,
         latency=_latency(flow) if plan.is_timed else None,
     )
@@ -96,21 +95,19 @@ def _of_port(
 ) -> types.PortMetric:
     leaving = [flow for flow in flows if flow.plan.tx_name == name]
     arriving = [flow for flow in flows if flow.plan.rx_name == name]
-    sent = [flow.sent() for flow in leaving]
-    received = [flow.received() for flow in arriving]
     return types.PortMetric(
         name=name,
         location=port.location,
         link="up" if port.is_up else "down",
         capture="started" if captures else "stopped",
-        frames_tx=sum(frames for frames, _ in sent),
-        frames_rx=sum(frames for frames, _ in received),
-        bytes_tx=sum(size for _, size in sent),
-        bytes_rx=sum(size for _, size in received),
-        frames_tx_rate=sum(flow.rates()[0] for flow in leaving),
-        frames_rx_rate=sum(flow.rates()[2] for flow in arriving),
-        bytes_tx_rate=sum(flow.rates()[1] for flow in leaving),
-        bytes_rx_rate=sum(flow.rates()[3] for flow in arriving),
+        frames_tx=sum(flow.sent()[0] for flow in leaving),
+        frames_rx=sum(flow.received()[0] for flow in arriving),
+        bytes_tx=sum(flow.sent()[1] for flow in leaving),
+        bytes_rx=sum(flow.received()[1] for flow in arriving),
+        frames_tx_rate=sum(flow.sent_a_second()[0] for flow in leaving),
+        frames_rx_rate=sum(flow.received_a_second()[0] for flow in arriving),
+        bytes_tx_rate=sum(flow.sent_a_second()[1] for flow in leaving),
+        bytes_rx_rate=sum(flow.received_a_second()[1] for flow in arriving),
         transmit="started" if any(not flow.ended for flow in leaving) else "stopped",
     )
 

@@ -14,6 +14,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 FCS_BYTES = 4
 _PCAP_NS = 0xA1B23C4D
@@ -48,7 +49,8 @@ class Cycle:
     payload: bytes = b""  # of the client, behind UDP, the same in all
 
     @property
-    def _fields(self) -> tuple[Sequence[str] | Sequence[int], ...]:
+    def fields(self) -> tuple[Sequence[Any], ...]:
+        """The fields that have addresses, in the order of `Addresses`."""
         return (
             self.src_mac, self.dst_mac, self.src_ip, self.dst_ip, self.src_port, self.dst_port,
         )  # fmt: skip
@@ -56,18 +58,11 @@ class Cycle:
     @property
     def length(self) -> int:
         """The number of frames until the first combination comes again."""
-        return math.lcm(*map(len, self._fields))
+        return math.lcm(*map(len, self.fields))
 
     def at(self, index: int) -> Addresses:
         """The addresses of the frame of this number."""
-        return Addresses(
-            self.src_mac[index % len(self.src_mac)],
-            self.dst_mac[index % len(self.dst_mac)],
-            self.src_ip[index % len(self.src_ip)],
-            self.dst_ip[index % len(self.dst_ip)],
-            self.src_port[index % len(self.src_port)],
-            self.dst_port[index % len(self.dst_port)],
-        )
+        return Addresses(*(values[index % len(values)] for values in self.fields))
 
 
 def frame(

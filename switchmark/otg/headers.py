@@ -14,7 +14,7 @@ from switchmark.otg.frames import Cycle
 from switchmark.otg.refusal import Refused, chosen
 
 MOST_FLOWS = 1_000_000  # of the engine
-_ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")
+_ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")  # of a cycle
 _MIRRORED = {"src": "dst", "dst": "src"}
 _ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp, custom"
 
@@ -64,12 +64,8 @@ class Headers:
 
     def _addresses(self, *, turned: bool, constant_only: bool = False) -> list[str]:
         cycle = self.cycle
-        held: dict[str, Sequence[Any]] = {
-            "src-mac": cycle.src_mac, "dst-mac": cycle.dst_mac, "src-ip": cycle.src_ip,
-            "dst-ip": cycle.dst_ip, "src-port": cycle.src_port, "dst-port": cycle.dst_port,
-        }  # fmt: skip
         found: list[str] = []
-        for name, values in held.items():
+        for name, values in zip(_ENGINE_FIELDS, cycle.fields, strict=True):
             if (constant_only and len(values) > 1) or values[0] == 0:  # (a port)
                 continue
             own = _MIRRORED[name[:3]] + name[3:] if turned else name
@@ -102,13 +98,14 @@ def read_headers(packet: Sequence[types.FlowHeader] | None, path: str) -> Header
     at = {kind: f"{where}.{kind}" for kind, _, where in parts}
     network = tail[0]
     address = _address(4 if network == "ipv4" else 6)
+    places = (
+        ("ethernet", "src", _MAC), ("ethernet", "dst", _MAC),
+        (network, "src", address), (network, "dst", address),
+        ("udp", "src_port", _PORT), ("udp", "dst_port", _PORT),
+    )  # fmt: skip
     fields = {
-        "src-mac": _field(held["ethernet"].src, f"{at['ethernet']}.src", _MAC),
-        "dst-mac": _field(held["ethernet"].dst, f"{at['ethernet']}.dst", _MAC),
-        "src-ip": _field(held[network].src, f"{at[network]}.src", address),
-        "dst-ip": _field(held[network].dst, f"{at[network]}.dst", address),
-        "src-port": _field(held["udp"].src_port, f"{at['udp']}.src_port", _PORT),
-        "dst-port": _field(held["udp"].dst_port, f"{at['udp']}.dst_port", _PORT),
+        own: _field(getattr(held[part], name), f"{at[part]}.{name}", kind)
+        for own, (part, name, kind) in zip(_ENGINE_FIELDS, places, strict=True)
     }
     cycle = Cycle(
         **{name.replace("-", "_"): one.values for name, one in fields.items()},

@@ -5,9 +5,8 @@ Everything that cannot be done exactly is refused by its path.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from math import lcm
 from pathlib import Path
 
@@ -38,13 +37,9 @@ class ReplayPlan:
 
     def write(self, path: Path) -> None:
         """Write the file."""
+        cycle, sizes = self.cycle, self.sizes
         found = (
-            frame(
-                self.cycle.at(n),
-                self.cycle.vlans,
-                self.sizes[n % len(self.sizes)],
-                self.cycle.payload,
-            )
+            frame(cycle.at(n), cycle.vlans, sizes[n % len(sizes)], cycle.payload)
             for n in range(self.frames)
         )
         write_pcap(path, found, self.step_ns or range(0, 1000 * self.frames, 1000))
@@ -72,18 +67,15 @@ def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[F
     options = config.options and config.options.port_options
     if options and options.data_integrity:
         raise Refused("options.port_options.data_integrity: true is not supported; leave it out")
-    count = len(config.flows or ())
-    if count > MOST_FLOWS_AT_ONCE:
+    flows = config.flows or ()
+    if len(flows) > MOST_FLOWS_AT_ONCE:
         raise Refused(
-            f"flows: {count} flows; {MOST_FLOWS_AT_ONCE} are supported, since each is two "
+            f"flows: {len(flows)} flows; {MOST_FLOWS_AT_ONCE} are supported, since each is two "
             "processes; let addresses or ports of one flow take several values"
         )
     named = _ports_of(config, ports)
     speeds = _speeds(config, named)
-    found = [
-        _plan(flow, f"flows[{n}]", n + 1, named, speeds)
-        for n, flow in enumerate(config.flows or ())
-    ]
+    found = [_plan(flow, f"flows[{n}]", n + 1, named, speeds) for n, flow in enumerate(flows)]
     _check_names(config)
     _check_shared(found)
     return found
@@ -164,9 +156,7 @@ def _plan(
     duration = SendingTime.of(flow.duration, f"{path}.duration", flow.rate)
     flows = headers.flows()
     is_simple = duration.frames is None and flows is not None and sizes.spec is not None
-    replay = None
-    if not is_simple:
-        replay = _replay(headers.cycle, sizes, duration, f"{path}")
+    replay = None if is_simple else _replay(headers.cycle, sizes, duration, path)
     tx = named[tx_name]
     metrics = flow.metrics or types.FlowMetrics()
     if metrics.timestamps:
@@ -175,12 +165,12 @@ def _plan(
     timed = bool(metrics.latency is not None and metrics.latency.enable)
     common = ("--stream", str(stream))
     addresses = headers.sender_arguments(replays=replay is not None)
+    if replay is not None and replay.step_ns is not None:  # the file's times are the schedule
+        rate = []
     sender = [*common, "--port", tx.spec, *addresses, *rate, *duration.arguments]
     if replay is None:
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
-    elif replay.step_ns is not None:  # the file's times are the schedule
-        sender = [*common, "--port", tx.spec, *addresses, *duration.arguments]
     receiver = [*common, *headers.receiver_arguments(flows if replay is None else None)]
     rx = named[rx_name] if rx_name is not None else None
     if rx is not None:
@@ -223,7 +213,7 @@ def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tupl
 
 def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) -> ReplayPlan:
     """The file for a flow that the engine's options cannot describe."""
-    period = _period(cycle, sizes)
+    period = lcm(cycle.length, len(sizes.in_turn) or MOST_FRAMES)
     if duration.frames is None:
         if period > MOST_FRAMES:
             raise Refused(
@@ -235,21 +225,12 @@ def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) ->
         return ReplayPlan(
             cycle, sizes.sequence(duration.frames), duration.frames, step_ns=duration.step_ns
         )
-    whole = next((n for n in _multiples(period) if duration.frames % n == 0), None)
+    # The largest multiple that fits, so that the file is not read again and again for one frame.
+    multiples = range(MOST_FRAMES // period * period, 0, -period)
+    whole = next((n for n in multiples if duration.frames % n == 0), None)
     if whole is None:
         raise Refused(
             f"{path}.duration.fixed_packets.packets: above {MOST_FRAMES} it must be a multiple of "
             f"the {period} different frames"
         )
     return ReplayPlan(cycle, sizes.sequence(whole), whole)
-
-
-def _period(cycle: Cycle, sizes: FlowSizes) -> int:
-    return lcm(cycle.length, len(sizes.in_turn) or MOST_FRAMES)
-
-
-def _multiples(period: int) -> Iterator[int]:
-    """The multiples of the period that fit into a file, the largest first, so that the file is not
-    read again and again for a single frame."""
-    most = MOST_FRAMES // period
-    yield from islice((period * n for n in range(most, 0, -1)), most)

@@ -95,15 +95,14 @@ class Service:
             for name in names:
                 if name not in wanted:
                     raise Refused(f"port.capture.port_names: captures has no port {name}")
-                if asked.state == "stop" and name in self._captures:
-                    self._captures[name].stop()
-            for name in names if asked.state == "start" else ():
+            for name in names:
                 if name in self._captures:
                     self._captures[name].stop()
-                device = self._port(name).device
-                self._captures[name] = start_capture(
-                    self._traffic.session, name, device, wanted[name]
-                )
+                if asked.state == "start":
+                    device = self._port(name).device
+                    self._captures[name] = start_capture(
+                        self._traffic.session, name, device, wanted[name]
+                    )
 
     def _port(self, name: str) -> TrafficPort:
         location = next(p.location for p in self._config.ports or () if p.name == name)

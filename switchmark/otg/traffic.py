@@ -25,6 +25,7 @@ RESULT_TIMEOUT_S = 10.0
 SAMPLE_S = 0.1
 LEAD_NS = 20_000_000  # between the word to all senders and their common start
 _POLL_S = 0.02
+_SENT, _RECEIVED = ("tx_offered", "tx_bytes"), ("rx_frames", "rx_bytes")  # counters
 
 
 @dataclass
@@ -45,34 +46,19 @@ class RunningFlow:
 
     def sent(self) -> tuple[int, int]:
         """Frames and bytes sent so far."""
-        if self.sender.has_result:
-            totals = self.sender.result.totals
-            return totals.tx_offered, totals.tx_bytes
-        seen = self.sender.intervals
-        return sum(one.tx_offered for one in seen), sum(one.tx_bytes for one in seen)
+        return _counts(self.sender, *_SENT)
 
     def received(self) -> tuple[int, int]:
         """Frames and bytes received so far; copies count."""
-        if self.receiver is None:
-            return 0, 0
-        if self.receiver.has_result:
-            totals = self.receiver.result.totals
-            return totals.rx_frames, totals.rx_bytes
-        seen = self.receiver.intervals
-        return sum(one.rx_frames for one in seen), sum(one.rx_bytes for one in seen)
+        return _counts(self.receiver, *_RECEIVED)
 
-    def rates(self) -> tuple[float, float, float, float]:
-        """Frames and bytes a second, sent and received, in the last sample; 0 once it has ended."""
-        if self.ended:
-            return 0.0, 0.0, 0.0, 0.0
-        sent = self.sender.intervals[-1:]
-        received = self.receiver.intervals[-1:] if self.receiver else []
-        return (
-            *(sum(getattr(one, name) * 1e9 / (one.duration_ns or 1) for one in sent)
-              for name in ("tx_offered", "tx_bytes")),
-            *(sum(getattr(one, name) * 1e9 / (one.duration_ns or 1) for one in received)
-              for name in ("rx_frames", "rx_bytes")),
-        )  # fmt: skip
+    def sent_a_second(self) -> tuple[float, float]:
+        """Frames and bytes a second in the last sample; 0 once it has ended."""
+        return _rates(None if self.ended else self.sender, *_SENT)
+
+    def received_a_second(self) -> tuple[float, float]:
+        """Frames and bytes a second in the last sample; 0 once it has ended."""
+        return _rates(None if self.ended else self.receiver, *_RECEIVED)
 
     def as_printed(self) -> dict[str, Any]:
         """Everything that the engines printed about it: the answer of the extension."""
@@ -99,6 +85,22 @@ class RunningFlow:
             self.fault, self.ended = str(error), True
         if self.ended:
             close_engines(self.engines)
+
+
+def _counts(engine: EngineProcess | None, frames: str, size: str) -> tuple[int, int]:
+    """The sums of two counters of an engine so far."""
+    if engine is None:
+        return 0, 0
+    seen = [engine.result.totals] if engine.has_result else engine.intervals
+    return sum(getattr(one, frames) for one in seen), sum(getattr(one, size) for one in seen)
+
+
+def _rates(engine: EngineProcess | None, frames: str, size: str) -> tuple[float, float]:
+    if engine is None or not engine.intervals:
+        return 0.0, 0.0
+    last = engine.intervals[-1]
+    duration_s = (last.duration_ns or 1) / 1e9
+    return getattr(last, frames) / duration_s, getattr(last, size) / duration_s
 
 
 @dataclass
