@@ -16,7 +16,9 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, TypeVarTuple
+
+from psycopg import Connection
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.locks import open_lock
@@ -26,7 +28,7 @@ from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import note_event, note_of_lease
 from switchmark.pool.executor import BlockExecutor, TestbedLost
 from switchmark.pool.patience import patiently
-from switchmark.pool.proving import NextBlock, TestbedCourses
+from switchmark.pool.proving import TestbedCourses
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.results.record import Record
 from switchmark.store.errors import StoreAwayError
@@ -34,6 +36,7 @@ from switchmark.testbed.kernel import procfs
 from switchmark.testbed.state import state_folder
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 SPEAKS_EVERY_S = 10.0  # while it has nothing to measure
 TURN_S = 2.0  # a word of the scheduler costs as much as a short block, and is for so long
 
@@ -101,23 +104,23 @@ class Agent:
         try:
             told = self._measured(lease)
         except LeaseLost as error:
-            told = self._note_lost(lease, str(error))
+            told = f"{lease.testbed} was refused and ends {lease}: {error}"
+            self._patiently(note_of_lease, lease, told)
         except TestbedLost as error:
-            lost = str(error)
-            told = f"gives {lease} back: {lost}"
-            self._patiently(lambda: self._give_back(lease, lost))
+            told = f"gives {lease} back: {error}"
+            self._patiently(leases.give_back, lease, str(error))
         except (UnavailableError, UsageError) as error:
             told = str(error).splitlines()[0]
-            self._patiently(lambda: self._refuse(lease, told))
+            self._patiently(leases.refuse, lease, told)
         except BaseException as error:  # stopped, or a fault of the bench
             stopped = isinstance(error, SystemExit | KeyboardInterrupt)
             why = "the agent was stopped" if stopped else f"{type(error).__name__}: {error}"
             with suppress(SwitchmarkError):
-                self._give_back(lease, why)
+                self._once(leases.give_back, lease, why)
             raise
         finally:
-            with suppress(SwitchmarkError), self.database.transaction() as db:
-                testbeds.drained(db, self.member)
+            with suppress(SwitchmarkError):
+                self._once(testbeds.drained, self.member)
         self.say(told)
         return told
 
@@ -126,19 +129,20 @@ class Agent:
         if time.monotonic() - self._spoken < SPEAKS_EVERY_S:
             return
         self._spoken = time.monotonic()
-        self._patiently(self._speak)
+        if not self._patiently(testbeds.speak, self.member):
+            raise self._replaced()
 
     def leave(self) -> None:
         """Tell the pool that the agent ends."""
-        with suppress(SwitchmarkError), self.database.transaction() as db:
-            testbeds.leave(db, self.member)
+        with suppress(SwitchmarkError):
+            self._once(testbeds.leave, self.member)
         self.database.close()
 
     def _measured(self, lease: BlockLease) -> str:
         begun = time.monotonic()
 
         def before(_trial: Trial) -> None:
-            self._patiently(lambda: self._keep_up(lease))
+            self._patiently(leases.keep_up, lease)
 
         def keep(record: Record) -> None:
             patiently(
@@ -149,8 +153,8 @@ class Agent:
 
         if lease.todo:
             self.executor.measure(lease, before, keep)
-        following = self._patiently(lambda: self._courses.next_after(lease))
-        self._patiently(lambda: self._finish(lease, following))
+        following = patiently(lambda: self._courses.next_after(lease), self.say)
+        self._patiently(leases.finish, lease, following)
         self._blocks += 1
         return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
 
@@ -162,79 +166,53 @@ class Agent:
         if standing.state == "ready" and not is_new:
             return None
 
-        def tell() -> None:
-            with self.database.transaction() as db:
-                if checked.problem is not None:
-                    problem = checked.problem.replace("TESTBED", self.member.testbed)
-                    testbeds.take_out(db, self.member, problem)
-                    return
-                if checked.wire_pps or profile is None:
-                    known = list(checked.wire_pps) or wire_pps
-                    testbeds.keep_profile(db, self.member, dict(checked.profile), known)
-                testbeds.take_in(db, self.member)
+        def tell(db: Connection[Any]) -> None:
+            if checked.problem is not None:
+                problem = checked.problem.replace("TESTBED", self.member.testbed)
+                testbeds.take_out(db, self.member, problem)
+                return
+            if checked.wire_pps or profile is None:
+                known = list(checked.wire_pps) or wire_pps
+                testbeds.keep_profile(db, self.member, dict(checked.profile), known)
+            testbeds.take_in(db, self.member)
 
         self._patiently(tell)
         return checked.problem
 
-    def _standing(self) -> _PoolStanding:
-        with self.database.transaction() as db:
-            state = testbeds.state_of(db, self.member)
-            profile, wire_pps = testbeds.profile_of(db, self.member.testbed)
+    def _standing(self, db: Connection[Any]) -> _PoolStanding:
+        state = testbeds.state_of(db, self.member)
         if state is None:
-            raise Replaced(f"another agent serves {self.member.testbed} now")
-        return _PoolStanding(state, profile, wire_pps)
+            raise self._replaced()
+        return _PoolStanding(state, *testbeds.profile_of(db, self.member.testbed))
 
-    def _claim(self) -> BlockLease | None:
+    def _replaced(self) -> Replaced:
+        return Replaced(f"another agent serves {self.member.testbed} now")
+
+    def _claim(self, db: Connection[Any]) -> BlockLease | None:
         """Claim a block. (A claim whose answer was lost is claimed again: the testbed still holds
         that block, so it is given back first.)"""
-        with self.database.transaction() as db:
-            testbeds.take_back(db, self.member)
-            return leases.claim(db, self.member)
-
-    def _keep_up(self, lease: BlockLease) -> None:
-        with self.database.transaction() as db:
-            leases.keep_up(db, lease)
+        testbeds.take_back(db, self.member)
+        return leases.claim(db, self.member)
 
     def _still_ours(self, lease: BlockLease) -> None:
         """Whether the lease still holds. While one part of the store is away, the other may still
         hear the agent."""
         with suppress(StoreAwayError):
-            self._keep_up(lease)
-
-    def _finish(self, lease: BlockLease, following: NextBlock | None) -> None:
-        with self.database.transaction() as db:
-            leases.finish(db, lease, following)
-
-    def _give_back(self, lease: BlockLease, why: str) -> None:
-        with self.database.transaction() as db:
-            leases.give_back(db, lease, why)
-
-    def _refuse(self, lease: BlockLease, why: str) -> None:
-        with self.database.transaction() as db:
-            leases.refuse(db, lease, why)
-
-    def _speak(self) -> None:
-        with self.database.transaction() as db:
-            if not testbeds.speak(db, self.member):
-                raise Replaced(f"another agent serves {self.member.testbed} now")
-
-    def _note_lost(self, lease: BlockLease, why: str) -> str:
-        words = f"{lease.testbed} was refused and ends {lease}: {why}"
-
-        def tell() -> None:
-            with self.database.transaction() as db:
-                note_of_lease(db, lease, words)
-
-        self._patiently(tell)
-        return words
+            self._once(leases.keep_up, lease)
 
     def _note_wait(self, lease: BlockLease, words: str) -> None:
         self.say(words)
-        with suppress(SwitchmarkError), self.database.transaction() as db:
-            note_of_lease(db, lease, f"{lease.testbed}: {words}")
+        with suppress(SwitchmarkError):
+            self._once(note_of_lease, lease, f"{lease.testbed}: {words}")
 
-    def _patiently(self, action: Callable[[], T]) -> T:
-        return patiently(action, self.say)
+    def _once(self, act: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
+        """Call the function in a transaction of its own. Raises `StoreAwayError`."""
+        with self.database.transaction() as db:
+            return act(db, *args)
+
+    def _patiently(self, act: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
+        """Call the function in a transaction of its own, as soon as the store is there."""
+        return patiently(lambda: self._once(act, *args), self.say)
 
 
 @contextmanager

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +15,7 @@ from switchmark.errors import UsageError
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.events import note_event
-from switchmark.pool.proving import NextBlock, begin
+from switchmark.pool.proving import NextBlock, begin, plain_trials
 from switchmark.pool.values import CampaignStatus
 from switchmark.store.index import add_blocks
 
@@ -51,13 +50,12 @@ def submit(
     *,
     baseline: bool = True,
     submitted_by: str = "",
-    asked: str | None = None,
     first: Sequence[NextBlock] = (),
 ) -> None:
     """Put the blocks of a campaign, whose run is in the store, into the queue: all or none.
 
-    `asked` is its digest, where that is known. For a campaign that proves, `blocks` are the first
-    one at each point, and `first` is the first block of each of its testbeds."""
+    For a campaign that proves, `blocks` are the first one at each point, and `first` is the first
+    block of each of its testbeds."""
     testbeds = [one.testbed for one in first]
     made = db.execute(
         "INSERT INTO pool_campaigns "
@@ -67,7 +65,7 @@ def submit(
             run_name,
             run_name,
             campaign.name,
-            asked or submission_of(campaign, baseline=baseline),
+            submission_of(campaign, baseline=baseline),
             Jsonb(campaign.model_dump(mode="json")),
             baseline,
             submitted_by,
@@ -77,13 +75,10 @@ def submit(
     row = made.fetchone()
     assert row is not None
     by = f" by {submitted_by}" if submitted_by else ""
+    submitted = f"campaign {campaign.name} is submitted{by}"
     if testbeds:
-        note_event(
-            db,
-            f"campaign {campaign.name} is submitted{by}: blocks until all is decided on each of "
-            f"{', '.join(testbeds)}",
-            run_name=run_name,
-        )
+        on_each = f"blocks until all is decided on each of {', '.join(testbeds)}"
+        note_event(db, f"{submitted}: {on_each}", run_name=run_name)
         begin(db, run_name, blocks, first)
         return
     add_blocks(db, int(row[0]), [[one.id for one in block.trials] for block in blocks])
@@ -92,14 +87,10 @@ def submit(
         cursor.copy("COPY pool_blocks (run_name, number, trials, lease_s) FROM STDIN") as copy,
     ):
         for number, block in enumerate(blocks):
-            trials = [one.model_dump(mode="json", exclude_defaults=True) for one in block.trials]
-            copy.write_row((run_name, number, json.dumps(trials), block.lease_s))
+            copy.write_row((run_name, number, plain_trials(block.trials), block.lease_s))
     trials_in_all = sum(len(block.trials) for block in blocks)
-    note_event(
-        db,
-        f"campaign {campaign.name} is submitted{by}: {len(blocks)} blocks, {trials_in_all} trials",
-        run_name=run_name,
-    )
+    many = f"{len(blocks)} blocks, {trials_in_all} trials"
+    note_event(db, f"{submitted}: {many}", run_name=run_name)
 
 
 def cancel(db: Connection[Any], what: str) -> CampaignStatus:
@@ -137,38 +128,33 @@ def cancel(db: Connection[Any], what: str) -> CampaignStatus:
 def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
     """The progress of a campaign. Raises `UsageError`."""
     row = db.execute(
-        "SELECT run_name, campaign, state, submitted_at, submitted_by, testbeds "
-        "FROM pool_campaigns "
-        "WHERE run_name = %s",
+        "SELECT campaign, state, submitted_at, submitted_by, testbeds "
+        "FROM pool_campaigns WHERE run_name = %s",
         (run_name,),
     ).fetchone()
     if row is None:
         raise UsageError(f"{run_name}: no such campaign in the pool")
-    blocks: Counter[str] = Counter()
-    asked = 0
-    for state, count, trials in db.execute(
+    campaign, state, submitted_at, submitted_by, testbeds = row
+    blocks = db.execute(
         "SELECT state, count(*), sum(jsonb_array_length(trials)) FROM pool_blocks "
         "WHERE run_name = %s GROUP BY state",
         (run_name,),
-    ):
-        blocks[state] = count
-        if state != "cancelled" or not row[5]:
-            asked += int(trials)
+    ).fetchall()
     done = db.execute(
         "SELECT status, count(*) FROM attempts WHERE NOT superseded AND run = "
         "(SELECT run FROM pool_campaigns WHERE run_name = %s) GROUP BY status",
         (run_name,),
     )
     return CampaignStatus(
-        run_name=row[0],
-        campaign=row[1],
-        state=row[2],
-        submitted_at=row[3],
-        submitted_by=row[4],
-        blocks=dict(blocks),
+        run_name=run_name,
+        campaign=campaign,
+        state=state,
+        submitted_at=submitted_at,
+        submitted_by=submitted_by,
+        blocks={of: count for of, count, _ in blocks},
         trials=dict(done.fetchall()),
-        trials_asked=asked,
-        testbeds=tuple(row[5]),
+        trials_asked=sum(int(n) for of, _, n in blocks if of != "cancelled" or not testbeds),
+        testbeds=tuple(testbeds),
     )
 
 

@@ -31,24 +31,22 @@ class PoolDatabase:
 
         Raises `StoreAwayError` where it may succeed later; then nothing was changed, or nobody can
         tell: everything done in it must bear being done again."""
-        with telling(self.address):
-            try:
-                connection = self._opened()
-                with connection.transaction():
-                    yield connection
-            except psycopg.OperationalError:
-                self.close()
-                raise
+        with self._kept() as connection, connection.transaction():
+            yield connection
 
     @contextmanager
     def store(self) -> Iterator[Store]:
         """The store itself, whose methods make transactions of their own. Raises as above."""
+        with self._kept() as connection:
+            if self._store is None or self._store.connection is not connection:
+                self._store = store_of(self.address, connection)
+            yield self._store
+
+    @contextmanager
+    def _kept(self) -> Iterator[psycopg.Connection[Any]]:
         with telling(self.address):
             try:
-                connection = self._opened()
-                if self._store is None or self._store.connection is not connection:
-                    self._store = store_of(self.address, connection)
-                yield self._store
+                yield self._opened()
             except psycopg.OperationalError:
                 self.close()
                 raise

@@ -19,7 +19,7 @@ from switchmark.pool.blocks import SHORTEST_LEASE_S, blocks_of
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.patience import patiently
 from switchmark.pool.proving import deciding_testbeds, first_blocks
-from switchmark.pool.values import CampaignStatus
+from switchmark.pool.values import CampaignStatus, PoolEvent
 
 LOOKS_EVERY_S = 1.0
 
@@ -57,10 +57,10 @@ def hand_in(
         beds = deciding_testbeds(db) if campaign.proves else ()
         first = first_blocks(campaign, blocks, beds)
         made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3), beds)
+        who = _who()
         campaigns.submit(
-            db, made, campaign, blocks, baseline=baseline, submitted_by=_who(), asked=asked,
-            first=first,
-        )  # fmt: skip
+            db, made, campaign, blocks, baseline=baseline, submitted_by=who, first=first
+        )
     return HandedIn(made, is_new=True)
 
 
@@ -68,17 +68,11 @@ def follow(
     database: PoolDatabase, run: str, say: Callable[[str], None], *, is_new: bool
 ) -> CampaignStatus:
     """Report events until the campaign is over; a user who comes back is told how far it is."""
-
     seen = 0
 
-    def look() -> tuple[CampaignStatus, list[str]]:
-        nonlocal seen
+    def look() -> tuple[CampaignStatus, list[PoolEvent]]:
         with database.transaction() as db:
-            now = campaigns.status_of(db, run)
-            happened = events.events_since(db, seen, run)
-        if happened:
-            seen = happened[-1].number
-        return now, [one.words for one in happened]
+            return campaigns.status_of(db, run), events.events_since(db, seen, run)
 
     if not is_new:
         with database.transaction() as db:
@@ -86,8 +80,9 @@ def follow(
     told = -1
     while True:
         now, happened = patiently(look, say)
-        for words in happened:
-            say(words)
+        for event in happened:
+            say(event.words)
+            seen = event.number
         done = sum(now.trials.values())
         if done != told:
             say(f"{now.campaign}: {now.progress} trials")

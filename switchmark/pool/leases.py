@@ -16,7 +16,7 @@ from psycopg.rows import namedtuple_row
 from switchmark.model.trial import Trial
 from switchmark.pool.events import note_event, note_of_lease
 from switchmark.pool.proving import NextBlock, queue_next
-from switchmark.pool.testbeds import is_current
+from switchmark.pool.testbeds import state_of
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 
 GIVEN_UP_AFTER = 8  # leases of one block that ended without a word
@@ -43,7 +43,7 @@ RETURNING b.id, b.token, b.run_name, c.run, c.campaign,
 
 def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
     """Claim the next block for this testbed; None when there is none, or it may not measure now."""
-    if not is_current(db, member, "ready"):
+    if state_of(db, member) != "ready":
         return None
     held = db.execute(
         "SELECT 1 FROM pool_blocks WHERE testbed = %s AND state = 'leased' "

@@ -10,13 +10,12 @@ same.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection
-from psycopg.types.json import Jsonb
 from pydantic import ValidationError
 
 from switchmark.errors import UsageError
@@ -65,7 +64,7 @@ def first_blocks(
     campaign: CampaignDefinition, blocks: Sequence[PlannedBlock], testbeds: Sequence[str]
 ) -> list[NextBlock]:
     """The first block of each testbed. Raises `UsageError` where the budget has no room for it."""
-    trials = [one for block in blocks for one in block.trials if one.repetition == 0]
+    trials = _first_trials(blocks)
     proving = Proving.of(campaign.model_dump(), usual_overhead_s, testbeds)
     lease_s = max(block.lease_s for block in blocks)
     found = []
@@ -85,9 +84,10 @@ def begin(
     first: Sequence[NextBlock],
 ) -> None:
     """Keep the campaign's trials, and queue the first block of each testbed."""
-    trials = [one for block in blocks for one in block.trials if one.repetition == 0]
-    held = [one.model_dump(mode="json", exclude_defaults=True) for one in trials]
-    db.execute("UPDATE pool_campaigns SET trials = %s WHERE run_name = %s", (Jsonb(held), run_name))
+    db.execute(
+        "UPDATE pool_campaigns SET trials = %s WHERE run_name = %s",
+        (plain_trials(_first_trials(blocks)), run_name),
+    )
     for one in first:
         queue_next(db, run_name, one)
 
@@ -99,12 +99,20 @@ def queue_next(db: Connection[Any], run_name: str, block: NextBlock) -> None:
         "SELECT run, %s, %s FROM pool_campaigns WHERE run_name = %s",
         (block.number, [one.id for one in block.trials], run_name),
     )
-    trials = [one.model_dump(mode="json", exclude_defaults=True) for one in block.trials]
     db.execute(
         "INSERT INTO pool_blocks (run_name, number, trials, lease_s, only_on) "
         "VALUES (%s, %s, %s, %s, %s)",
-        (run_name, block.number, json.dumps(trials), block.lease_s, block.testbed),
+        (run_name, block.number, plain_trials(block.trials), block.lease_s, block.testbed),
     )
+
+
+def plain_trials(trials: Iterable[Trial]) -> str:
+    """Trials as the database has them, in JSON."""
+    return json.dumps([one.model_dump(mode="json", exclude_defaults=True) for one in trials])
+
+
+def _first_trials(blocks: Sequence[PlannedBlock]) -> list[Trial]:
+    return [one for block in blocks for one in block.trials if one.repetition == 0]
 
 
 class TestbedCourses:
@@ -208,12 +216,10 @@ class _TestbedCourse:
 
     def advance(self) -> NextBlock | None:
         """The next block."""
-        trials = next(self._lists, None)
-        if trials is None:
-            self.following = None
-            return None
-        number = trials[0].repetition * len(self._places) + self._places[point_of(trials[0])]
-        self.following = NextBlock(self._testbed, number, tuple(trials), self._lease_s)
+        self.following = None
+        if trials := next(self._lists, None):
+            number = trials[0].repetition * len(self._places) + self._places[point_of(trials[0])]
+            self.following = NextBlock(self._testbed, number, tuple(trials), self._lease_s)
         return self.following
 
     def _is_over(self, trial: Trial) -> bool:

@@ -80,7 +80,10 @@ class TestbedExecutor:
         problem = f"could not be removed: {'; '.join(left)}" if left else None
         problem = problem or health.version_problem(known, machine, "TESTBED")
         problem = problem or health.doctor_problem(known, findings)
-        problem = problem or self._busy_problem(len(facts.cpus))
+        problem = problem or _in_all_tries(
+            lambda: busy_cores(health.BUSY_TRY_S),
+            lambda busy: health.busy_problem(busy, len(facts.cpus), self._limits),
+        )
         if problem is not None:
             return Checked(problem, known, ())
         try:
@@ -88,22 +91,13 @@ class TestbedExecutor:
                 if not wire_pps:
                     carried = [self._wire_pps(session) for _ in range(health.CALIBRATION_RUNS)]
                     return Checked(None, known, tuple(carried))
-                tried: list[float] = []
-                while len(tried) < health.TRIES:
-                    tried.append(self._wire_pps(session))
-                    if health.wire_problem(wire_pps, tried, self._limits) is None:
-                        break
-                return Checked(health.wire_problem(wire_pps, tried, self._limits), known, ())
+                problem = _in_all_tries(
+                    lambda: self._wire_pps(session),
+                    lambda tried: health.wire_problem(wire_pps, tried, self._limits),
+                )
+                return Checked(problem, known, ())
         except (SwitchmarkError, OSError) as error:
             return Checked(f"the bare wire cannot be measured: {error}", known, ())
-
-    def _busy_problem(self, cpus: int) -> str | None:
-        busy: list[float] = []
-        while len(busy) < health.TRIES:
-            busy.append(busy_cores(health.BUSY_TRY_S))
-            if health.busy_problem(busy, cpus, self._limits) is None:
-                return None
-        return health.busy_problem(busy, cpus, self._limits)
 
     def measure(
         self,
@@ -217,6 +211,18 @@ class TestbedExecutor:
         if record.throughput is None:
             raise SwitchmarkError(record.message or "it gave no figure")
         return record.throughput.forwarded_pps
+
+
+def _in_all_tries(
+    measure: Callable[[], float], problem_of: Callable[[list[float]], str | None]
+) -> str | None:
+    """The problem that every try shows; None as soon as one shows none."""
+    tried: list[float] = []
+    for _ in range(health.TRIES):
+        tried.append(measure())
+        if problem_of(tried) is None:
+            return None
+    return problem_of(tried)
 
 
 class _Told:

@@ -94,20 +94,11 @@ def leave(db: Connection[Any], member: Membership) -> None:
         note_event(db, f"the agent of {member.testbed} has ended", testbed=member.testbed)
 
 
-def is_current(db: Connection[Any], member: Membership, *states: str) -> bool:
-    """Whether this agent acts for the testbed, in one of these states; its row is held until the
+def state_of(db: Connection[Any], member: Membership) -> str | None:
+    """The testbed's state; None when another agent acts for it. Its row is held until the
     transaction ends."""
     row = db.execute(
         "SELECT state FROM pool_testbeds WHERE name = %s AND token = %s FOR UPDATE",
-        (member.testbed, member.token),
-    ).fetchone()
-    return row is not None and (not states or row[0] in states)
-
-
-def state_of(db: Connection[Any], member: Membership) -> str | None:
-    """The testbed's state; None when another agent acts for it."""
-    row = db.execute(
-        "SELECT state FROM pool_testbeds WHERE name = %s AND token = %s",
         (member.testbed, member.token),
     ).fetchone()
     return None if row is None else str(row[0])

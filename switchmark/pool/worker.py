@@ -72,36 +72,25 @@ class WorkerThread:
     @contextmanager
     def silence(self) -> Iterator[None]:
         """Send nothing unasked to the scheduler while a block is measured."""
-        self._on_loop(self._stop_callbacks)
+        self._be_silent(True)
         try:
             yield
         finally:
-            self._on_loop(self._start_callbacks)
+            self._be_silent(False)
 
-    def _on_loop(self, action: Callable[[], None]) -> None:
+    def _be_silent(self, silent: bool) -> None:
+        """Stop or start the worker's periodic callbacks, in its loop."""
         done = threading.Event()
 
         def act() -> None:
-            try:
-                action()
-            finally:
-                done.set()
+            self._silent = silent
+            for callback in self._worker.periodic_callbacks.values() if self._worker else ():
+                callback.stop() if silent else callback.start()
+            done.set()
 
         with suppress(RuntimeError):  # (the loop has ended)
             self._loop.call_soon_threadsafe(act)
             done.wait(timeout=5)
-
-    def _stop_callbacks(self) -> None:
-        self._silent = True
-        if self._worker is not None:
-            for callback in self._worker.periodic_callbacks.values():
-                callback.stop()
-
-    def _start_callbacks(self) -> None:
-        self._silent = False
-        if self._worker is not None:
-            for callback in self._worker.periodic_callbacks.values():
-                callback.start()
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
