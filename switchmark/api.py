@@ -16,7 +16,6 @@ this machine lacks; a trial that fails is a record, whose `status` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -38,7 +37,7 @@ from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.default_root import DEFAULT_ROOT
-from switchmark.results.expectations import Judgement, judge_run
+from switchmark.results.expectations import Judgement, expected_of, judge_run
 from switchmark.results.export import flat_rows, frame
 from switchmark.results.query import read_table
 from switchmark.results.record import Record
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from plotly.graph_objects import Figure as Plot
 
     from switchmark.reproduction.findings import JudgedFinding
-
-_NAMED_COLORS = {"@muted": pen.MUTED, "@ink": "#1c2026", "@grid": "#d6d9de", "@paper": "#ffffff"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +205,7 @@ class Results:
 
     def judgements(self) -> list[Judgement]:
         """The verdicts on what the campaign expects (docs/ci.md)."""
-        from switchmark.model.expectation import Expectation
-
-        asked = self._run.info.definition.get("expect", [])
-        expected = [Expectation.model_validate(one) for one in asked]
-        return judge_run(self._run.info.definition, self.rows(), expected)
+        return judge_run(self._run.info.definition, self.rows(), expected_of(self._run))
 
     def plots(self) -> list[Plot]:
         """The report's plots as plotly figures, each with its title: throughput, latency, and
@@ -308,8 +301,4 @@ def _colored(value: Any) -> Any:
         return {name: _colored(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_colored(item) for item in value]
-    if isinstance(value, str) and value.startswith("@"):
-        with suppress(ValueError):
-            return pen.COLORS[int(value.removeprefix("@series")) % len(pen.COLORS)]
-        return _NAMED_COLORS.get(value, "#333c47")
-    return value
+    return pen.color(value) if isinstance(value, str) else value

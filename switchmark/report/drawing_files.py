@@ -29,7 +29,6 @@ _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "star": "*",
     "hexagon": "h", "triangle-down": "v", "line-ns": "|", "x-thin": "x", "line-ew": "_",
 }  # fmt: skip
-_NAMED = {"@muted": pen.MUTED, "@ink": "#1c2026", "@line": "#d6d9de"}
 _UNFILLED = ("|", "x", "_")  # marks of lines alone
 
 
@@ -56,11 +55,7 @@ def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]
 
 
 def _color(name: Any) -> Any:
-    if not isinstance(name, str):
-        return [_color(one) for one in name]
-    if name.startswith("@series"):
-        return pen.COLORS[int(name.removeprefix("@series")) % len(pen.COLORS)]
-    return _NAMED.get(name, name)
+    return pen.color(name) if isinstance(name, str) else [_color(one) for one in name]
 
 
 def _bars(axes: Axes, trace: dict[str, Any]) -> None:

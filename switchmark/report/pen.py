@@ -5,7 +5,18 @@ from __future__ import annotations
 # Those of `template/report.css`, in its order: a contender looks alike on the page and in a file.
 COLORS = ("#0b6fb3", "#c85400", "#00805f", "#a8477f", "#8a6d00", "#2f9fd0", "#6d4fa0", "#333c47")
 MUTED = "#8a929b"  # what is beside the matter
+THEME = {
+    "@muted": MUTED, "@ink": "#1c2128", "@line": "#d6d9de", "@card": "#ffffff",
+    "@part0": "#333c47", "@part1": "#8a939d", "@part2": "#c3c9d0",
+}  # fmt: skip
 MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
+
+
+def color(name: str) -> str:
+    """The colour that a drawing names: `@series3`, `@ink`; any other name is one itself."""
+    if name.startswith("@series"):
+        return COLORS[int(name.removeprefix("@series")) % len(COLORS)]
+    return THEME.get(name, name)
 
 
 def take_up() -> None:

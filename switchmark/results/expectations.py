@@ -15,10 +15,14 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from pydantic import ValidationError
+
+from switchmark.errors import UsageError
 from switchmark.model.expectation import Expectation, ExpectedFigure
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
 from switchmark.results.run_info import RunDefinition
+from switchmark.results.store import Run
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.defaults import CONFIDENCE
@@ -73,6 +77,15 @@ class _Looked:
         if len(self.looks) < 2 or count < 2:
             return self.level / family
         return StoppingRule(self.looks, self.level, family).level_at(count, is_last=True)
+
+
+def expected_of(run: Run) -> list[Expectation]:
+    """The expectations of a run's campaign. Raises UsageError where they cannot be read."""
+    try:
+        asked = run.info.definition.get("expect", [])
+        return [Expectation.model_validate(one) for one in asked]
+    except ValidationError as error:
+        raise UsageError(f"{run.directory}/run.json: expect: {error}") from error
 
 
 def judge_testbeds(

@@ -42,7 +42,9 @@ def test_results_are_frames_rows_and_plots(tmp_path):
     assert plots
     assert all(isinstance(plot, Figure) for plot in plots)
     assert all(plot.layout.title.text for plot in plots)
-    assert "@series" not in plots[0].to_json()
+    assert all('"@' not in plot.to_json() for plot in plots)
+    behind = {note.bgcolor for plot in plots for note in plot.layout.annotations}
+    assert "#ffffff" in behind and behind <= {"#ffffff", None}  # texts are dark
     assert results.report().read_text().startswith("<!")
     assert switchmark.Results.find(None, tmp_path).directory == results.directory
     assert results.judgements() == []
