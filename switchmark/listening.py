@@ -122,7 +122,7 @@ def demand_guard(option: str, place: tuple[str, int], guarded: bool) -> None:
 
 def cannot_listen(option: str, place: tuple[str, int], reason: str) -> str:
     """The message about an address that is taken, or not ours."""
-    return f"{option} {place[0]}:{place[1]}: cannot listen there ({reason}); name another port"
+    return f"{option} {shown(place)}: cannot listen there ({reason}); name another port"
 
 
 class GuardedServer(ThreadingHTTPServer):

@@ -17,7 +17,7 @@ from prometheus_client.registry import CollectorRegistry
 from switchmark.cli.metrics import BUCKETS_S, CampaignMetrics, bucketed, serving
 from switchmark.cli.metrics_protobuf import CONTENT_TYPE
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.listening import parse_place
+from switchmark.listening import cannot_listen, parse_place
 from tests.unit.records import synthetic_failure, synthetic_histogram, synthetic_record
 from tests.unit.records import synthetic_trial as trial_of
 
@@ -185,6 +185,7 @@ def test_places():
     for bad in ("", "http", "70000", "-1"):
         with pytest.raises(UsageError, match="is no port"):
             parse_place(bad, "--metrics")
+    assert "--metrics [::1]:9464: " in cannot_listen("--metrics", ("::1", 9464), "in use")
 
 
 def test_a_port_in_use_is_told_with_a_remedy():
