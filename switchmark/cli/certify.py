@@ -14,14 +14,12 @@ from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
 from switchmark.cli.certify_progress import CertifyProgress
-from switchmark.cli.options import Quiet
+from switchmark.cli.options import Quiet, seconds_of
 from switchmark.cli.output import note, print_json, print_line
 from switchmark.engine.arguments import resolve_io
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.certified import Certificates
-from switchmark.language import values
 from switchmark.language.duration import format_duration
-from switchmark.language.values import BadValueError
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
@@ -84,7 +82,7 @@ def command(
     for name in truth or []:
         if name not in TRUTHS:
             raise UsageError(f"--truth {name}: is not known; there are: {', '.join(TRUTHS)}")
-    budget_s = _budget(budget)
+    budget_s = seconds_of("--budget", budget, SHORTEST_S, LONGEST_S)
     if os.geteuid() != 0:
         raise UnavailableError("certify: needs root for namespaces and BPF; use sudo")
     for cleaned in clean_stale():
@@ -136,13 +134,6 @@ def _usual() -> list[PortKind]:
     return [kind for kind in PORTS if kind is PortKind.VETH or Testpmd().availability().available]
 
 
-def _budget(text: str) -> float:
-    try:
-        return values.seconds(text, SHORTEST_S, LONGEST_S)
-    except BadValueError as error:
-        raise UsageError(f"--budget: {error}") from None
-
-
 def _keep(kept: Certificates, made: Certificate) -> None:
     try:
         kept.keep(made)
@@ -166,12 +157,8 @@ def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
     ids = ", ".join(one.id for one in made)
     holds = f"certificate {ids}, until kernel, engine, microcode or cores change"
     last = holds if kept else "no certificate is kept of some truths alone"
-    room = MOST_LINES - 1
-    if len(lines) > room:
-        lines = [
-            *lines[: room - 1],
-            f"  ... {len(lines) - room + 1} more: switchmark certify --json",
-        ]
+    if (more := len(lines) - MOST_LINES + 1) > 0:
+        lines[-more - 1 :] = [f"  ... {more + 1} more: switchmark certify --json"]
     return [*lines, last]
 
 

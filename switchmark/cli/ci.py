@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from pydantic import ValidationError
 
 from switchmark.cli.output import note, writing
 from switchmark.errors import UsageError
-from switchmark.model.expectation import Expectation
 from switchmark.report.bmf import bmf
 from switchmark.report.expectation_words import sentence
-from switchmark.report.junit import Case, junit_xml
-from switchmark.results.expectations import ExpectationOutcome, Judgement, judge_run
+from switchmark.report.junit import Case, cases_of_run, junit_xml
+from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 
@@ -58,27 +56,23 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def is_violated(judgements: Iterable[Judgement]) -> bool:
-    """Whether one of the expectations is violated."""
-    return any(one.outcome is ExpectationOutcome.VIOLATED for one in judgements)
+def wants_verdicts(run: Run, junit: Path | None, bmf_file: Path | None) -> bool:
+    """Whether the campaign expects something, or a file for CI is asked for."""
+    return bool(run.info.definition.get("expect") or junit or bmf_file)
 
 
-def judged(run: Run, rows: Sequence[SummaryRow]) -> list[Judgement]:
-    """The verdicts on what the campaign of this run expects, by its records."""
-    return judge_run(run.info.definition, rows, expected_of(run))
-
-
-def expected_of(run: Run) -> list[Expectation]:
-    """The expectations of a run's campaign. Raises UsageError where that cannot be read."""
-    try:
-        asked = run.info.definition.get("expect", [])
-        return [Expectation.model_validate(one) for one in asked]
-    except ValidationError as error:
-        raise UsageError(f"{run.directory}/run.json: expect: {error}") from error
-
-
-def say(judgements: Sequence[Judgement]) -> None:
-    """Print a line for every expectation that is not met, and one for all."""
+def give_verdicts(
+    run: Run,
+    rows: Sequence[SummaryRow],
+    judgements: Sequence[Judgement],
+    junit: Path | None,
+    bmf_file: Path | None,
+) -> bool:
+    """Write the files that are asked for, and print a line for every expectation that is not met,
+    and one for all; returns whether one is violated."""
+    cases = cases_of_run(run.info.campaign, rows, judgements)
+    write_junit(junit, run.info.campaign, cases, run.info.started_at)
+    write_bmf(bmf_file, rows)
     told = [one.outcome for one in judgements]
     for one in judgements:
         if one.outcome is not ExpectationOutcome.MET:
@@ -86,3 +80,4 @@ def say(judgements: Sequence[Judgement]) -> None:
     if told:
         counts = (f"{told.count(one)} {one}" for one in ExpectationOutcome if one in told)
         note(f"expectations: {', '.join(counts)}")
+    return ExpectationOutcome.VIOLATED in told

@@ -17,8 +17,8 @@ from switchmark.cli.compare_contenders import compare_contenders
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_two import compare_two
-from switchmark.cli.options import ResultsIn, StoreAt
-from switchmark.cli.output import note
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt
+from switchmark.cli.output import note, note_problems
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.results.comparable import load_run
@@ -102,7 +102,7 @@ def command(
     strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
 ) -> int:
@@ -121,8 +121,7 @@ def command(
     located = [find_anywhere(name, results, store) for name in runs]
     folders = [one.directory for one in located]
     refused = [line for one in located for line in one.problems]
-    for line in refused:
-        note(f"switchmark: {line}")
+    refused_code = note_problems(refused)
     if against is not None:
         alone = len(folders) == 1 and contenders is None
         earlier = every_run(results, store, say=lambda _: None)
@@ -137,7 +136,7 @@ def command(
     newest = open_run(folders[-1])
     write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
-    return found.exit_code or (1 if refused else 0)
+    return found.exit_code or refused_code
 
 
 def _compare_runs(

@@ -42,10 +42,14 @@ def verdict_case(
     return Case(name, GROUP, _OUTCOMES.get(verdict, CaseOutcome.PASSED), message)
 
 
+def why_broken(now: Measured) -> str:
+    """Why a trial that worked before has no figure now."""
+    return now.failed[0] if now.failed else "no valid repetition"
+
+
 def broken_case(name: str, now: Measured) -> Case:
     """A trial that worked before and fails now."""
-    why = now.failed[0] if now.failed else "no valid repetition"
-    return Case(name, GROUP, CaseOutcome.FAILURE, f"worked before, not now: {why}")
+    return Case(name, GROUP, CaseOutcome.FAILURE, f"worked before, not now: {why_broken(now)}")
 
 
 def skipped_case(name: str, why: str) -> Case:

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from switchmark.cli.compare_cases import GROUP, Compared, verdict_case
 from switchmark.cli.compare_lines import ComparisonLine, print_lines
-from switchmark.cli.compare_words import exit_code, print_remarks, ratio_text
-from switchmark.cli.output import print_json
-from switchmark.errors import UsageError
+from switchmark.cli.compare_words import exit_code, only_two, ratio_text
+from switchmark.cli.output import note_problems, print_json
 from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.report.junit import Case, CaseOutcome
@@ -21,7 +20,7 @@ from switchmark.results.contenders import in_order_of
 from switchmark.results.metric import Metric
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
 from switchmark.results.query import read_table
-from switchmark.results.store import Run, open_run
+from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import Judged, Ratio, Verdict
 from switchmark.statistics.paired import METHOD
@@ -43,7 +42,8 @@ def compare_contenders(
     rows = summarise(directory, table)
     names = {row.trial.id: row.contender for row in rows if not row.is_baseline}
     run = open_run(directory)
-    a, b = pair or _only_two(run, list(dict.fromkeys(names.values())))
+    known = sorted(set(names.values()), key=in_order_of(run.info.definition))
+    a, b = pair or only_two(known, f"{directory}: has")
     found = compare_in_run(run, a, b, names, wanted, threshold, usual_overhead_s)
     varying = words.varying_fields(rows)
     lines = [(_line(one, varying), one) for one in found.figures]
@@ -55,10 +55,8 @@ def compare_contenders(
         certified(of_rows(rows)),
     ]
     verdicts = [line.judged.verdict for line, _ in lines]
-    unreadable = bool(table.problems)
-    code = exit_code(
-        verdicts, worse=bool(broken), missing=False, unreadable=unreadable, strict=strict
-    )
+    unreadable, worse = bool(table.problems), bool(broken)
+    code = exit_code(verdicts, worse=worse, missing=False, unreadable=unreadable, strict=strict)
     if json:
         print_json(
             {
@@ -76,22 +74,11 @@ def compare_contenders(
             f"{found.prove * 100:.3g} %.",
             f"{found.confidence * 100:.3g} % interval",
         )
-        print_remarks(remarks)
+        note_problems(remarks)
     cases = [_case(line, one, found) for line, one in lines]
     failed = "one contender has a figure, the other has none"
     cases += [Case(where, GROUP, CaseOutcome.FAILURE, failed) for where in broken]
     return Compared(code, cases)
-
-
-def _only_two(run: Run, known: Sequence[str]) -> tuple[str, str]:
-    """The two contenders of the run, in the order of the campaign where it names them."""
-    if len(known) != 2:
-        raise UsageError(
-            f"{run.directory}: has {len(known)} contenders; name two: --contenders A B "
-            f"({', '.join(known) or 'none has been measured'})"
-        )
-    a, b = sorted(known, key=in_order_of(run.info.definition))
-    return a, b
 
 
 def _line(one: PairedFigure, varying: Sequence[str]) -> ComparisonLine:
@@ -137,9 +124,7 @@ def _further(found: PairedRun) -> Iterator[str]:
     """How much longer the campaign would have to run."""
     times = [one.further_s for one in found.figures if one.further_s is not None]
     if times:
-        yield (
-            f"what is unclear would take about {format_duration(max(times))} more of such blocks"
-        )
+        yield f"what is unclear would take about {format_duration(max(times))} more of such blocks"
     if any(one.ratio is None for one in found.figures):
         yield "five pairs are needed; measure more blocks (`prove`, `budget` or `repetitions`)"
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from switchmark.cli.compare_cases import verdict_case
-from switchmark.cli.compare_words import p_text, ratio_text
+from switchmark.cli.compare_words import interval_text, p_text, ratio_text
 from switchmark.cli.output import print_line, print_table
 from switchmark.report.junit import Case
 from switchmark.statistics.comparison import Judged, further_repetitions
@@ -26,10 +26,7 @@ class ComparisonLine:
     @property
     def interval(self) -> str:
         """The interval of B / A."""
-        ratio = self.judged.ratio
-        if ratio.low is None or ratio.high is None:
-            return "-"
-        return f"{ratio_text(ratio.low)} to {ratio_text(ratio.high)}"
+        return interval_text(self.judged.ratio.low, self.judged.ratio.high)
 
 
 def case_of(line: ComparisonLine, duration_s: float, threshold: float) -> Case:
@@ -49,11 +46,7 @@ def print_lines(
 ) -> None:
     """Print a table, and below it how the comparisons were made. p where there is one."""
     p = ["p"] if any(line.judged.adjusted_p is not None for line in lines) else []
-    columns = [
-        *("trial", "figure", "A", "B", "B / A", interval, "n"),
-        *p,
-        *("verdict", "caution"),
-    ]
+    columns = ["trial", "figure", "A", "B", "B / A", interval, "n", *p, "verdict", "caution"]
     rows = [
         [
             line.what,

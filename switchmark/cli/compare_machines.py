@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from switchmark.cli.compare_cases import Compared, verdict_case
-from switchmark.cli.compare_words import certified_remarks, exit_code, print_remarks, ratio_text
-from switchmark.cli.output import print_json, print_line, print_table, writing
+from switchmark.cli.compare_words import (
+    certified_remarks,
+    exit_code,
+    interval_text,
+    only_two,
+    ratio_text,
+)
+from switchmark.cli.output import note_problems, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.report import words
@@ -62,6 +68,7 @@ def compare_machines(
     remarks = [*problems, *found.remarks, *_cannot_tell(found), *certified_remarks(instruments)]
     verdicts = [verdict_of(one, prove) for one in found.figures]
     code = exit_code(verdicts, worse=False, missing=False, unreadable=bool(problems), strict=strict)
+    varying = words.varying_among(one.point for one in found.figures)
     if html is not None:
         with writing("--html", html):
             html.write_text(machines_page(found, prove), encoding="utf-8")
@@ -82,22 +89,15 @@ def compare_machines(
             }
         )  # fmt: skip
     else:
-        _print(found, verdicts, prove)
-        print_remarks(remarks)
-    varying = words.varying_among(one.point for one in found.figures)
-    return Compared(
-        code, [_case(*one, prove, varying) for one in zip(found.figures, verdicts, strict=True)]
-    )
+        _print(found, verdicts, prove, varying)
+        note_problems(remarks)
+    cases = [_case(*one, prove, varying) for one in zip(found.figures, verdicts, strict=True)]
+    return Compared(code, cases)
 
 
 def _two(pair: tuple[str, str] | None, known: Sequence[str]) -> tuple[str, str]:
     if pair is None:
-        if len(known) != 2:
-            raise UsageError(
-                f"--over-machines: the runs have {len(known)} contenders; name two: "
-                f"--contenders A B ({', '.join(known) or 'none has been measured'})"
-            )
-        return known[0], known[1]
+        return only_two(known, "--over-machines: the runs have")
     for name in pair:
         if name not in known:
             raise UsageError(f"--contenders: {values.unknown(name, known, 'contender')}")
@@ -117,25 +117,26 @@ def _cannot_tell(found: OverMachines) -> Iterator[str]:
         yield f"fewer than five pairs, left out: {', '.join(sorted(few))}; measure more blocks"
 
 
-def _print(found: OverMachines, verdicts: Sequence[Verdict], prove: float) -> None:
-    varying = words.varying_among(one.point for one in found.figures)
+def _print(
+    found: OverMachines, verdicts: Sequence[Verdict], prove: float, varying: Sequence[str]
+) -> None:
     lines: list[list[object]] = []
     for one, verdict in zip(found.figures, verdicts, strict=True):
         what = [words.point(dict(one.point), varying), f"{one.metric.name} [{one.metric.unit}]"]
         for each in one.machines:
             ratio = each.ratio
-            told = (
-                [ratio_text(ratio.value), _from_to(ratio.low, ratio.high)] if ratio else ["-"] * 2
-            )
-            lines.append([*what, each.machine, *told, f"{each.pairs} pairs", ""])
+            value, interval = ("-", "-")
+            if ratio is not None:
+                value, interval = ratio_text(ratio.value), interval_text(ratio.low, ratio.high)
+            lines.append([*what, each.machine, value, interval, f"{each.pairs} pairs", ""])
             what = ["", ""]
         if one.over is None:
             continue
         over = one.over
-        told = [ratio_text(over.value), _from_to(over.low, over.high)]
-        lines.append(["", "", "mean", *told, f"{over.machines} machines", verdict.value])
+        value, interval = ratio_text(over.value), interval_text(over.low, over.high)
+        lines.append(["", "", "mean", value, interval, f"{over.machines} machines", verdict.value])
         if over.predicted_low is not None and over.predicted_high is not None:
-            predicted = _from_to(over.predicted_low, over.predicted_high)
+            predicted = interval_text(over.predicted_low, over.predicted_high)
             lines.append(["", "", "a further machine", "", predicted, "", ""])
     columns = ["trial", "figure", "machine", "B / A", "95 % interval", "of", "verdict"]
     print_table(columns, lines, right=["B / A"])
@@ -150,17 +151,13 @@ def _print(found: OverMachines, verdicts: Sequence[Verdict], prove: float) -> No
             print_line(f"{where}, {one.metric.name}: {machine_words(one.over.spread)}.")
 
 
-def _from_to(low: float, high: float) -> str:
-    return f"{ratio_text(low)} to {ratio_text(high)}"
-
-
 def _case(one: FigureOverMachines, verdict: Verdict, prove: float, varying: Sequence[str]) -> Case:
     name = f"{words.point(dict(one.point), varying)} {one.metric.name} [{one.metric.unit}]"
     if one.over is None:
         return verdict_case(name, verdict, "too few pairs on all machines but one", prove)
     over = one.over
     amount = (
-        f"B / A {ratio_text(over.value)} ({_from_to(over.low, over.high)}), "
+        f"B / A {ratio_text(over.value)} ({interval_text(over.low, over.high)}), "
         f"{over.machines} machines"
     )
     return verdict_case(name, verdict, amount, prove)

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from switchmark.cli.compare_cases import Compared, broken_case, verdict_case
+from switchmark.cli.compare_cases import Compared, broken_case, verdict_case, why_broken
 from switchmark.cli.compare_words import (
     certified_remarks,
     exit_code,
     p_text,
-    print_remarks,
     ratio_text,
 )
-from switchmark.cli.output import print_json, print_table
+from switchmark.cli.output import note_problems, print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
 from switchmark.results.comparable import Key, LoadedRun, describe, done_alike, host_differences
@@ -32,6 +31,7 @@ def compare_series(
 ) -> Compared:
     """Compare and print."""
     newest = loaded[-1].trials
+    names = {key: describe(key, list(newest)) for key in newest}
     found = []
     for key, measured in newest.items():
         runs = [run.trials[key] for run in loaded if key in run.trials]
@@ -54,7 +54,7 @@ def compare_series(
         fell = any((change.ratio < 1) == metric.higher_is_better for change in recent)
         rows.append(
             {
-                "what": describe(key, list(newest)), "metric": metric.name,
+                "what": names[key], "metric": metric.name,
                 "runs": len(history), "newest": new, "adjusted_p": p, "verdict": verdict,
                 "changes": changes, "recent_fall": fell,
             }
@@ -73,9 +73,9 @@ def compare_series(
                     "remarks": remarks})  # fmt: skip
     else:
         _print_series(rows)
-        print_remarks(remarks)
+        note_problems(remarks)
     cases = [_case(row, threshold) for row in rows]
-    cases += [broken_case(describe(key, list(newest)), newest[key]) for key in broken]
+    cases += [broken_case(names[key], newest[key]) for key in broken]
     return Compared(code, cases)
 
 
@@ -106,8 +106,7 @@ def _series_remarks(loaded: Sequence[LoadedRun], broken: Sequence[Key]) -> list[
     keys = list(newest.trials)
     remarks = [line for run in loaded for line in run.problems]
     for key in broken:
-        failed = newest.trials[key].failed
-        why = failed[0] if failed else "no valid repetition"
+        why = why_broken(newest.trials[key])
         remarks.append(f"WORSE: {describe(key, keys)}: worked before, not in the newest: {why}")
     for run in loaded:
         shared = [key for key in keys if key in run.trials]
@@ -120,8 +119,7 @@ def _series_remarks(loaded: Sequence[LoadedRun], broken: Sequence[Key]) -> list[
         invalid = sum(run.trials[key].invalid for key in shared)
         if invalid:
             remarks.append(f"{run.directory}: {invalid} repetitions not valid, left out")
-        differences = host_differences(run.host, newest.host)
-        if differences:
+        if differences := host_differences(run.host, newest.host):
             remarks.append(
                 f"{run.directory}: another host than the newest: {'; '.join(differences[:8])}"
             )

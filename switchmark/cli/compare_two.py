@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from statistics import fmean
 
-from switchmark.cli.compare_cases import Compared, broken_case, skipped_case
+from switchmark.cli.compare_cases import Compared, broken_case, skipped_case, why_broken
 from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
-from switchmark.cli.compare_words import certified_remarks, exit_code, print_remarks
-from switchmark.cli.output import print_json
+from switchmark.cli.compare_words import certified_remarks, exit_code
+from switchmark.cli.output import note_problems, print_json
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
 from switchmark.results.comparable import (
@@ -49,12 +50,11 @@ def compare_two(
         for metric in wanted
         if metric.name in a.trials[key].values and metric.name in b.trials[key].values
     ]
-    ratios = [
-        ratio_of(a.trials[key].values[metric.name], b.trials[key].values[metric.name])
-        for key, metric in pairs
+    figures = [
+        (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs
     ]
     judged = judge(
-        ratios,
+        [ratio_of(of_a, of_b) for of_a, of_b in figures],
         higher_is_better=[metric.higher_is_better for _, metric in pairs],
         threshold=threshold,
         correction=correction,
@@ -63,20 +63,17 @@ def compare_two(
         ComparisonLine(
             what=describe(key, shared),
             metric=f"{metric.name} [{metric.unit}]",
-            mean_a=_mean(a.trials[key].values[metric.name]),
-            mean_b=_mean(b.trials[key].values[metric.name]),
+            mean_a=fmean(of_a),
+            mean_b=fmean(of_b),
             judged=one,
             cautions=_cautions(a.trials[key], b.trials[key]),
         )
-        for (key, metric), one in zip(pairs, judged, strict=True)
+        for (key, metric), (of_a, of_b), one in zip(pairs, figures, judged, strict=True)
     ]
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
     remarks += certified_remarks({"A": a.certified, "B": b.certified})
     if a.directory != b.directory:
-        figures = [
-            (a.trials[key].values[one.name], b.trials[key].values[one.name]) for key, one in pairs
-        ]
         remarks.append(_without_pairs(figures, threshold))
     code = exit_code(
         [one.verdict for one in judged],
@@ -100,7 +97,7 @@ def compare_two(
             f"{used}. p is corrected over {len(lines)} comparisons ({correction.value}); intervals "
             f"are not. Changes below {threshold:.1%} do not matter.",
         )
-        print_remarks(remarks)
+        note_problems(remarks)
     durations_s = [float(dict(key).get("duration_s") or 0.0) for key, _ in pairs]
     cases = [
         case_of(line, each_s, threshold) for line, each_s in zip(lines, durations_s, strict=True)
@@ -128,9 +125,13 @@ def _not_compared(
         if key not in alike:
             yield skipped_case(describe(key, shared), "done differently in A and B")
     for name, one, other in (("A", a, b), ("B", b, a)):
-        for key, measured in one.trials.items():
-            if key not in other.trials:
-                yield skipped_case(measured.notation, f"only in {name}")
+        for notation in _only_in(one, other):
+            yield skipped_case(notation, f"only in {name}")
+
+
+def _only_in(one: LoadedRun, other: LoadedRun) -> list[str]:
+    """The trials that the other run has not, in notation."""
+    return [held.notation for key, held in one.trials.items() if key not in other.trials]
 
 
 def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
@@ -151,29 +152,19 @@ def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
 def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence[Key]) -> list[str]:
     remarks = [*a.problems, *b.problems]
     for key in broken:
-        found = b.trials[key]
-        why = found.failed[0] if found.failed else "no valid repetition"
+        why = why_broken(b.trials[key])
         remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
     for key in shared:
-        done_a, done_b = a.trials[key].done, b.trials[key].done
         if not done_alike(a.trials[key], b.trials[key]):
+            done_a, done_b = ("; ".join(sorted(one.trials[key].done)) for one in (a, b))
             remarks.append(
-                f"not compared, done differently: {describe(key, shared)}: "
-                f"{'; '.join(sorted(done_a))} / {'; '.join(sorted(done_b))}"
+                f"not compared, done differently: {describe(key, shared)}: {done_a} / {done_b}"
             )
     for name, one, other in (("A", a, b), ("B", b, a)):
-        only = [
-            measured.notation for key, measured in one.trials.items() if key not in other.trials
-        ]
-        if only:
+        if only := _only_in(one, other):
             some = "; ".join(sorted(set(only))[:5])
             remarks.append(f"only in {name}: {len(only)} trials, not compared ({some})")
-    differences = host_differences(a.host, b.host)
-    if differences:
+    if differences := host_differences(a.host, b.host):
         some = "; ".join(differences[:8])
         remarks.append(f"the hosts differ, which may be all that was compared: {some}")
     return remarks
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)

@@ -1,10 +1,10 @@
-"""Exit codes and the form of numbers, for all forms of `switchmark compare`."""
+"""Exit codes, the form of numbers and the usual contenders of `switchmark compare`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from switchmark.cli.output import note
+from switchmark.errors import UsageError
 from switchmark.statistics.comparison import Verdict
 
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5
@@ -24,12 +24,6 @@ def exit_code(
     return EXIT_UNCLEAR if blind or (is_open and strict) else 0
 
 
-def print_remarks(remarks: Sequence[str]) -> None:
-    """Print remarks on standard error, so that tables and JSON stay clean."""
-    for remark in remarks:
-        note(f"switchmark: {remark}")
-
-
 def certified_remarks(runs: Mapping[str, str]) -> list[str]:
     """Whether the instruments were certified: a remark for the runs of which the same is said."""
     named: dict[str, list[str]] = {}
@@ -43,6 +37,21 @@ def ratio_text(value: float | None) -> str:
     if value is None:
         return "-"
     return f"{value:.3f}" if value < 1000 else f"{value:.0e}"
+
+
+def interval_text(low: float | None, high: float | None) -> str:
+    """The bounds of a ratio."""
+    return "-" if low is None or high is None else f"{ratio_text(low)} to {ratio_text(high)}"
+
+
+def only_two(known: Sequence[str], who_has: str) -> tuple[str, str]:
+    """The two contenders that there are. Raises UsageError where there are not two."""
+    if len(known) != 2:
+        raise UsageError(
+            f"{who_has} {len(known)} contenders; name two: --contenders A B "
+            f"({', '.join(known) or 'none has been measured'})"
+        )
+    return known[0], known[1]
 
 
 def p_text(value: float | None) -> str:

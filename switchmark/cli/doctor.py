@@ -9,17 +9,17 @@ import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
+from switchmark.cli.options import seconds_of
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import UnavailableError
 from switchmark.language.duration import format_duration
-from switchmark.language.values import BadValueError, seconds
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
@@ -49,7 +49,7 @@ Exit codes:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """Everything that doctor reports."""
+    """Everything that doctor reports, as JSON has it."""
 
     able: bool  # at least one switch can be measured
     verdict: str
@@ -58,8 +58,8 @@ class Diagnosis:
     programs: dict[str, Availability]
     machine: list[Finding]
     watch: MachineWatch | None  # None: not asked for
-    time_to_prove_s: float | None  # of a lead of PROVE; None: longer than is usual, or not watched
     watched: list[Finding]
+    time_to_prove_s: float | None  # of a lead of PROVE; None: longer than is usual, or not watched
     facts: Facts
     tools: dict[str, str]
 
@@ -76,19 +76,12 @@ def command(
     clock, memory and hugepages. Then it watches for some seconds what the host and other programs
     do, and says how long a proof takes on such a machine. Changes nothing.
     """
-    diagnosis = examine(_seconds(watch))
+    diagnosis = examine(seconds_of("--watch", watch, 0.0, LONGEST_WATCH_S))
     if json:
-        print_json(_document(diagnosis))
+        print_json(diagnosis)
     else:
         _tell(diagnosis)
     return 0 if diagnosis.able else UnavailableError.exit_code
-
-
-def _seconds(text: str) -> float:
-    try:
-        return seconds(text, 0.0, LONGEST_WATCH_S)
-    except BadValueError as error:
-        raise UsageError(f"--watch: {error}") from None
 
 
 def examine(watch_s: float = 0.0) -> Diagnosis:
@@ -98,11 +91,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     switches = {name: switch.availability() for name, switch in contenders.items()}
     environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
     programs = {
-        "traffic engine": _engine(),
-        "root": _root(),
-        "/dev/net/tun": _tun(),
-        "KVM": kvm_here(),
-    }
+        "traffic engine": _engine(), "root": _root(), "/dev/net/tun": _tun(), "KVM": kvm_here(),
+    }  # fmt: skip
     seen = facts.gather()
     able, verdict = judge(switches, environments, programs)
     watched = _watched(seen, watch_s) if watch_s > 0 else None
@@ -116,8 +106,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         programs=programs,
         machine=diagnose(seen),
         watch=watched,
-        time_to_prove_s=proof_s,
         watched=findings(watched, PROVE, proof_s) if watched else [],
+        time_to_prove_s=proof_s,
         facts=seen,
         tools=facts.tool_versions(),
     )
@@ -172,22 +162,6 @@ def _tun() -> Availability:
     return unavailable("missing: switches with taps cannot run", remedy="modprobe tun")
 
 
-def _document(diagnosis: Diagnosis) -> dict[str, Any]:
-    return {
-        "able": diagnosis.able,
-        "verdict": diagnosis.verdict,
-        "switches": diagnosis.switches,
-        "environments": diagnosis.environments,
-        "programs": diagnosis.programs,
-        "machine": diagnosis.machine,
-        "watch": diagnosis.watch,
-        "watched": diagnosis.watched,
-        "time_to_prove_s": diagnosis.time_to_prove_s,
-        "facts": diagnosis.facts.to_json(),
-        "tools": diagnosis.tools,
-    }
-
-
 def _tell(diagnosis: Diagnosis) -> None:
     columns = ("", "available", "version, or why not and what to do")
     for title, availabilities in (
@@ -196,8 +170,8 @@ def _tell(diagnosis: Diagnosis) -> None:
         ("programs", diagnosis.programs),
     ):
         rows = [
-            (name, "yes" if availability.available else "no", _detail(availability))
-            for name, availability in availabilities.items()
+            (name, "yes", one.version) if one.available else (name, "no", one.why_not)
+            for name, one in availabilities.items()
         ]
         print_table(columns, rows, title=title)
         print_line()
@@ -214,12 +188,6 @@ def _tell(diagnosis: Diagnosis) -> None:
 
 def _rows(found: list[Finding]) -> list[tuple[str, ...]]:
     return [(one.topic, one.level, one.seen, _meaning(one)) for one in found]
-
-
-def _detail(availability: Availability) -> str:
-    if availability.available:
-        return availability.version or ""
-    return f"{availability.reason}" + (f"; {availability.remedy}" if availability.remedy else "")
 
 
 def _meaning(finding: Finding) -> str:

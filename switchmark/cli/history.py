@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-from switchmark.cli.options import ResultsIn, StoreAt
-from switchmark.cli.output import note, print_json, print_line, print_table, writing
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt
+from switchmark.cli.output import note_problems, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.method.registry import METHODS
@@ -52,7 +52,7 @@ def command(
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Show how a switch's figures changed over versions and dates, and since when."""
     if not 0 <= threshold < 1:
@@ -74,9 +74,7 @@ def command(
         print_json({"series": [_plain(one) for one in history.figures], "problems": problems})
     else:
         _print(history)
-    for line in problems:
-        note(f"switchmark: {line}")
-    return 1 if problems else 0
+    return note_problems(problems)
 
 
 def _of_machine(history: History, machine: str | None) -> History:

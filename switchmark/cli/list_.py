@@ -19,7 +19,7 @@ from switchmark import __version__
 from switchmark.campaign import find, load
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed, installed
-from switchmark.cli.options import TestbedFile
+from switchmark.cli.options import AsJson, TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
@@ -73,7 +73,7 @@ class Listing:
 def command(
     what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
     testbed: TestbedFile = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Name the switches, environments, campaigns, scenarios, methods, I/O kinds and generators
     there are.
@@ -104,40 +104,26 @@ def _tell(listings: Mapping[What, Listing]) -> None:
 def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
     match what:
         case What.SWITCHES:
-            columns = (
-                "name",
-                "here",
-                "ports",
-                "connect_modes",
-                "kind",
-                "cores",
-                "options",
-            )
+            columns = ("name", "here", "ports", "connect_modes", "kind", "cores", "options")
             contenders = [name for name, can in there.switches.items() if not can.known_truth]
             return Listing(columns, [_switch(name, there) for name in contenders])
         case What.ENVIRONMENTS:
             rows = [
-                {
-                    "name": name,
-                    "ports": [str(kind) for kind in ports],
-                    "description": _what_it_is(name),
-                }
+                {"name": name, "ports": [*map(str, ports)], "description": _what_it_is(name)}
                 for name, ports in there.environments.items()
             ]
             return Listing(("name", "ports", "description"), rows)
         case What.CAMPAIGNS:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
-        case What.SCENARIOS:
-            return _described(dict(there.scenarios))
-        case What.METHODS | What.IOS:
-            named = _methods() if what is What.METHODS else IOS
-            return _described({str(name): text for name, text in named.items()})
+        case What.SCENARIOS | What.METHODS | What.IOS:
+            named = {What.SCENARIOS: there.scenarios, What.METHODS: _methods(), What.IOS: IOS}
+            rows = [{"name": str(key), "description": text} for key, text in named[what].items()]
+            return Listing(("name", "description"), rows)
         case What.GENERATORS:
-            listing = Listing(("name", "here", "ports", "description"), _generators())
+            return Listing(("name", "here", "ports", "description"), _generators())
         case What.HOSTS:
-            listing = _hosts(testbed)
-    return listing
+            return _hosts(testbed)
 
 
 def _methods() -> Mapping[str, str]:
@@ -246,11 +232,6 @@ def _campaign(name: str, there: Installed) -> dict[str, Any]:
     campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
     able, _ = leave_out_unable(campaign, there.switches, there.environments)
     return {"name": name, "trials": able.count, "description": campaign.description}
-
-
-def _described(names: dict[str, str]) -> Listing:
-    rows = [{"name": name, "description": text} for name, text in names.items()]
-    return Listing(("name", "description"), rows)
 
 
 def _cell(value: Any) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
-from switchmark.cli.output import note, print_json_list
+from switchmark.cli.output import note, note_problems, print_json_list
 from switchmark.cli.progress import CampaignProgress
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
 from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.report.junit import cases_of_run
 from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results.expectations import expected_of, judge_run
 from switchmark.results.store import open_run
 
 if TYPE_CHECKING:
@@ -54,11 +54,7 @@ def measure(campaign: CampaignDefinition, there: Installed, wish: Wish) -> int:
     stored = upload is None or upload.finish()
     if wish.report:
         _report(done.directory)
-    if wish.json:
-        print_json_list(done.records())
-    else:
-        _show(done.directory)
-    violated = _judge(done.directory, wish)
+    violated = _show(done, wish)
     failed = done.statuses.count("failed")
     finished = len(done.statuses) - failed
     note(f"{finished} trials finished, {failed} failed; results in {done.directory}")
@@ -110,36 +106,28 @@ def _watched(
     return serving(wish.metrics, campaign)
 
 
-def _show(directory: Path) -> None:
+def _show(done: Executed, wish: Wish) -> bool:
+    """Print what was measured, judge what the campaign expects and write the files for CI; returns
+    whether an expectation is violated."""
     from switchmark.cli.run_summary import print_summary
-    from switchmark.results.query import read_table
-    from switchmark.results.summary import summarise
-
-    rows = summarise(directory, read_table(directory))
-    print_summary(open_run(directory), rows, rows)
-
-
-def _judge(directory: Path, wish: Wish) -> bool:
-    """Judge what the campaign expects and write the files for CI; returns whether anything is
-    violated."""
-    run = open_run(directory)
-    if not (run.info.definition.get("expect") or wish.junit or wish.bmf):
-        return False
     from switchmark.results.summary import summary
 
-    rows = summary(directory)
-    judgements = ci.judged(run, rows)
-    cases = cases_of_run(run.info.campaign, rows, judgements)
-    ci.write_junit(wish.junit, run.info.campaign, cases, run.info.started_at)
-    ci.write_bmf(wish.bmf, rows)
-    ci.say(judgements)
-    return ci.is_violated(judgements)
+    run = open_run(done.directory)
+    judges = ci.wants_verdicts(run, wish.junit, wish.bmf)
+    rows = summary(done.directory) if judges or not wish.json else []
+    if wish.json:
+        print_json_list(done.records())
+    else:
+        print_summary(run, rows, rows)
+    if not judges:
+        return False
+    judgements = judge_run(run.info.definition, rows, expected_of(run))
+    return ci.give_verdicts(run, rows, judgements, wish.junit, wish.bmf)
 
 
 def _report(directory: Path) -> None:
     from switchmark.report.html import write_report
 
     target = directory / "report.html"
-    for problem in write_report(directory, target):
-        note(f"switchmark: {problem}")
+    note_problems(write_report(directory, target))
     note(f"report: {target}")

@@ -29,7 +29,7 @@ from switchmark.cli.metrics_protobuf import NativeHistogramFamily, native_histog
 from switchmark.cli.output import note
 from switchmark.errors import UnavailableError
 from switchmark.language.printable import printable
-from switchmark.listening import parse_place
+from switchmark.listening import cannot_listen, parse_place, shown
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.record import MethodFigure, Record, Throughput
 from switchmark.statistics.histogram import Histogram
@@ -192,7 +192,7 @@ def bucketed(times: Histogram) -> tuple[list[tuple[str, float]], float]:
 @contextmanager
 def serving(place: str, campaign: CampaignDefinition) -> Iterator[Sequence[CampaignMetrics]]:
     """Serve the metrics of a campaign at this place while it runs."""
-    host, port = parse_place(place, "--metrics")
+    host, port = where = parse_place(place, "--metrics")
     metrics = CampaignMetrics(printable(campaign.name))
     registry = CollectorRegistry()  # of its own: the usual one reads the process in /proc
     registry.register(metrics)
@@ -200,11 +200,9 @@ def serving(place: str, campaign: CampaignDefinition) -> Iterator[Sequence[Campa
         server, thread = start_http_server(port, host, registry)
     except OSError as error:
         why = error.strerror or str(error)
-        raise UnavailableError(
-            f"--metrics {place}: cannot listen there ({why}); name another port"
-        ) from None
+        raise UnavailableError(cannot_listen("--metrics", where, why)) from None
     server.set_app(negotiating(make_wsgi_app(registry), metrics))
-    note(f"metrics: http://{host}:{server.server_port}/metrics")
+    note(f"metrics: http://{shown((host, server.server_port))}/metrics")
     try:
         yield (metrics,)
     finally:

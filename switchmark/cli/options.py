@@ -12,6 +12,16 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from switchmark.cli import complete
+from switchmark.errors import UsageError
+from switchmark.language import values
+
+
+def seconds_of(option: str, text: str, low_s: float, high_s: float) -> float:
+    """The time in seconds that an option gives. Raises UsageError, which names the option."""
+    try:
+        return values.seconds(text, low_s, high_s)
+    except values.BadValueError as error:
+        raise UsageError(f"{option}: {error}") from None
 
 
 def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
@@ -97,5 +107,6 @@ TestbedFile = Annotated[
         "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
     ),
 ]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RecordsAsJson = Annotated[bool, typer.Option("--json", help="Print the records as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]

@@ -13,6 +13,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,8 @@ def _plain(value: Any) -> Any:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
         return value.value
+    if isinstance(value, datetime):
+        return value.isoformat()
     if isinstance(value, Path):
         return str(value)
     if isinstance(value, set | frozenset):
@@ -115,6 +118,16 @@ def note(text: str) -> None:
     with suppress(OSError):  # a remark that nobody can take is no reason to stop
         sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
         print(printable(text), file=sys.stderr)
+
+
+def note_problems(lines: Iterable[str]) -> int:
+    """Print what could not be read, or what else is to be said of a result, on standard error;
+    returns the exit code, which is 1 where there is a line."""
+    code = 0
+    for line in lines:
+        note(f"switchmark: {line}")
+        code = 1
+    return code
 
 
 @contextmanager

@@ -48,7 +48,7 @@ SHOWN = 40  # trials, unless all are asked for
 _PLACED_BY = tuple(
     one.field for one in of_kinds(Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
 )
-_placed_by = attrgetter(*_PLACED_BY)
+place_key = attrgetter(*_PLACED_BY)
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,11 @@ class Plan:
             try:
                 placed[key] = plan_trial(self.campaign, trial, self.there, cores)
             except UnavailableError as error:
-                message = f"{self.campaign.name}: {to_notation(trial)}: {error}"
+                more = "; to plan it for another machine, describe that: --target FILE"
                 if self.target is not None:
-                    raise UnavailableError(f"{message} (target {self.target.name})") from None
-                more = "to plan it for another machine, describe that: --target FILE"
-                raise UnavailableError(f"{message}; {more}") from None
+                    more = f" (target {self.target.name})"
+                where = f"{self.campaign.name}: {to_notation(trial)}"
+                raise UnavailableError(f"{where}: {error}{more}") from None
         return placed
 
     @cached_property
@@ -87,14 +87,13 @@ class Plan:
         """The bare-wire trials that are measured first, each once."""
         from switchmark.experiment.wire import baseline_of
 
-        found: dict[Trial, None] = {}
-        for trial in self.trials:
-            if trial.repetition == 0:
-                placed = replace(self.placed[place_key(trial)], trial=trial)
-                wire = baseline_of(placed, self.there.switches[trial.switch])
-                if wire is not None:
-                    found[wire] = None
-        return list(found)
+        placed = (
+            replace(self.placed[place_key(trial)], trial=trial)
+            for trial in self.trials
+            if trial.repetition == 0
+        )
+        wires = (baseline_of(one, self.there.switches[one.trial.switch]) for one in placed)
+        return list(dict.fromkeys(wire for wire in wires if wire is not None))
 
     @cached_property
     def time(self) -> TimeEstimate:
@@ -167,9 +166,9 @@ def diagram_of(placed: TrialPlan) -> str:
     return "\n".join(draw_lines(placed.topology, placed.labels()))
 
 
-def write_svg(made: Plan, path: Path) -> int:
-    """Draw each topology of the plan into a file of its own, numbered from the second on;
-    returns how many there are. Raises UsageError."""
+def write_svg(made: Plan, path: Path) -> None:
+    """Draw each topology of the plan into a file of its own, numbered from the second on. Raises
+    UsageError."""
     from switchmark.scenario.support.draw import draw_svg
 
     drawings = [draw_svg(placed.topology, placed.labels()) for placed in made.placed.values()]
@@ -177,12 +176,6 @@ def write_svg(made: Plan, path: Path) -> int:
         name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
         with writing("--svg", name):
             name.write_text(drawing)
-    return len(dict.fromkeys(drawings))
-
-
-def place_key(trial: Trial) -> tuple[Any, ...]:
-    """What decides where the trial runs; trials with equal keys are placed alike."""
-    return _placed_by(trial)
 
 
 def _document(made: Plan) -> dict[str, Any]:
@@ -276,11 +269,13 @@ def _print_placements(made: Plan) -> None:
 
 def stand_ins(made: Plan) -> list[str]:
     """A line for each switch and environment where the ports are not the switch's own."""
-    lines: dict[str, None] = {}
-    for placed in made.placed.values():
-        if (words := placed.stand_in()) is not None:
-            lines[f"{placed.trial.called} in {placed.trial.environment}: {words}"] = None
-    return list(lines)
+    return list(
+        dict.fromkeys(
+            f"{placed.trial.called} in {placed.trial.environment}: {words}"
+            for placed in made.placed.values()
+            if (words := placed.stand_in()) is not None
+        )
+    )
 
 
 def _few(names: list[str]) -> str:

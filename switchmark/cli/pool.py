@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 from contextlib import suppress
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import typer
 
-from switchmark.cli.options import store_option, takes
-from switchmark.cli.output import note, print_line
+from switchmark.cli.options import AsJson, store_option, takes
+from switchmark.cli.output import note, print_json, print_line
 from switchmark.cli.pool_options import CredentialFiles, PoolContact, check_extra
 
 EPILOG = """
@@ -66,7 +64,7 @@ def serve(
 @takes(PoolContact)
 def status(
     contact: PoolContact,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    json: AsJson = False,
 ) -> int:
     """Testbeds, campaigns, and what happened last."""
     from switchmark.pool import campaigns, events, testbeds
@@ -76,13 +74,8 @@ def status(
         known = campaigns.campaigns(db)
         last = events.last_event(db)
         seen = events.events_since(db, max(0, last - EVENTS_SHOWN))
-    if as_json:
-        told: dict[str, Any] = {
-            "testbeds": [asdict(one) for one in beds],
-            "campaigns": [asdict(one) for one in known],
-            "events": [asdict(one) for one in seen],
-        }
-        print_line(json.dumps(told, indent=1, default=lambda value: value.isoformat()))
+    if json:
+        print_json({"testbeds": beds, "campaigns": known, "events": seen})
         return 0
     for bed in beds:
         print_line(_testbed_line(bed))

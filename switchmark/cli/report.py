@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from switchmark.cli.options import ResultsIn, StoreAt
-from switchmark.cli.output import note, print_line, writing
+from switchmark.cli.output import note_problems, print_line, writing
 from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
@@ -89,9 +89,7 @@ def report(
         sound = [read_record(path) for path in stored.paths() if not _is_refused(path, problems)]
         for path in _write_form(form, stored.info, sound, link, beside / f"form-{form.value}"):
             print_line(str(path))
-    for line in problems:
-        note(f"switchmark: {line}")
-    return 1 if problems else 0
+    return note_problems(problems)
 
 
 def _link(medium: str | None, form: Form | None) -> BitRate | None:

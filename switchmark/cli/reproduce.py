@@ -14,11 +14,10 @@ import typer
 
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
-from switchmark.cli.options import Quiet, ResultsIn, TestbedFile
+from switchmark.cli.options import Quiet, ResultsIn, TestbedFile, seconds_of
 from switchmark.cli.output import note, print_line, print_table, writing
 from switchmark.cli.reproduce_items import LEAST_SHARE_S, ItemRunner
 from switchmark.errors import UsageError
-from switchmark.language import values
 from switchmark.model.choices import MAX_TIME_S
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
@@ -38,7 +37,6 @@ What was measured is kept: the same command goes on where it stopped, and repeat
 finished; --anew begins again.
 """
 ALL = "all"
-LONGEST_S = MAX_TIME_S
 
 
 def command(
@@ -81,7 +79,9 @@ def command(
     paper's own form with the published values drawn in, every table with ours beside theirs.
     """
     chosen = _chosen(paper, items or [])
-    budget_s = None if budget is None else _budget_s(budget)
+    budget_s = None
+    if budget is not None:
+        budget_s = seconds_of("--budget", budget.replace("min", "m"), LEAST_SHARE_S, MAX_TIME_S)
     there = installed()
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
@@ -116,13 +116,6 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
         return [(paper, list(paper.items)) for paper in map(read_paper, paper_names())]
     paper = read_paper(name)
     return [(paper, [paper.item(one) for one in items] or list(paper.items))]
-
-
-def _budget_s(text: str) -> float:
-    try:
-        return values.seconds(text.replace("min", "m"), LEAST_SHARE_S, LONGEST_S)
-    except values.BadValueError as error:
-        raise UsageError(f"--budget: {error}") from None
 
 
 def _print_states(

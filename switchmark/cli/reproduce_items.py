@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.campaign.find import find_campaign, source_text
@@ -26,29 +27,23 @@ LEAST_SLOWNESS = 0.3
 COMPARED = 4  # times the weight of an item that no finding is about
 
 
+@dataclass
 class ItemRunner:
     """Runs items one after the other, each scaled to its share of the time left."""
 
-    def __init__(
-        self,
-        there: Installed,
-        results: Path,
-        budget_s: float | None,
-        settings: list[str],
-        testbed: Path | None,
-        site: Site | None,
-        *,
-        anew: bool,
-        quiet: bool,
-    ) -> None:
-        self.there, self.results, self.settings = there, results, settings
-        self.budget_s, self.testbed, self.site = budget_s, testbed, site
-        self.anew, self.quiet = anew, quiet
-        self.began = time.monotonic()
-        self.slowness = 1.0  # of what goes on around a trial; learnt as they run
-        self.coarse: dict[str, list[Trial]] = {}
-        self.failed = 0
-        self.said: set[str] = set()
+    there: Installed
+    results: Path
+    budget_s: float | None
+    settings: list[str]
+    testbed: Path | None
+    site: Site | None
+    anew: bool
+    quiet: bool
+    began: float = field(default_factory=time.monotonic)
+    slowness: float = 1.0  # of what goes on around a trial; learnt as they run
+    coarse: dict[str, list[Trial]] = field(default_factory=dict)
+    failed: int = 0
+    said: set[str] = field(default_factory=set)
 
     def run(
         self,
@@ -77,14 +72,16 @@ class ItemRunner:
             self._run(paper, item, state, share_s)
         return self.failed
 
+    def _begun(self, paper: Paper, item: Item) -> Path | None:
+        """The item's last run, which is gone on with."""
+        return None if self.anew else latest(folder_of(paper, self.results), item.campaign)
+
     def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
         """Whether the item's last run finished all of its trials."""
-        directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
-        if directory is None:
+        if (directory := self._begun(paper, item)) is None:
             return False
         run = open_run(directory)
-        given = [str(one) for one in run.info.settings.get("set", [])]
-        more = _more(given, state)
+        more = _more(run.info.parsed_settings.set, state)
         planned = state_of(item, self.there, more=more, site=self.site).steps
         done = bool(planned) and {step.plan.trial.id for step in planned} <= run.finished_ids()
         if done:
@@ -118,10 +115,10 @@ class ItemRunner:
 
     def _run(self, paper: Paper, item: Item, state: ItemState, share_s: float | None) -> None:
         settings = [*state.settings, *self.settings]
-        directory = None if self.anew else latest(folder_of(paper, self.results), item.campaign)
+        directory = self._begun(paper, item)
         resume = directory is not None
         if directory is not None:
-            settings = [str(one) for one in open_run(directory).info.settings.get("set", [])]
+            settings = list(open_run(directory).info.parsed_settings.set)
             words = "goes on as it was begun"
         else:
             scale = self._scale(item, state, share_s)

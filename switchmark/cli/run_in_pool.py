@@ -14,8 +14,7 @@ from switchmark.cli import ci
 from switchmark.cli.output import note
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.report.junit import cases_of_run
-from switchmark.results.expectations import judge_testbeds
+from switchmark.results.expectations import expected_of, judge_testbeds
 
 if TYPE_CHECKING:
     from switchmark.pool.database import PoolDatabase
@@ -91,12 +90,8 @@ def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None
     stored, table = open_run(found.directory), read_table(found.directory)
     rows = summarise(found.directory, table)
     print_summary(stored, rows, rows)
-    if not (stored.info.definition.get("expect") or junit or bmf):
+    if not ci.wants_verdicts(stored, junit, bmf):
         return False
     by_testbed = rows_by_machine(stored, table)
-    judgements = judge_testbeds(stored.info.definition, by_testbed, ci.expected_of(stored))
-    cases = cases_of_run(stored.info.campaign, rows, judgements)
-    ci.write_junit(junit, stored.info.campaign, cases, stored.info.started_at)
-    ci.write_bmf(bmf, rows)
-    ci.say(judgements)
-    return ci.is_violated(judgements)
+    judgements = judge_testbeds(stored.info.definition, by_testbed, expected_of(stored))
+    return ci.give_verdicts(stored, rows, judgements, junit, bmf)

@@ -5,6 +5,8 @@ Each kind of trial has a table of its own; columns that are the same in all rows
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from switchmark.cli.output import print_line, print_table
 from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
 from switchmark.model.choices import Dimension
@@ -29,7 +31,7 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
             _print_latency(members, everything)
     _print_methods(words.of_methods(rows))
     _print_cost([row for row in rows if row.finished and row.cpu is not None])
-    _print_quality(rows)
+    _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
     between = between_hosts_table([row.between for row in rows])
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
@@ -40,8 +42,6 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
 
 
 def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
-    varying = words.varying_fields(rows)
-    columns = ["switch", "frame B", *(name for name in varying), "mode"]
     numbers = ["fwd Mpps", "95 % interval", "Gbit/s L2", "offered", "loss", "of wire", "cores"]
     lines = []
     for row in rows:
@@ -49,7 +49,6 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
         assert loads is not None
         lines.append(
             [
-                *_who(row, varying),
                 words.number(loads.forwarded_pps.mean / 1e6),
                 words.from_to(loads.forwarded_pps, 1e6),
                 words.number(loads.forwarded_l2_bps.mean / 1e9),
@@ -63,23 +62,13 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
             ]
         )
     title = "Throughput (forwarded load; frame size with FCS; offered in Mpps)"
-    print_table([*columns, *numbers, *_TRUST], lines, title=title, right=["frame B", *numbers])
-    print_line()
+    _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
 
 
 def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
-    varying = words.varying_fields(rows)
     numbers = [
-        "p50 µs",
-        "95 % interval",
-        "p90",
-        "p99",
-        "p99.9",
-        "max",
-        "intended p99",
-        "lost",
-        "of wire",
-    ]
+        "p50 µs", "95 % interval", "p90", "p99", "p99.9", "max", "intended p99", "lost", "of wire",
+    ]  # fmt: skip
     lines = []
     for row in rows:
         rtt = row.latency
@@ -87,7 +76,6 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
         merged = rtt.percentiles_ns
         lines.append(
             [
-                *_who(row, varying),
                 words.number(rtt.p50_ns.mean / 1e3),
                 words.from_to(rtt.p50_ns, 1e3),
                 *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
@@ -100,52 +88,29 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
                 *_trust(row),
             ]
         )
-    columns = ["switch", "frame B", *varying, "mode", *numbers, *_TRUST]
     title = (
         "Round-trip time in µs (p50: mean of the repetitions' medians; the others: of all their "
         "samples together; intended: from the send time that was due)"
     )
-    print_table(columns, lines, title=title, right=["frame B", *numbers])
-    print_line()
-    _print_tails(rows, varying)
-
-
-def _print_tails(rows: list[SummaryRow], varying: list[str]) -> None:
-    table = tails_table(rows)
-    unsaid = [""] * (3 + len(varying))
-    who = [cells for row in rows for cells in (_who(row, varying), unsaid)]
-    lines = [[*cells, *line] for cells, line in zip(who, table.lines, strict=True)]
-    print_table(
-        ["switch", "frame B", *varying, "mode", *table.columns],
-        lines,
-        title="Percentiles in µs with 95 % intervals from order statistics (?: too few samples), "
-        "from the real send time and from the time due",
-        right=["frame B", *table.columns[1:]],
+    _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)
+    tails = tails_table(rows)
+    title = (
+        "Percentiles in µs with 95 % intervals from order statistics (?: too few samples), from "
+        "the real send time and from the time due"
     )
-    print_line()
+    _print_rows(rows, tails.columns, tails.lines, title, tails.columns[1:])
 
 
 def _print_cost(rows: list[SummaryRow]) -> None:
     if not rows:
         return
-    varying = words.varying_fields(rows)
     table = cpu_table(rows)
     lines = [
-        [*_who(row, varying), row.trial.dimension.value if row.method is None
-         else row.trial.method, *line]
+        [row.trial.dimension if row.method is None else row.trial.method, *line]
         for row, line in zip(rows, table.lines, strict=True)
-    ]  # fmt: skip
-    print_table(
-        ["switch", "frame B", *varying, "mode", "trial", *table.columns],
-        lines,
-        title="Cores used, and what each frame costs (docs/methods.md, CPU cost)",
-        right=["frame B", *table.columns],
-    )
-    print_line()
-
-
-def _print_quality(rows: list[SummaryRow]) -> None:
-    _print_beside(rows, quality_table([row.quality for row in rows]), QUALITY_TITLE)
+    ]
+    title = "Cores used, and what each frame costs (docs/methods.md, CPU cost)"
+    _print_rows(rows, ["trial", *table.columns], lines, title, table.columns)
 
 
 def _print_beside(
@@ -153,23 +118,15 @@ def _print_beside(
 ) -> None:
     """Print what only some rows have: headings, and cells by the row's index."""
     headings, lines = table
-    if not lines:
-        return
-    varying = words.varying_fields([rows[index] for index in lines])
-    print_table(
-        ["switch", "frame B", *varying, "mode", *headings],
-        [[*_who(rows[index], varying), *cells] for index, cells in lines.items()],
-        title=title,
-        right=["frame B", *headings],
-    )
-    print_line()
+    if lines:
+        chosen = [rows[index] for index in lines]
+        _print_rows(chosen, headings, list(lines.values()), title, headings)
 
 
 def _print_methods(rows: list[SummaryRow]) -> None:
     """Print searches and series: their figures, what decided them, in how many trials."""
     if not rows:
         return
-    varying = [name for name in words.varying_fields(rows) if name != "method"]
     lines = []
     for row in rows:
         found = row.method
@@ -179,23 +136,15 @@ def _print_methods(rows: list[SummaryRow]) -> None:
         )
         decided = found.decided_by or ", ".join(found.stopped)
         lines.append(
-            [*_who(row, varying), row.trial.method, figures or "none", decided, found.trials,
-             f"{found.spent_s:.0f}", *_trust(row)]
+            [row.trial.method, figures or "none", decided, found.trials, f"{found.spent_s:.0f}",
+             *_trust(row)]
         )  # fmt: skip
-    columns = [
-        "switch",
-        "frame B",
-        *varying,
-        "mode",
-        "method",
-        "found",
-        "decided by",
-        "trials",
-        "s",
-    ]
-    print_table([*columns, *_TRUST], lines, title="Methods of many trials (loads are totals; "
-                "brackets: bounds of a search, or of a time by two clocks, else 95 % interval)",
-                right=["frame B", "trials", "s"])  # fmt: skip
+    title = (
+        "Methods of many trials (loads are totals; brackets: bounds of a search, or of a time by "
+        "two clocks, else 95 % interval)"
+    )
+    columns = ["method", "found", "decided by", "trials", "s", *_TRUST]
+    _print_rows(rows, columns, lines, title, ["trials", "s"])
     for row in rows:
         assert row.method is not None
         notes = [*row.method.notes, *(n for one in row.method.bounds for n in one.notes)]
@@ -207,10 +156,32 @@ def _print_methods(rows: list[SummaryRow]) -> None:
 _TRUST = ("n", "limited by", "marks")
 
 
-def _who(row: SummaryRow, varying: list[str]) -> list[object]:
-    point = dict(row.point)
-    values = ["max" if point[n] is None and n == "rate_pps" else point[n] for n in varying]
-    return [row.contender, row.trial.packet_size_bytes, *values, row.connect_mode or "-"]
+def _print_rows(
+    rows: list[SummaryRow],
+    columns: Sequence[str],
+    lines: Sequence[Sequence[object]],
+    title: str,
+    right: Sequence[str],
+) -> None:
+    """Print as many lines for each row, and in front of the first of them which row it is."""
+    varying = [name for name in words.varying_fields(rows) if name not in columns]
+    who: list[list[object]] = []
+    for row in rows:
+        point = dict(row.point)
+        values = ["max" if point[n] is None and n == "rate_pps" else point[n] for n in varying]
+        who.append([row.contender, row.trial.packet_size_bytes, *values, row.connect_mode or "-"])
+    each = len(lines) // len(rows)
+    unsaid = [""] * (3 + len(varying))
+    print_table(
+        ["switch", "frame B", *varying, "mode", *columns],
+        [
+            [*(unsaid if number % each else who[number // each]), *line]
+            for number, line in enumerate(lines)
+        ],
+        title=title,
+        right=["frame B", *right],
+    )
+    print_line()
 
 
 def _trust(row: SummaryRow) -> list[object]:

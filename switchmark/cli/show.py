@@ -16,7 +16,7 @@ import polars as pl
 import typer
 
 from switchmark.cli.options import ResultsIn, StoreAt
-from switchmark.cli.output import note, print_line, print_table, writing
+from switchmark.cli.output import note_problems, print_line, print_table, writing
 from switchmark.cli.run_summary import print_summary
 from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
@@ -93,7 +93,7 @@ def show(
         if where or columns:
             raise UsageError("--trials: takes neither --where nor --columns; filter its output")
         _print_frame(table.frame, Format.CSV if kind is Format.TABLE else kind, output)
-        return _report_problems(problems)
+        return note_problems(problems)
     rows = summarise(found.directory, table)
     flat = export.where(export.flat_rows(rows), where or [])
     chosen = export.check_columns([c.strip() for c in columns.split(",") if c.strip()])
@@ -109,13 +109,7 @@ def show(
         print_summary(found, wanted, rows)
         if full:
             print_run(found, wanted, rows)
-    return _report_problems(problems)
-
-
-def _report_problems(problems: tuple[str, ...]) -> int:
-    for line in problems:
-        note(f"switchmark: {line}")
-    return 1 if problems else 0
+    return note_problems(problems)
 
 
 def _chosen(flat: list[dict[str, Any]], chosen: list[str]) -> pl.DataFrame:

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from switchmark.cli.options import store_option
-from switchmark.cli.output import note, print_json, print_line, print_table
+from switchmark.cli.options import AsJson, ResultsIn, store_option
+from switchmark.cli.output import note, note_problems, print_json, print_line, print_table
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_run
@@ -36,7 +36,6 @@ Exit codes: 0 done; 1 something could not be stored, read or believed; 2 bad inp
 """
 app = typer.Typer()
 StoreAt = Annotated[str | None, store_option("The store", envvar="SWITCHMARK_STORE")]
-JsonOut = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @app.command()
@@ -63,10 +62,8 @@ def push(
         typer.Argument(help="Results directories, folders of such, or names of runs."),
     ] = None,
     store: StoreAt = None,
-    results: Annotated[
-        Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
-    ] = DEFAULT_ROOT,
-    json: JsonOut = False,
+    results: ResultsIn = DEFAULT_ROOT,
+    json: AsJson = False,
 ) -> int:
     """Copy results folders into the store; what is there already is skipped."""
     address = _store(store)
@@ -110,7 +107,7 @@ def list_(
     campaign: Annotated[str | None, typer.Argument(help="Only runs of this campaign.")] = None,
     store: StoreAt = None,
     last: Annotated[int, typer.Option("--last", min=1, help="List so many runs at most.")] = 100,
-    json: JsonOut = False,
+    json: AsJson = False,
 ) -> int:
     """Name the runs in the store, the newest last."""
     with open_store(_store(store)) as opened:
@@ -119,16 +116,13 @@ def list_(
         print_json(
             [
                 {
-                    "run": one.name,
-                    "campaign": one.campaign,
-                    "started_at": one.started_at.isoformat(),
-                    "finished": one.finished,
-                    "failed": one.failed,
+                    "run": one.name, "campaign": one.campaign, "started_at": one.started_at,
+                    "finished": one.finished, "failed": one.failed,
                     "size_bytes": int(one.size_bytes),
                 }
                 for one in found
             ]
-        )
+        )  # fmt: skip
         return 0
     print_table(
         ["run", "campaign", "started (UTC)", "finished", "failed", "MB"],
@@ -151,7 +145,7 @@ def check(
     mend: Annotated[
         bool, typer.Option("--mend", help="Write rows of the index anew from their records.")
     ] = False,
-    json: JsonOut = False,
+    json: AsJson = False,
 ) -> int:
     """Compare every record file with the index: is it there, whole, and what was stored?"""
     with open_store(_store(store)) as opened:
@@ -159,8 +153,7 @@ def check(
     if json:
         print_json(found)
     else:
-        for line in found.problems:
-            note(f"switchmark: {line}")
+        note_problems(found.problems)
         print_line(
             f"{found.runs} runs, {found.files} files, {found.size_bytes / 1e6:.1f} MB: "
             f"{len(found.problems)} problems"

@@ -15,7 +15,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 from switchmark.testbed.hugepages import HugepagePool, pools
 from switchmark.testbed.output import stdout_of
@@ -77,11 +76,6 @@ class Facts:
     cgroup_version: str | None  # "1", "2" or "1+2"
     load_average: tuple[float, float, float]
     fingerprint: str  # of what does not change from run to run
-
-    def to_json(self) -> dict[str, Any]:
-        """The facts as a JSON object, for a record's provenance."""
-        document: dict[str, Any] = json.loads(json.dumps(asdict(self)))
-        return document
 
     @property
     def nodes(self) -> tuple[int, ...]:
