@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write_junit
-from switchmark.cli.compare_cases import Compared
+from switchmark.cli.compare_cases import Compared, CompareOptions
 from switchmark.cli.compare_contenders import compare_contenders
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
@@ -24,7 +24,7 @@ from switchmark.method.registry import METHODS
 from switchmark.results.comparable import load_run
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
-from switchmark.results.metric import Metric, chosen
+from switchmark.results.metric import chosen
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction
@@ -117,7 +117,8 @@ def command(
         raise UsageError("--match: does not go with --over-machines; name --contenders A B")
     if contenders and len(runs) > 1 and not over_machines:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
-    wanted = chosen(metric, [one for each in METHODS.values() for one in each.compared])
+    metrics = chosen(metric, [one for each in METHODS.values() for one in each.compared])
+    options = CompareOptions(metrics, threshold, correction, strict, json)
     located = [find_anywhere(name, results, store) for name in runs]
     folders = [one.directory for one in located]
     refused = [line for one in located for line in one.problems]
@@ -125,14 +126,13 @@ def command(
     if against is not None:
         alone = len(folders) == 1 and contenders is None
         earlier = every_run(results, store, say=lambda _: None)
-        folders.insert(0, _against(against, folders[0], alone, earlier, wanted, threshold))
+        folders.insert(0, _against(against, folders[0], alone, earlier, options))
     if over_machines:
-        found = compare_machines(folders, contenders, wanted, threshold, strict, json, html)
+        found = compare_machines(folders, contenders, options, html)
     elif len(folders) == 1:
-        found = compare_contenders(folders[0], contenders, wanted, threshold, strict, json)
+        found = compare_contenders(folders[0], contenders, options)
     else:
-        threshold = THRESHOLD if threshold is None else threshold
-        found = _compare_runs(folders, renames, wanted, threshold, correction, strict, json)
+        found = _compare_runs(folders, renames, options)
     newest = open_run(folders[-1])
     write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
@@ -140,37 +140,26 @@ def command(
 
 
 def _compare_runs(
-    folders: Sequence[Path],
-    renames: list[dict[str, str]] | None,
-    wanted: Sequence[Metric],
-    threshold: float,
-    correction: Correction,
-    strict: bool,
-    json: bool,
+    folders: Sequence[Path], renames: list[dict[str, str]] | None, options: CompareOptions
 ) -> Compared:
     loaded = [
-        load_run(folder, wanted, renames[place] if renames else None)
+        load_run(folder, options.metrics, renames[place] if renames else None)
         for place, folder in enumerate(folders)
     ]
     if len(loaded) == 2:
-        return compare_two(loaded[0], loaded[1], wanted, threshold, correction, strict, json)
-    return compare_series(loaded, wanted, threshold, correction, strict, json)
+        return compare_two(loaded[0], loaded[1], options)
+    return compare_series(loaded, options)
 
 
 def _against(
-    name: str,
-    newest: Path,
-    is_alone: bool,
-    known: Sequence[Path],
-    wanted: Sequence[Metric],
-    threshold: float | None,
+    name: str, newest: Path, is_alone: bool, known: Sequence[Path], options: CompareOptions
 ) -> Path:
     """The run to compare with."""
     if name != "last-good":
         raise UsageError(f"--against {name}: is not known; write last-good, or name two runs")
     if not is_alone:
         raise UsageError("--against: goes with one results directory, and without --contenders")
-    found = last_good(newest, known, wanted, THRESHOLD if threshold is None else threshold)
+    found = last_good(newest, known, options.metrics, options.smallest_change)
     note(found.told)
     return found.directory
 

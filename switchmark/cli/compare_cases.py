@@ -1,4 +1,4 @@
-"""The verdicts of `switchmark compare` as test cases of a CI."""
+"""The options that all forms of `switchmark compare` have, and verdicts as test cases of a CI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from switchmark.language.duration import format_duration
 from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.comparable import Measured
-from switchmark.statistics.comparison import Verdict
+from switchmark.results.metric import Metric
+from switchmark.statistics.comparison import THRESHOLD, Correction, Verdict
 
 GROUP = "compare"
 _OUTCOMES = {
@@ -16,6 +17,22 @@ _OUTCOMES = {
     Verdict.UNCLEAR: CaseOutcome.SKIPPED,
     Verdict.UNTESTABLE: CaseOutcome.SKIPPED,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class CompareOptions:
+    """The options that all forms of `compare` have."""
+
+    metrics: Sequence[Metric]
+    threshold: float | None  # None: the usual one of what is compared
+    correction: Correction
+    strict: bool
+    json: bool
+
+    @property
+    def smallest_change(self) -> float:
+        """The threshold between runs."""
+        return THRESHOLD if self.threshold is None else self.threshold
 
 
 @dataclass(frozen=True, slots=True)

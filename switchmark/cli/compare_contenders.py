@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from switchmark.cli.compare_cases import GROUP, Compared, verdict_case
+from switchmark.cli.compare_cases import GROUP, Compared, CompareOptions, verdict_case
 from switchmark.cli.compare_lines import ComparisonLine, print_lines
 from switchmark.cli.compare_words import exit_code, only_two, ratio_text
 from switchmark.cli.output import note_problems, print_json
@@ -17,7 +17,6 @@ from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.answer import LeadVerdict as Proof
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.contenders import in_order_of
-from switchmark.results.metric import Metric
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
@@ -29,12 +28,7 @@ from switchmark.switch.registry import usual_overhead_s
 
 
 def compare_contenders(
-    directory: Path,
-    pair: tuple[str, str] | None,
-    wanted: Sequence[Metric],
-    threshold: float | None,
-    strict: bool,
-    json: bool,
+    directory: Path, pair: tuple[str, str] | None, options: CompareOptions
 ) -> Compared:
     """Compare, print, and return the exit code; without a pair, compare the only two that there
     are."""
@@ -44,7 +38,7 @@ def compare_contenders(
     run = open_run(directory)
     known = sorted(set(names.values()), key=in_order_of(run.info.definition))
     a, b = pair or only_two(known, f"{directory}: has")
-    found = compare_in_run(run, a, b, names, wanted, threshold, usual_overhead_s)
+    found = compare_in_run(run, a, b, names, options.metrics, options.threshold, usual_overhead_s)
     varying = words.varying_fields(rows)
     lines = [(_line(one, varying), one) for one in found.figures]
     broken = [words.point(dict(point), varying) for point in found.broken]
@@ -56,8 +50,8 @@ def compare_contenders(
     ]
     verdicts = [line.judged.verdict for line, _ in lines]
     unreadable, worse = bool(table.problems), bool(broken)
-    code = exit_code(verdicts, worse=worse, missing=False, unreadable=unreadable, strict=strict)
-    if json:
+    code = exit_code(verdicts, worse=worse, unreadable=unreadable, strict=options.strict)
+    if options.json:
         print_json(
             {
                 "run": directory, "a": a, "b": b, "threshold": found.prove,

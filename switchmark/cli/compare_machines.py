@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from switchmark.cli.compare_cases import Compared, verdict_case
+from switchmark.cli.compare_cases import Compared, CompareOptions, verdict_case
 from switchmark.cli.compare_words import (
     certified_remarks,
     exit_code,
@@ -21,7 +21,6 @@ from switchmark.report.junit import Case
 from switchmark.report.machines import machine_words, machines_page, verdict_of
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.contenders import in_order_of
-from switchmark.results.metric import Metric
 from switchmark.results.over_machines import (
     FigureOverMachines,
     OverMachines,
@@ -38,15 +37,12 @@ from switchmark.statistics.defaults import PROVE
 def compare_machines(
     folders: Sequence[Path],
     pair: tuple[str, str] | None,
-    wanted: Sequence[Metric],
-    threshold: float | None,
-    strict: bool,
-    json: bool,
+    options: CompareOptions,
     html: Path | None,
 ) -> Compared:
     """Compare, print, and return the exit code; without a pair, compare the only two that there
     are."""
-    prove = PROVE if threshold is None else threshold
+    prove = PROVE if options.threshold is None else options.threshold
     runs: list[tuple[Run, dict[str, str]]] = []
     problems: list[str] = []
     instruments: dict[str, str] = {}
@@ -59,7 +55,7 @@ def compare_machines(
         runs.append((open_run(folder), names))
     known = contenders_of(names for _, names in runs)
     a, b = _two(pair, sorted(known, key=in_order_of(runs[0][0].info.definition)))
-    found = compare_over_machines(runs, a, b, wanted)
+    found = compare_over_machines(runs, a, b, options.metrics)
     if len(found.machines) < 2:
         raise UsageError(
             f"--over-machines: {a} and {b} were both measured on {len(found.machines)} machine "
@@ -67,12 +63,12 @@ def compare_machines(
         )
     remarks = [*problems, *found.remarks, *_cannot_tell(found), *certified_remarks(instruments)]
     verdicts = [verdict_of(one, prove) for one in found.figures]
-    code = exit_code(verdicts, worse=False, missing=False, unreadable=bool(problems), strict=strict)
+    code = exit_code(verdicts, unreadable=bool(problems), strict=options.strict)
     varying = words.varying_among(one.point for one in found.figures)
     if html is not None:
         with writing("--html", html):
             html.write_text(machines_page(found, prove), encoding="utf-8")
-    if json:
+    if options.json:
         print_json(
             {
                 "runs": list(folders), "a": a, "b": b, "threshold": prove,

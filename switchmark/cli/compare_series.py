@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from switchmark.cli.compare_cases import Compared, broken_case, verdict_case, why_broken
+from switchmark.cli.compare_cases import (
+    Compared,
+    CompareOptions,
+    broken_case,
+    verdict_case,
+    why_broken,
+)
 from switchmark.cli.compare_words import (
     certified_remarks,
     exit_code,
@@ -16,27 +22,20 @@ from switchmark.cli.output import note_problems, print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
 from switchmark.results.comparable import Key, LoadedRun, describe, done_alike, host_differences
-from switchmark.results.metric import Metric
-from switchmark.statistics.comparison import Correction, Verdict, adjust
+from switchmark.statistics.comparison import Verdict, adjust
 from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest
 
 
-def compare_series(
-    loaded: Sequence[LoadedRun],
-    wanted: Sequence[Metric],
-    threshold: float,
-    correction: Correction,
-    strict: bool,
-    json: bool,
-) -> Compared:
+def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Compared:
     """Compare and print."""
+    threshold = options.smallest_change
     newest = loaded[-1].trials
     names = {key: describe(key, list(newest)) for key in newest}
     found = []
     for key, measured in newest.items():
         runs = [run.trials[key] for run in loaded if key in run.trials]
         alike = [one for one in runs if done_alike(one, measured)]
-        for metric in wanted:
+        for metric in options.metrics:
             history = [one.values[metric.name] for one in alike if metric.name in one.values]
             if metric.name in measured.values and len(history) > 1:
                 found.append((key, metric, history, newest_run(history)))
@@ -45,7 +44,7 @@ def compare_series(
     remarks += certified_remarks({str(run.directory): run.certified for run in loaded})
     if not found and not broken:
         raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
-    adjusted = adjust([new.p if new else None for _, _, _, new in found], correction)
+    adjusted = adjust([new.p if new else None for _, _, _, new in found], options.correction)
     rows: list[dict[str, Any]] = []
     for (key, metric, history, new), p in zip(found, adjusted, strict=True):
         verdict = verdict_of_newest(new, p, metric.higher_is_better, threshold)
@@ -64,11 +63,10 @@ def compare_series(
     code = exit_code(
         [row["verdict"] for row in rows],
         worse=bool(broken) or fallen,
-        missing=False,
         unreadable=unreadable,
-        strict=strict,
+        strict=options.strict,
     )
-    if json:
+    if options.json:
         print_json({"runs": [run.directory for run in loaded], "series": rows, "exit_code": code,
                     "remarks": remarks})  # fmt: skip
     else:

@@ -6,7 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from statistics import fmean
 
-from switchmark.cli.compare_cases import Compared, broken_case, skipped_case, why_broken
+from switchmark.cli.compare_cases import (
+    Compared,
+    CompareOptions,
+    broken_case,
+    skipped_case,
+    why_broken,
+)
 from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
 from switchmark.cli.compare_words import certified_remarks, exit_code
 from switchmark.cli.output import note_problems, print_json
@@ -21,22 +27,14 @@ from switchmark.results.comparable import (
     done_alike,
     host_differences,
 )
-from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import FIRST_LOOK
-from switchmark.statistics.comparison import Correction, judge, ratio_of
+from switchmark.statistics.comparison import judge, ratio_of
 from switchmark.statistics.sequential import blocks_instead
 
 
-def compare_two(
-    a: LoadedRun,
-    b: LoadedRun,
-    wanted: Sequence[Metric],
-    threshold: float,
-    correction: Correction,
-    strict: bool,
-    json: bool,
-) -> Compared:
+def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Compared:
     """Compare and print."""
+    threshold, correction = options.smallest_change, options.correction
     shared = [key for key in a.trials if key in b.trials]
     if not shared:
         raise UsageError(
@@ -47,7 +45,7 @@ def compare_two(
     pairs = [
         (key, metric)
         for key in alike
-        for metric in wanted
+        for metric in options.metrics
         if metric.name in a.trials[key].values and metric.name in b.trials[key].values
     ]
     figures = [
@@ -80,9 +78,9 @@ def compare_two(
         worse=bool(broken),
         missing=len(alike) < len(a.trials),
         unreadable=bool(a.problems or b.problems),
-        strict=strict,
+        strict=options.strict,
     )
-    if json:
+    if options.json:
         print_json(
             {
                 "a": a.directory, "b": b.directory, "threshold": threshold,

@@ -11,7 +11,12 @@ EXIT_WORSE, EXIT_UNCLEAR = 4, 5
 
 
 def exit_code(
-    verdicts: Sequence[Verdict], *, worse: bool, missing: bool, unreadable: bool, strict: bool
+    verdicts: Sequence[Verdict],
+    *,
+    unreadable: bool,
+    strict: bool,
+    worse: bool = False,
+    missing: bool = False,
 ) -> int:
     """The exit code. Worse (a verdict, or `worse`) goes before unreadable, unreadable before
     unclear: nothing could be tested, or with `strict` some of it, or some is `missing`."""
