@@ -16,7 +16,7 @@ this machine lacks; a trial that fails is a record, whose `status` says so.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -143,21 +143,17 @@ class _Watching:
     """An observer that calls a function."""
 
     def __init__(self, tell: Callable[[Progress], object] | None) -> None:
-        self._tell = tell
-        self._last: tuple[int, int, float] = (0, 0, 0.0)
+        self._tell = tell or (lambda _: None)
 
     def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
-        self._last = number, total, left_s
-        if self._tell is not None:
-            self._tell(Progress(number, total, plan.trial, left_s, None))
+        self._begun = Progress(number, total, plan.trial, left_s, None)
+        self._tell(self._begun)
 
     def live(self, forwarded_pps: float | None) -> None:
         """Do nothing: frames flow."""
 
     def trial_ended(self, record: Record) -> None:
-        if self._tell is not None:
-            number, total, left_s = self._last
-            self._tell(Progress(number, total, record.trial, left_s, record))
+        self._tell(replace(self._begun, trial=record.trial, record=record))
 
 
 class Results:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Callable
 
 from distributed.security import Security
 
 from switchmark.pool.agent import Agent, Replaced
 from switchmark.pool.worker import WorkerThread, only_main_thread
+from switchmark.testbed.session import signals_raise
 
 _TURN_S = 1.0
 
@@ -20,10 +18,7 @@ def on_duty(agent: Agent, contact: str, security: Security, say: Callable[[str],
 
     Raises `Replaced` when another agent has taken the testbed over."""
     only_main_thread()
-    with (
-        _signals_end(),
-        WorkerThread(contact, security, agent.member.testbed, say) as worker,
-    ):
+    with signals_raise(), WorkerThread(contact, security, agent.member.testbed, say) as worker:
         while True:
             word = worker.next_word(_TURN_S)
             if word is None:
@@ -39,16 +34,3 @@ def on_duty(agent: Agent, contact: str, security: Security, say: Callable[[str],
                 word.set_result("the agent has ended")
                 raise
             word.set_result(news)
-
-
-@contextmanager
-def _signals_end() -> Iterator[None]:
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    before = {one: signal.signal(one, leave) for one in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -134,8 +134,8 @@ class SiteSwitch:
         self.name = name
         self.cores: Sequence[int] = ()  # given before it is started
         self._connection = site.connection
-        self._options = options
         self.program = program  # as on this host; empty: as it is found there
+        self._which: dict[str, Any] = {"name": name, "options": options, "program": program}
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         """Raise UnavailableError where the interface cannot be lent to it."""
@@ -147,10 +147,8 @@ class SiteSwitch:
             list[MadePort],
             "make_ports",
             60.0,
-            name=self.name,
-            options=self._options,
-            program=self.program,
             wanted=to_plain(list(wanted)),
+            **self._which,
         )
 
     def start(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> None:
@@ -158,12 +156,10 @@ class SiteSwitch:
         self._connection.ask(
             "start_switch",
             60.0,
-            name=self.name,
-            options=self._options,
-            program=self.program,
             ports=to_plain(list(ports)),
             mode=mode.value,
             cores=list(self.cores),
+            **self._which,
         )
 
     def wait_ports_up(self, timeout_s: float) -> None:

@@ -42,7 +42,7 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
     waits up to `wait_s` seconds for the other one, then raises UnavailableError that names it.
     Clean up after dead sessions first with `clean.clean_stale`."""
     directory = state_folder()
-    with _signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
+    with signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
         ledger = _new_ledger(directory)
         host = LocalHost(ledger)
         try:
@@ -107,7 +107,7 @@ def _refusal(fd: int) -> str:
 
 
 @contextmanager
-def _signals_raise() -> Iterator[None]:
+def signals_raise() -> Iterator[None]:
     """Make SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception that unwinds."""
 
     def leave(number: int, _frame: FrameType | None) -> None:

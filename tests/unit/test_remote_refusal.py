@@ -86,6 +86,7 @@ def test_an_unknown_key_is_to_be_compared_and_added(
 def test_a_changed_key_is_refused_as_such(server: Server, tmp_path: Path, known: str) -> None:
     said = refused(server, tmp_path, known)
     assert "is not the one" in said and "in the middle" in said and "keyscan" not in said
+    assert "Host key is not trusted" in said  # it was shown, whatever kinds are known
 
 
 @pytest.mark.parametrize("known", ["@revoked HOST KEY\n", "@revoked * KEY\nHOST OTHER\n"])
