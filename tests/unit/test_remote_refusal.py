@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,23 +37,30 @@ def text_of(key: asyncssh.SSHKey) -> str:
     return key.export_public_key().decode().strip()
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
+@contextmanager
+def serving(*keys: asyncssh.SSHKey) -> Iterator[int]:
+    """A server with these host keys; gives its port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    kinds = ("ssh-ed25519", "ssh-ed25519", "ecdsa-sha2-nistp256")
-    own, other, other_kind = (asyncssh.generate_private_key(kind) for kind in kinds)
 
     async def listen() -> asyncssh.SSHAcceptor:
-        return await asyncssh.listen(ADDRESS, 0, server_host_keys=[own])
+        return await asyncssh.listen(ADDRESS, 0, server_host_keys=list(keys))
 
     listening = asyncio.run_coroutine_threadsafe(listen(), loop).result(30)
-    yield Server(listening.get_port(), text_of(own), text_of(other), text_of(other_kind))
+    yield listening.get_port()
     loop.call_soon_threadsafe(listening.close)
     loop.call_soon_threadsafe(loop.stop)
     thread.join(30)
     loop.close()
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Server]:
+    kinds = ("ssh-ed25519", "ssh-ed25519", "ecdsa-sha2-nistp256")
+    own, other, other_kind = (asyncssh.generate_private_key(kind) for kind in kinds)
+    with serving(own) as port:
+        yield Server(port, text_of(own), text_of(other), text_of(other_kind))
 
 
 def refused(server: Server, folder: Path, known: str | bytes | None) -> str:
@@ -104,6 +112,15 @@ def test_known_hosts_that_cannot_be_read_are_a_line(
 
 def test_a_known_key_is_taken(server: Server, tmp_path: Path) -> None:
     assert "nobody is not let in" in refused(server, tmp_path, "HOST OTHER\nHOST KEY\n")
+
+
+def test_a_key_of_any_kind_is_taken_if_it_is_known(tmp_path: Path) -> None:
+    kinds = ("ssh-ed25519", "ecdsa-sha2-nistp256")
+    keys = [asyncssh.generate_private_key(kind) for kind in kinds]
+    with serving(*keys) as port:
+        for key in keys:
+            known = Server(port, text_of(key), "", "")
+            assert "nobody is not let in" in refused(known, tmp_path, "HOST KEY\n")
 
 
 @pytest.mark.parametrize(("problem", "code"), [("", 0), ("its host key is not in x", 3)])
