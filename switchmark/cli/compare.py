@@ -17,7 +17,7 @@ from switchmark.cli.compare_contenders import compare_contenders
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_two import compare_two
-from switchmark.cli.options import AsJson, ResultsIn, StoreAt
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt, check_threshold
 from switchmark.cli.output import note, note_problems
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
@@ -108,6 +108,8 @@ def command(
 ) -> int:
     """Compare two runs, or the newest of a series with those before it."""
     check_places(junit, bmf)
+    if threshold is not None:
+        check_threshold(threshold)
     if match and len(runs) != 2:
         raise UsageError("--match: goes with two results directories, not with a series or one")
     renames = _renames(match) if match else None

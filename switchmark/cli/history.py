@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from switchmark.cli.options import AsJson, ResultsIn, StoreAt
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt, check_threshold
 from switchmark.cli.output import note_problems, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
@@ -55,8 +55,7 @@ def command(
     json: AsJson = False,
 ) -> int:
     """Show how a switch's figures changed over versions and dates, and since when."""
-    if not 0 <= threshold < 1:
-        raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
+    check_threshold(threshold)
     wanted = figures_called(
         figure or [], [one for each in METHODS.values() for one in each.compared]
     )

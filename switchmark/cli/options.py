@@ -24,6 +24,12 @@ def seconds_of(option: str, text: str, low_s: float, high_s: float) -> float:
         raise UsageError(f"{option}: {error}") from None
 
 
+def check_threshold(threshold: float) -> None:
+    """Raise UsageError where `--threshold` is no share that a figure can change by."""
+    if not 0 <= threshold < 1:
+        raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
+
+
 def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
     """Decorate a command: the fields of a dataclass become options of it, after its own, and it
     gets them as one object, its first argument.
