@@ -4,15 +4,6 @@ Both ends are wire ends: a tester outside of the environment stands in for one b
 physical port.
 """
 
-from __future__ import annotations
+from switchmark.model.topology import NodePlace
 
-from switchmark.model.topology import NodePlace, Topology
-from switchmark.model.trial import Trial
-from switchmark.scenario.support.layout import lay_out
-
-PLACES = (NodePlace.WIRE, NodePlace.WIRE)  # of the ends
-
-
-def expand(trial: Trial, chain: int = 0) -> Topology:
-    """The topology of a trial."""
-    return lay_out(trial, PLACES, chain)
+PLACES = (NodePlace.WIRE, NodePlace.WIRE)

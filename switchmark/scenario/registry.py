@@ -1,4 +1,4 @@
-"""The scenarios by name: a file of this folder with `PLACES` and a function `expand`.
+"""The scenarios by name: a file of this folder with the `PLACES` of the two ends of each path.
 
 Some names carry numbers: `loopback-3` is a chain of three VNFs, `pairs-4` four pairs, `chains-2x3`
 two chains of three VNFs each. `resolve` reads them.
@@ -6,20 +6,14 @@ two chains of three VNFs each. `resolve` reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from switchmark.errors import UsageError
 from switchmark.folder import Folder
 from switchmark.model.scenario import WRITTEN, Resolved, resolve
 from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
-from switchmark.scenario.support.layout import with_nics
+from switchmark.scenario.support.layout import lay_out, with_nics
+from switchmark.scenario.support.split import lay_out_split
 
-SCENARIOS: Folder[Callable[..., Topology]] = Folder(
-    "switchmark.scenario", lambda module, _name: module.expand
-)
-
-# Where the two ends of each path are.
 PLACES: Folder[tuple[NodePlace, NodePlace]] = Folder(
     "switchmark.scenario", lambda module, _name: module.PLACES
 )
@@ -37,8 +31,12 @@ def resolve_names(trial: Trial) -> Trial:
 def expand(trial: Trial) -> Topology:
     """The topology of a trial that the rules of campaigns allow. Raises UsageError for an unknown
     scenario."""
-    found = _known(trial.scenario)
-    return with_nics(SCENARIOS[found.kind](resolve_names(trial), found.chain), trial.nics)
+    found, trial = _known(trial.scenario), resolve_names(trial)
+    if trial.split == "none":
+        topology = lay_out(trial, PLACES[found.kind], found.chain)
+    else:
+        topology = lay_out_split(trial, found.chain)
+    return with_nics(topology, trial.nics)
 
 
 def _known(name: str) -> Resolved:

@@ -12,7 +12,7 @@ import pytest
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError
 from switchmark.folder import Folder, class_named
-from switchmark.scenario.registry import SCENARIOS
+from switchmark.scenario.registry import PLACES
 from switchmark.switch.registry import SWITCHES
 
 
@@ -38,7 +38,7 @@ def test_names_are_those_of_files_and_classes(found: Folder) -> None:
 
 
 def test_scenarios_are_files() -> None:
-    assert set(SCENARIOS) == {"loopback", "p2p", "p2v", "pairs", "v2p", "v2v"}
+    assert set(PLACES) == {"loopback", "p2p", "p2v", "pairs", "v2p", "v2v"}
 
 
 def test_a_name_costs_no_import(room: Path) -> None:

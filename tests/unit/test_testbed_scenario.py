@@ -13,7 +13,7 @@ from switchmark.model.ports import PortKind
 from switchmark.model.scenario import Resolved, resolve
 from switchmark.model.topology import Topology
 from switchmark.model.trial import Trial
-from switchmark.scenario.registry import PLACES, SCENARIOS, expand, resolve_names
+from switchmark.scenario.registry import PLACES, expand, resolve_names
 from switchmark.scenario.support.draw import Labels, draw_lines, draw_svg
 from switchmark.scenario.support.layout import fits, wire_ends
 from switchmark.scenario.support.split import split_of
@@ -24,7 +24,7 @@ def topology(pairs: int = 1, dimension: str = "throughput", switch: str = "linux
     trial = Trial(
         dimension=Dimension(dimension), pairs=pairs, switch=switch, packet_size_bytes=size
     )
-    return SCENARIOS["pairs"](trial)
+    return expand(trial)
 
 
 def test_one_pair_of_each_dimension() -> None:

@@ -36,7 +36,7 @@ ENDS = {
 }
 
 
-def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int = 0) -> Topology:
+def lay_out(trial: Trial, places: tuple[NodePlace, NodePlace], chain: int) -> Topology:
     """Lay out `trial.pairs` equal paths: an end, `chain` VNFs one behind the other, and the other
     end."""
     assert fits(trial.pairs, chain), "campaign/rules/layout.py refuses it"
@@ -72,30 +72,21 @@ def _laid_out(
         last = first + 2 * crossings - 1
         (source, near), (target, far) = ENDS[dimension]
         near, far = ("duplex", "duplex") if duplex else (near, far)
-        names = [f"{source}{pair}", *(f"v{pair}-{k}" for k in range(1, chain + 1))]
-        names.append(f"{target}{pair}")
-        roles = [near, *["vnf"] * chain, far]
-        numbers = [(first,), *((first + 2 * k - 1, first + 2 * k) for k in range(1, chain + 1))]
-        numbers.append((last,))
-        between = places[0], *[NodePlace.ENVIRONMENT] * chain, places[1]
+        via = tuple(f"v{pair}-{k}" for k in range(1, chain + 1))
+        stations = [
+            (f"{source}{pair}", near, places[0]),
+            *((vnf, "vnf", NodePlace.ENVIRONMENT) for vnf in via),
+            (f"{target}{pair}", far, places[1]),
+        ]
         # The first half of a chain is here, the rest and the other end there: one crossing of
         # the cable, wherever it is.
-        here = 1 + (chain + 1) // 2 if remote else len(names)
-        nodes += [
-            TopologyNode(
-                name,
-                role,
-                pair,
-                tuple(_port(index, pair, first, last, rewriting) for index in own),
-                place,
-                far=station >= here,
-            )
-            for station, (name, role, own, place) in enumerate(
-                zip(names, roles, numbers, between, strict=True)
-            )
-        ]
+        here = 1 + (chain + 1) // 2 if remote else len(stations)
+        for station, (name, role, place) in enumerate(stations):
+            own = range(max(first, first + 2 * station - 1), min(last, first + 2 * station) + 1)
+            ports = tuple(_port(index, pair, first, last, rewriting) for index in own)
+            nodes.append(TopologyNode(name, role, pair, ports, place, far=station >= here))
         both_ways = duplex or dimension is Dimension.LATENCY
-        paths.append(TrafficPath(pair, pair, names[0], names[-1], both_ways, tuple(names[1:-1])))
+        paths.append(TrafficPath(pair, pair, f"{source}{pair}", f"{target}{pair}", both_ways, via))
     return tuple(nodes), tuple(paths)
 
 
