@@ -28,7 +28,8 @@ from switchmark.switch.snabb import Snabb
 from switchmark.switch.support import json_rpc
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.private import Namespace
-from switchmark.switch.t4p4s import telemetry
+from switchmark.switch.support.telemetry import telemetry
+from switchmark.switch.t4p4s import T4p4s
 from switchmark.switch.testpmd import Testpmd
 from switchmark.testbed import facing
 from switchmark.testbed.cores import watch
@@ -72,9 +73,17 @@ def _bess(text: str) -> object:
 
 
 def _testpmd(text: str) -> object:
-    link = SimpleNamespace(send=lambda _: None, recv=lambda _: text.encode(errors="replace"))
-    parts = {"_telemetry": link, "_numbers": {0: 0, 1: 1}, "_dropped": lambda: {0: 1, 1: 0}}
+    parts = {"_numbers": {0: 0, 1: 1}, "_dropped": lambda: {0: 1, 1: 0}, "ask": _telemetry(text)}
     return asked(Testpmd(), both, **parts)
+
+
+def _t4p4s(text: str) -> object:
+    return asked(T4p4s(), both, _numbers={0: 0, 1: 1}, ask=_telemetry(text))
+
+
+def _telemetry(text: str) -> Callable[[str, int], list[Any]]:
+    answer = text.encode(errors="replace")
+    return lambda what, count: [telemetry(answer, f"/ethdev/{what},{n}") for n in range(count)]
 
 
 def _snabb(content: bytes) -> object:
@@ -95,7 +104,7 @@ def _json_rpc(pieces: list[str]) -> object:
 
 def _namespace(text: str) -> object:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
-    return Namespace(SimpleNamespace(host=host), "smx").queue_drops("p0")  # type: ignore[arg-type]
+    return Namespace(SimpleNamespace(host=host, id="x")).queue_drops("p0")  # type: ignore[arg-type]
 
 
 def _facing(text: str) -> object:
@@ -164,7 +173,8 @@ MESSAGES = [
 PORT = {"rx_frames": 1, "rx_socket_drops": 0, "tx_offered": 1, "tx_dropped": 0, "up": True}
 INTERVAL = {"event": "interval", "t_ns": 5, "ports": [PORT, PORT]}
 STATE = {"ports": [{"up": True, "rx": [1, 0], "tx": [1, 0]}] * 2, "witness": 0}
-STATS = {"ipackets": 5, "opackets": 5, "imissed": 0, "ierrors": 0, "rx_nombuf": 0, "status": "UP"}
+STATS = {"ipackets": 5, "opackets": 5, "imissed": 0, "ierrors": 0, "rx_nombuf": 0, "oerrors": 0,
+         "status": "UP"}  # fmt: skip
 TELEMETRY = {"/ethdev/stats": STATS, "/ethdev/link_status": STATS}
 LINK = [{"flags": ["UP"], "mtu": 1500, "qdisc": "noqueue", "addr_info": [
     {"local": "192.0.2.1", "prefixlen": 24, "scope": "link"}]}]  # fmt: skip
@@ -178,6 +188,7 @@ PROGRAMS: dict[str, Reader] = {
         lambda text: value_of(io.BytesIO(text.encode(errors="replace")), "f0.count"),
         edited(["200 Read handler\r\nDATA 2\r\n17"]), (ValueError,)),
     "testpmd's telemetry": Reader(_testpmd, answers(TELEMETRY), BAD),
+    "t4p4s's telemetry": Reader(_t4p4s, answers(TELEMETRY), BAD),
     "DPDK's telemetry": Reader(
         lambda text: telemetry(text.encode(errors="replace"), "/ethdev/stats,0"),
         answers(TELEMETRY), BAD),

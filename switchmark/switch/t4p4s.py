@@ -9,24 +9,20 @@ through DPDK's telemetry.
 from __future__ import annotations
 
 import hashlib
-import json
 import re
-import socket
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
-from switchmark.errors import TrialFailed, UsageError
+from switchmark.errors import UsageError
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
-from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, dpdk_version
+from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.rights import rights
+from switchmark.switch.support.telemetry import TelemetrySwitch
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.programs import digest, which
@@ -44,8 +40,6 @@ MARKS = {
 BESIDE = "-cross-connect"  # what the second program's name has more than the first's
 ENTRY = re.compile(r"\(48w0x([0-9a-f]{12})\): forward\((\d+)\);")
 MEMORY_MB = 256
-ANSWER_TIMEOUT_S = 10.0
-ANSWER_BYTES = 1 << 16
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
     "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics); its "
@@ -88,27 +82,7 @@ def arguments(
     ]
 
 
-def ask_telemetry(path: str, questions: Sequence[str]) -> list[dict[str, Any]]:
-    """Ask DPDK's telemetry (version 2); returns the objects. Raises OSError,
-    TrialFailed."""
-    answers = []
-    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
-        connection.settimeout(ANSWER_TIMEOUT_S)
-        connection.connect(path)
-        connection.recv(ANSWER_BYTES)  # its version, and who it is
-        for question in questions:
-            connection.send(question.encode())
-            answers.append(telemetry(connection.recv(ANSWER_BYTES), question))
-    return answers
-
-
-def telemetry(answer: bytes, question: str) -> dict[str, Any]:
-    """The object that DPDK's telemetry answers with. Raises TrialFailed for another form."""
-    with understood("DPDK's telemetry"):
-        return dict(json.loads(answer)[question.partition(",")[0]])
-
-
-class T4p4s(WithOptions, ProgramSwitch):
+class T4p4s(TelemetrySwitch):
     """The programs that t4p4s generated from ours."""
 
     name = "t4p4s"
@@ -178,7 +152,7 @@ class T4p4s(WithOptions, ProgramSwitch):
             )
         folder = self.resources.folder("t4p4s")
         prefix = f"sm{self.session.id}t4"
-        self._telemetry = check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2")
+        self._telemetry = self.telemetry_socket(folder, prefix)
         self.process = self.resources.spawn(
             arguments(
                 program,
@@ -202,27 +176,12 @@ class T4p4s(WithOptions, ProgramSwitch):
     def _all_started(self) -> bool:
         """Whether the last port has been started: ports are started in order."""
         last = len(self.ports) - (0 if self._by_address else 1)
-        try:
-            (told,) = ask_telemetry(self._telemetry, [f"/ethdev/info,{last}"])
-        except (OSError, TrialFailed):
-            return False
-        return bool(told) and told.get("dev_started") == 1
-
-    def _ask(self, what: str, count: int) -> list[dict[str, Any]]:
-        questions = [f"/ethdev/{what},{port}" for port in range(count)]
-        try:
-            return ask_telemetry(self._telemetry, questions)
-        except (OSError, TrialFailed) as error:
-            raise TrialFailed(f"{self.name}: {self.alive() or error}") from None
-
-    def waiting(self) -> list[SwitchPort]:
-        """The ports whose DPDK device has no link."""
-        links = self._ask("link_status", len(self.ports))
-        return [p for p in self.ports if links[self._numbers[p.index]].get("status") != "UP"]
+        told = self.answers_so_far(f"/ethdev/info,{last}")
+        return isinstance(told, dict) and told.get("dev_started") == 1
 
     def own_counters(self) -> SwitchCounters:
         """The counters of the DPDK devices. Frames that the table drops show as the difference."""
-        told = self._ask("stats", len(self.ports) + int(self._by_address))
+        told = self.ask("stats", len(self.ports) + int(self._by_address))
         keys = ("ipackets", "opackets", "imissed", "oerrors")
         with understood(self.name):
             witness = frames(told.pop()["opackets"]) if self._by_address else None

@@ -9,22 +9,18 @@ that it dropped at a full ring.
 
 from __future__ import annotations
 
-import json
 import re
-import socket
 import time
 from pathlib import Path
-from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, dpdk_version
+from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.rights import rights
+from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
 from switchmark.testbed.answers import frames, understood
 
 BUFFERS_A_PORT = 16384
@@ -33,13 +29,11 @@ STANDARD_BUFFER_BYTES = 2176
 BUFFER_OVERHEAD_BYTES = 256  # of DPDK, for each
 BASE_MB = 48  # what it takes without any buffer
 BURST = 32
-ANSWER_TIMEOUT_S = 10.0
-ANSWER_BYTES = 1 << 16
 _PORT_HEADING = re.compile(r"Forward statistics for port (\d+)")
 _TX_DROPPED = re.compile(r"TX-dropped:\s*(\d+)")
 
 
-class Testpmd(WithOptions, ProgramSwitch):
+class Testpmd(TelemetrySwitch):
     """One `dpdk-testpmd` for all pairs."""
 
     name = "testpmd"
@@ -65,7 +59,6 @@ class Testpmd(WithOptions, ProgramSwitch):
     )
 
     main_core: int | None = None
-    _telemetry: socket.socket | None = None
 
     def version_of(self, program: Path) -> str:
         """The version that its environment layer prints first, such as `DPDK 22.11.11`."""
@@ -89,7 +82,7 @@ class Testpmd(WithOptions, ProgramSwitch):
         self._numbers = ethdev_numbers(self.ports)
         folder = self.resources.folder("testpmd")
         prefix = f"sm{self.session.id}tp"
-        self._socket = Path(check_socket_path(folder / "dpdk" / prefix / "dpdk_telemetry.v2"))
+        self._telemetry = self.telemetry_socket(folder, prefix)
         self.process = self.resources.spawn(
             ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
             cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
@@ -97,8 +90,8 @@ class Testpmd(WithOptions, ProgramSwitch):
             netns=self.netns,
             may=rights(self, self.ports),
         )
-        self.until(self._connect, "its telemetry answers")
-        self.until(self._all_ports, "it has all its ports")
+        every = list(range(len(self.ports)))
+        self.until(lambda: self.answers_so_far("/ethdev/list") == every, "it has all its ports")
         if not self._in_order:
             # Its option --portlist sorts what it is given; its command does not.
             listed = ",".join(str(self._numbers[port.index]) for port in self.ports)
@@ -131,55 +124,18 @@ class Testpmd(WithOptions, ProgramSwitch):
             *(f"--mbuf-size={self._buffer_bytes()}",),
         ]
 
-    def _connect(self) -> bool:
-        """Open the telemetry socket once it is there, and read its greeting."""
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        link.settimeout(ANSWER_TIMEOUT_S)
-        try:
-            link.connect(str(self._socket))
-            link.recv(ANSWER_BYTES)
-        except OSError:
-            link.close()
-            return False
-        self._telemetry = link
-        return True
-
-    def _all_ports(self) -> bool:
-        return bool(self._ask("/ethdev/list") == list(range(len(self.ports))))
-
-    def _ask(self, question: str) -> Any:
-        """The telemetry's answer. Raises `TrialFailed` when there is none."""
-        assert self._telemetry is not None
-        try:
-            self._telemetry.send(question.encode())
-            told = self._telemetry.recv(ANSWER_BYTES)
-        except OSError as error:
-            words = self.alive() or f"telemetry does not answer {question} ({error})"
-            raise TrialFailed(f"{self.name}: {words}") from None
-        with understood(self.name):
-            return json.loads(told)[question.partition(",")[0]]
-
-    def waiting(self) -> list[SwitchPort]:
-        """The ports without a link."""
-        links = {
-            port: self._ask(f"/ethdev/link_status,{self._numbers[port.index]}")
-            for port in self.ports
-        }
-        with understood(self.name):
-            return [port for port, link in links.items() if link["status"] != "UP"]
-
     def own_counters(self) -> SwitchCounters:
         """The ports' own counters, and the frames that testpmd dropped because a port took no
         more."""
         dropped = self._dropped()
+        told = self.ask("stats", len(self.ports))
         ports = {}
-        for port in self.ports:
-            number = self._numbers[port.index]
-            seen = self._ask(f"/ethdev/stats,{number}")
-            with understood(self.name):
+        with understood(self.name):
+            for index, number in self._numbers.items():
+                seen = told[number]
                 lost = sum(frames(seen[name]) for name in ("imissed", "ierrors", "rx_nombuf"))
                 rx, tx = frames(seen["ipackets"]), frames(seen["opackets"])
-                ports[port.index] = PortCounters(rx, tx, lost, dropped[number])
+                ports[index] = PortCounters(rx, tx, lost, dropped[number])
         return SwitchCounters(ports)
 
     def _dropped(self) -> dict[int, int]:
@@ -218,10 +174,3 @@ class Testpmd(WithOptions, ProgramSwitch):
             **self.option_details(),
             "options": " ".join(self._options()),
         }
-
-    def stop(self) -> None:
-        """End it."""
-        if self._telemetry is not None:
-            self._telemetry.close()
-            self._telemetry = None
-        super().stop()
