@@ -124,6 +124,15 @@ class PortCounters:
     rx_dropped: int = 0
     tx_dropped: int = 0
 
+    def since(self, before: PortCounters) -> PortCounters:
+        """What was counted since an earlier reading."""
+        return PortCounters(
+            self.rx_frames - before.rx_frames,
+            self.tx_frames - before.tx_frames,
+            self.rx_dropped - before.rx_dropped,
+            self.tx_dropped - before.tx_dropped,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class SwitchCounters:

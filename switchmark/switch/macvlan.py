@@ -52,7 +52,7 @@ class Macvlan(PortMakingSwitch):
         """Make a parent with nothing behind it but the witness, and on it a device for each
         node."""
         session = self.session
-        self.namespace = self.make_namespace()
+        self.namespace = self.resources.namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
         mtu_bytes = max(port.mtu_bytes for port in wanted)
         ends = f"link add {self._parent} mtu {mtu_bytes} type veth peer name {self.witness}"

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
 
@@ -22,9 +22,6 @@ class OvsKernel(OvsSwitch):
 
     name = "ovs"
     datapath = "system"
-    setting = "SWITCHMARK_OVS_VSWITCHD"
-    programs = PLAIN_PROGRAMS
-    package = "openvswitch-switch"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
         linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),

@@ -21,7 +21,7 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
-from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import check_mtu, device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
@@ -34,9 +34,6 @@ class OvsAfxdp(WithOptions, OvsSwitch):
 
     name = "ovs-afxdp"
     datapath = "netdev"
-    setting = "SWITCHMARK_OVS_VSWITCHD"
-    programs = PLAIN_PROGRAMS
-    package = "openvswitch-switch"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH,),
         linux_capabilities={PortKind.VETH: XDP},

@@ -11,7 +11,7 @@ from dataclasses import replace
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS, OvsSwitch
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.rights import SOCKET
 
 
@@ -20,9 +20,6 @@ class OvsNetdev(OvsSwitch):
 
     name = "ovs-netdev"
     datapath = "netdev"
-    setting = "SWITCHMARK_OVS_VSWITCHD"
-    programs = PLAIN_PROGRAMS
-    package = "openvswitch-switch"
     capabilities = Capabilities(
         runs_in=("host", "netns", "lxc", "docker"),
         port_kinds=(PortKind.VETH, PortKind.TAP),

@@ -116,7 +116,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         to_guests = any(port.to_guest for port in wanted)
         if by_vfio:
             self._check_vfio(to_guests=to_guests)
-        self.namespace = self.make_namespace()
+        self.namespace = self.resources.namespace()
         self._create_functions()
         self._address([port.mac for port in wanted])
         for number in by_vfio:

@@ -17,9 +17,8 @@ from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
-from switchmark.switch.support.in_kernel import InKernelSwitch
-from switchmark.switch.support.ports import check_request, device_of, lent_of, require
-from switchmark.switch.support.private import Resources
+from switchmark.switch.support.made import MadeFirst
+from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release, not_root
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_settings, namespaces, netmap
@@ -31,7 +30,7 @@ SWITCH = "vale0"  # of our namespace
 RECORDED = ("ring_size", "buf_size", "bridge_batch", "generic_ringsize", "generic_mit", "admode")
 
 
-class Vale(InKernelSwitch):
+class Vale(MadeFirst):
     """One VALE switch in a private network namespace."""
 
     name = "vale"
@@ -65,55 +64,30 @@ class Vale(InKernelSwitch):
             return unavailable("program `ip` not found", remedy="apt install iproute2")
         return available(f"netmap API {netmap.API}, Linux {kernel_release()}")
 
-    def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
+    def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Name the ports; each is made when its application opens it."""
-        require(self.name, self.availability())
-        check_request(self.name, self.capabilities, wanted, ConnectMode.LEARNING)
-        self.session, self._resources = session, Resources(session)
-        try:
-            self.namespace = self._resources.namespace("sw")
-            where = namespaces.NETNS_DIR / self.namespace.name
-            return [
-                MadePort(netmap=f"{SWITCH}:p{port.index},netns={where}")
-                for port in wanted
-                if not port.cable
-            ]
-        except BaseException:
-            self.stop()
-            raise
+        self.namespace = self.resources.namespace()
+        where = namespaces.NETNS_DIR / self.namespace.name
+        names = [f"{SWITCH}:p{port.index}" for port in wanted if not port.cable]
+        return [MadePort(netmap=f"{name},netns={where}") for name in names]
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
     ) -> None:
         """Attach the devices, the end of a cable among them. Ports that applications open need
         nothing but the witness."""
-        if all(port.kind in ATTACHED for port in ports):
-            super().start(session, ports, mode, cores)
-            return
-        require(self.name, self.availability())
-        check_request(self.name, self.capabilities, ports, mode)
-        if self._resources is None:
-            raise UnavailableError(f"{self.name}: port {ports[0].index}: it names its ports itself")
-        self.session, self.ports, self.mode = session, tuple(ports), mode
-        devices = self.ports_with_devices()
-        try:
-            self.namespace.adopt([device_of(port) for port in devices], lent_of(devices))
-            self.connect()
-            self._before = self.namespace.link_counters()
-        except BaseException:
-            self.stop()
-            raise
+        own = [port.index for port in ports if port.kind is PortKind.VALE]
+        if own and self._resources is None:
+            raise UnavailableError(f"{self.name}: port {own[0]}: it names its ports itself")
+        super().start(session, ports, mode, cores)
 
     def ports_with_devices(self) -> Sequence[SwitchPort]:
         """Devices that are attached; ports that applications open are none."""
         return [port for port in self.ports if port.kind in ATTACHED]
 
     def connect(self) -> None:
-        """Attach the witness: one end of a veth, as one port more."""
-        inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
-        lines = [f"link add {inner} type veth peer name {self.witness}"]
-        lines += [f"link set dev {device} up" for device in (inner, self.witness)]
-        self.namespace.batch("ip", lines)
+        """Attach the devices, and one port more, behind which is the witness."""
+        inner = self.make_witness()
         attached = [device_of(port) for port in self.ports_with_devices()]
         self._ways = {device: self._way_of(device) for device in attached}
         for device in (inner, *attached):
@@ -129,11 +103,10 @@ class Vale(InKernelSwitch):
     def _attach(self, device: str) -> None:
         """Attach a device, in generic mode where its driver does not speak netmap. It is detached
         before it is handed back."""
-        assert self._resources is not None
         namespace, port = self.namespace.name, f"{SWITCH}:{device}"
         self.namespace.batch("ip", [f"link set dev {device} promisc on"])
         namespaces.inside(namespace, partial(device_settings.disable_offloads, device))
-        self._resources.note(ValeAttachment(namespace, port))
+        self.resources.note(ValeAttachment(namespace, port))
         try:
             namespaces.inside(namespace, partial(netmap.attach, port))
         except OSError as error:

@@ -140,11 +140,8 @@ class XdpRedirect(InKernelSwitch):
         self._inner: str | None = None
         if self.mode is ConnectMode.CROSS_CONNECT:
             return
-        self._inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
-        lines = [f"link add {self._inner} type veth peer name {self.witness}"]
-        lines += [f"link set dev {device} up" for device in (self._inner, self.witness)]
-        self.namespace.batch("ip", lines)
-        self._wake(VethEnd(self.witness, netns=self.namespace.name))
+        self._inner = self.make_witness()
+        self._wake(VethEnd(self.witness or "", netns=self.namespace.name))
 
     def _wake(self, end: VethEnd) -> None:
         """Make the far end poll, by receive offload or a program of its own: a veth end takes

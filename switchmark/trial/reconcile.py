@@ -69,13 +69,7 @@ class _Changes:
         before, after = (each.switch.ports.get(index) for each in (self.before, self.after))
         if after is None:
             return None
-        before = before or NONE
-        return PortCounters(
-            after.rx_frames - before.rx_frames,
-            after.tx_frames - before.tx_frames,
-            after.rx_dropped - before.rx_dropped,
-            after.tx_dropped - before.tx_dropped,
-        )
+        return after.since(before or NONE)
 
 
 @dataclass

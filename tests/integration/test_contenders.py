@@ -17,7 +17,7 @@ from switchmark.results.find import find_latest
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.switch.registry import usual_overhead_s
-from switchmark.switch.support.ovs_switch import PLAIN_PROGRAMS
+from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.testbed.programs import which
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
@@ -81,9 +81,8 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
 @pytest.mark.parametrize("switch", ["reference", "ovs-netdev"])
 def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, switch: str) -> None:
     need([switch])
-    found = (
-        find_engine() if switch == "reference" else next(filter(None, map(which, PLAIN_PROGRAMS)))
-    )
+    installed = filter(None, map(which, OvsSwitch.programs))
+    found = find_engine() if switch == "reference" else next(installed)
     program, traces = tmp_path / "program", tmp_path / "was-run"
     program.write_text(f'#!/bin/sh\necho "$@" >> {traces}\nexec {found} "$@"\n')
     program.chmod(0o755)

@@ -20,7 +20,6 @@ from switchmark.switch.support import vpp_commands
 from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.cable import AtInterface, devargs, eal_devices, ethdev_numbers
 from switchmark.switch.support.ports import check_request
-from switchmark.switch.support.private import LinkCounters
 from switchmark.switch.testpmd import Testpmd
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.kernel.pci import pci_address, pci_problem
@@ -139,16 +138,16 @@ def test_vpp_without_the_plugin_is_refused(tmp_path: Path) -> None:
 class Namespace:
     """Whose interface counts so and so much."""
 
-    def __init__(self, *counters: LinkCounters) -> None:
+    def __init__(self, *counters: PortCounters) -> None:
         self.left = list(counters)
 
-    def link_counters(self) -> dict[str, LinkCounters]:
+    def link_counters(self) -> dict[str, PortCounters]:
         return {"eth7": self.left.pop(0)}
 
 
 def test_what_a_socket_had_no_room_for_is_the_switchs_loss_and_not_the_cables() -> None:
     """100 frames came, the switch saw 60 of them; it sent 50, the interface 45 of them."""
-    namespace = Namespace(LinkCounters(1000, 500, 0, 0), LinkCounters(1100, 545, 0, 0))
+    namespace = Namespace(PortCounters(1000, 500, 0, 0), PortCounters(1100, 545, 0, 0))
     watch = AtInterface(namespace, INTERFACE)  # type: ignore[arg-type]
     own = {0: PortCounters(50, 60), 1: PortCounters(60, 50, 1, 2)}
     seen = watch.added(SwitchCounters(own, 3))
@@ -156,7 +155,7 @@ def test_what_a_socket_had_no_room_for_is_the_switchs_loss_and_not_the_cables() 
 
 
 def test_what_bypasses_the_kernel_is_taken_from_the_switch() -> None:
-    still = LinkCounters(7, 7, 0, 0)
+    still = PortCounters(7, 7, 0, 0)
     own = SwitchCounters({0: PortCounters(1, 2), 1: PortCounters(60, 50)})
     watch = AtInterface(Namespace(still, still), INTERFACE)  # type: ignore[arg-type]
     assert watch.added(own) == own

@@ -14,6 +14,7 @@ from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.switch import sriov
 from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.base import plug_in
+from switchmark.switch.support.private import Resources
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.ledger import Ledger
 
@@ -63,8 +64,8 @@ def nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     ledger = Ledger.create(tmp_path / "state", "abc123")
     monkeypatch.setattr(
-        sriov.Sriov,
-        "make_namespace",
+        Resources,
+        "namespace",
         lambda _self: SimpleNamespace(adopt=lambda _devices: None, link_counters=dict),
     )
     yield Session("abc123", FakeHost(), ledger, tmp_path / "run")  # type: ignore[arg-type]

@@ -11,9 +11,9 @@ import pytest
 
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import available
-from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
+from switchmark.model.ports import ConnectMode, MadePort, PortCounters, PortKind, SwitchPort
 from switchmark.switch import vale
-from switchmark.switch.support.private import LinkCounters
+from switchmark.switch.support.private import Resources
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netmap
 from switchmark.testbed.undo.ledger import Ledger
@@ -29,7 +29,7 @@ class Place:
 
     def __init__(self, log: list[str]) -> None:
         self.log = log
-        self.counted: dict[str, LinkCounters] = {}
+        self.counted: dict[str, PortCounters] = {}
 
     def batch(self, tool: str, lines: list[str], **_more: object) -> None:
         self.log.extend(f"{tool} {line}" for line in lines)
@@ -37,7 +37,7 @@ class Place:
     def adopt(self, devices: list[str], lent: list[str]) -> None:
         self.log.append(f"adopt {devices}, lent {lent}")
 
-    def link_counters(self) -> dict[str, LinkCounters]:
+    def link_counters(self) -> dict[str, PortCounters]:
         return self.counted
 
     def query(self, *_words: str) -> list[dict[str, Any]]:
@@ -68,7 +68,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]) -> 
     monkeypatch.setattr(f"{settings}.driver_of", lambda _device: "virtio-net")
     monkeypatch.setattr(f"{settings}.disable_offloads", lambda _device: None)
     place = Place(log)
-    monkeypatch.setattr(vale.Resources, "namespace", lambda _self, _suffix: place)
+    monkeypatch.setattr(Resources, "namespace", lambda _self: place)
     monkeypatch.setattr(vale.Vale, "availability", lambda _self: available("netmap"))
     ledger = Ledger.create(tmp_path / "state", "abc123")
     yield Session("abc123", SimpleNamespace(), ledger, tmp_path / "run")  # type: ignore[arg-type]
@@ -130,7 +130,7 @@ def test_a_driver_that_speaks_netmap_is_told_from_emulation(
 def test_it_counts_at_the_cable_and_nothing_at_its_own_ports(session: Session) -> None:
     switch = started(session, [OWN[0], CABLE])
     place: Any = switch.namespace
-    place.counted = {"eth1": LinkCounters(70, 90, 0, 0), "smabc123w1": LinkCounters(1, 0, 0, 0)}
+    place.counted = {"eth1": PortCounters(70, 90, 0, 0), "smabc123w1": PortCounters(1, 0, 0, 0)}
     counted = switch.counters()
     assert set(counted.ports) == {1}
     assert (counted.ports[1].rx_frames, counted.ports[1].tx_frames) == (70, 90)

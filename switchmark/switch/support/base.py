@@ -10,7 +10,7 @@ first, so that a killed bench can be cleaned up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeGuard, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import (
@@ -50,7 +50,6 @@ class Splits(Protocol):
     split: Split | None  # set before `start`; None: every port has one peer
 
 
-@runtime_checkable
 class HasMainThread(Protocol):
     """A switch with a main thread beside those that forward (`Capabilities.main_thread`)."""
 
@@ -73,32 +72,19 @@ def plug_in(switch: Switch, device: str) -> None:
 
 def splits(switch: Switch) -> TypeGuard[Splits]:
     """Whether the switch can deal frames out to several chains."""
-    return _has(type(switch), Splits, switch)
+    return switch.capabilities.splits
 
 
 def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
     """Whether the switch has a main thread beside those that forward."""
-    return _has(type(switch), HasMainThread, switch)
-
-
-_ABILITIES: dict[tuple[type, type], bool] = {}
-
-
-def _has(kind: type, ability: Any, switch: Switch) -> bool:
-    """Whether a switch's class fulfils a protocol. `isinstance` looks at every member each time;
-    campaigns have many trials and few classes of switches, so each class is looked at once."""
-    if (kind, ability) not in _ABILITIES:
-        _ABILITIES[kind, ability] = isinstance(switch, ability)
-    return _ABILITIES[kind, ability]
+    return switch.capabilities.main_thread
 
 
 def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
     """Whether this machine can run the switch in this mode."""
-    return (
-        switch.mode_availability(mode)
-        if isinstance(switch, DiffersByMode)
-        else switch.availability()
-    )
+    if isinstance(switch, DiffersByMode):
+        return switch.mode_availability(mode)
+    return switch.availability()
 
 
 @runtime_checkable

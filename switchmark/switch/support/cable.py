@@ -13,12 +13,11 @@ from switchmark.errors import UsageError
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.ports import CableEnd, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import LONGEST_MTU_BYTES, device_of, lent_of, socket_of
-from switchmark.switch.support.private import LinkCounters, Namespace, Resources
+from switchmark.switch.support.private import Namespace, Resources
 from switchmark.testbed.kernel.pci import pci_address
 
 DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # what every switch on DPDK takes
 DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface
-NONE_YET = LinkCounters(0, 0, 0, 0)
 
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
@@ -68,7 +67,7 @@ def take_in(resources: Resources, ports: Sequence[SwitchPort]) -> Namespace | No
     devices = [port.device for port in ports if port.device is not None]
     if not devices:
         return None
-    namespace = resources.namespace("sw")
+    namespace = resources.namespace()
     namespace.adopt(devices, lent_of(ports))
     return namespace
 
@@ -91,13 +90,9 @@ class AtInterface:
         now = self._namespace.link_counters()
         ports = dict(counted.ports)
         for port in self._ends:
-            before = self._before.get(device_of(port), NONE_YET)
-            after = now.get(device_of(port), before)
-            ports[port.index] = at_interface(
-                ports[port.index],
-                after.rx_frames - before.rx_frames,
-                after.tx_frames - before.tx_frames,
-            )
+            before = self._before.get(device_of(port), PortCounters(0, 0))
+            passed = now.get(device_of(port), before).since(before)
+            ports[port.index] = at_interface(ports[port.index], passed.rx_frames, passed.tx_frames)
         return SwitchCounters(ports, counted.witness_rx_frames)
 
 

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
-from switchmark.switch.support.private import LinkCounters, Namespace, Resources, WithResources
+from switchmark.switch.support.private import Namespace, Resources, WithResources
 from switchmark.testbed.host import Session
 
 POLL_S = 0.005
-NONE_YET = LinkCounters(0, 0, 0, 0)
+NONE_YET = PortCounters(0, 0)
 
 
 class InKernelSwitch(WithResources, ABC):
@@ -58,15 +59,25 @@ class InKernelSwitch(WithResources, ABC):
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
         self.session, self.ports, self.mode = session, tuple(ports), mode
-        self._resources = Resources(session)
+        devices = self.ports_with_devices()
         try:
-            self.namespace = self._resources.namespace("sw")
-            self.namespace.adopt([device_of(port) for port in ports], lent_of(ports))
+            if self._resources is None:  # else ports that were made first lie in its namespace
+                self._resources = Resources(session)
+                self.namespace = self._resources.namespace()
+            self.namespace.adopt(list(map(device_of, devices)), lent_of(devices))
             self.connect()
             self._before = self.namespace.link_counters()
         except BaseException:
             self.stop()
             raise
+
+    def make_witness(self) -> str:
+        """Make the witness, one end of a veth pair; returns the other, for a port of the switch."""
+        inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
+        lines = [f"link add {inner} type veth peer name {self.witness}"]
+        lines += [f"link set dev {device} up" for device in (inner, self.witness)]
+        self.namespace.batch("ip", lines)
+        return inner
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until every port has its carrier."""
@@ -99,19 +110,20 @@ class InKernelSwitch(WithResources, ABC):
         for port in self.ports_with_devices():
             device = device_of(port)
             before = self._before.get(device, NONE_YET)
-            after = now.get(device, before)
-            ports[port.index] = PortCounters(
-                after.rx_frames - before.rx_frames,
-                after.tx_frames - before.tx_frames,
-                after.rx_dropped - before.rx_dropped,
-                after.tx_dropped
-                - before.tx_dropped
-                + (self.namespace.queue_drops(device) if port.cable else 0),
-            )
+            counted = now.get(device, before).since(before)
+            if port.cable:
+                lost = counted.tx_dropped + self.namespace.queue_drops(device)
+                counted = replace(counted, tx_dropped=lost)
+            ports[port.index] = counted
+        return SwitchCounters(ports, self.flooded(now))
+
+    def flooded(self, links: Mapping[str, PortCounters]) -> int | None:
+        """The frames that have come out on the witness since start, by the counters of the
+        namespace; None without a witness."""
         if self.witness is None:
-            return SwitchCounters(ports)
-        seen = now.get(self.witness, NONE_YET).rx_frames
-        return SwitchCounters(ports, seen - self._before.get(self.witness, NONE_YET).rx_frames)
+            return None
+        before = self._before.get(self.witness, NONE_YET)
+        return links.get(self.witness, NONE_YET).since(before).rx_frames
 
     def alive(self) -> str | None:
         """None while the switch is there and holds all its ports."""

@@ -7,28 +7,25 @@ there, what it sent has entered.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError
 from switchmark.model.ports import ConnectMode, MadePort, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, require
-from switchmark.switch.support.private import Namespace, Resources
+from switchmark.switch.support.private import Resources
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_counters
 
 
-class PortMakingSwitch(InKernelSwitch):
+class MadeFirst(InKernelSwitch):
     """A switch inside the kernel or a NIC whose ports are made first. A subclass says how to `make`
     them."""
 
+    @abstractmethod
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the switch and these ports; `self.session` and `self.resources` are there."""
-        raise NotImplementedError
-
-    def make_namespace(self) -> Namespace:
-        """Make a namespace for the switch's own devices: parent, witness."""
-        return self.resources.namespace("sw")
 
     def make_ports(self, session: Session, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make the ports, in the bench's namespace; nothing stays when one of them fails."""
@@ -40,6 +37,10 @@ class PortMakingSwitch(InKernelSwitch):
         except BaseException:
             self.stop()
             raise
+
+
+class PortMakingSwitch(MadeFirst):
+    """One whose ports are network devices, and connected as soon as they are made."""
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -68,18 +69,8 @@ class PortMakingSwitch(InKernelSwitch):
     def counters(self) -> SwitchCounters:
         """The counters of the devices in the nodes, and of the witness."""
         now = self._raw_counters()
-        ports = {
-            index: PortCounters(
-                after.rx_frames - self._first[index].rx_frames,
-                after.tx_frames - self._first[index].tx_frames,
-            )
-            for index, after in now.items()
-        }
-        if self.witness is None:
-            return SwitchCounters(ports)
-        links = self.namespace.link_counters()
-        seen = links[self.witness].rx_frames if self.witness in links else 0
-        return SwitchCounters(ports, seen - self._before[self.witness].rx_frames)
+        ports = {index: after.since(self._first[index]) for index, after in now.items()}
+        return SwitchCounters(ports, self.flooded(self.namespace.link_counters()))
 
     def _raw_counters(self) -> dict[int, PortCounters]:
         """The counters since the devices were made. Drops of a device are counted as its node's."""

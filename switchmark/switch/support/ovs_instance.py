@@ -79,7 +79,7 @@ class OvsInstance:
         self.program = program
         self.version = version_text(program)
         self.bridge = f"sm{session.id}br"
-        self.namespace = resources.namespace("sw")
+        self.namespace = resources.namespace()
         self.folder = resources.folder("ovs")
         self._resources = resources
         self._database = check_socket_path(self.folder / "db.sock")

@@ -35,7 +35,6 @@ from switchmark.testbed.programs import find_program
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
 SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
-PLAIN_PROGRAMS = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
 
 
 def openflow_port(index: int) -> int:
@@ -88,9 +87,9 @@ class OvsSwitch(WithProgram, WithResources):
     name: str
     capabilities: Capabilities
     datapath: str  # OVS's own name: `system` or `netdev`
-    setting: str  # the environment variable that names the program
-    programs: Sequence[str]  # where it may be
-    package: str  # where to get it
+    setting = "SWITCHMARK_OVS_VSWITCHD"  # the environment variable that names the program
+    programs: Sequence[str] = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
+    package = "openvswitch-switch"  # where to get it
 
     split: Split | None = None
     instance: OvsInstance
@@ -251,13 +250,7 @@ class OvsSwitch(WithProgram, WithResources):
         for index, name in self._names.items():
             self._check_continuity(name, now.get(name))
             before = self._before.get(name, PortCounters(0, 0))
-            after = now.get(name, before)
-            ports[index] = PortCounters(
-                after.rx_frames - before.rx_frames,
-                after.tx_frames - before.tx_frames,
-                after.rx_dropped - before.rx_dropped,
-                after.tx_dropped - before.tx_dropped,
-            )
+            ports[index] = now.get(name, before).since(before)
         self._last = now
         if self._witness is None:
             return SwitchCounters(ports)

@@ -14,11 +14,11 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.model.ports import PortCounters
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces, procfs
@@ -33,7 +33,6 @@ POLL_S = 0.002
 SOCKET_PATH_MAX = 107  # sun_path holds 108 bytes with the closing NUL
 
 NO_FIREWALL = ("bridge-nf-call-iptables", "bridge-nf-call-ip6tables", "bridge-nf-call-arptables")
-SWITCH_NAMESPACE = "sw"  # in which a switch has its devices, behind the session's name
 
 
 def check_socket_path(path: Path | str) -> str:
@@ -48,16 +47,6 @@ def check_socket_path(path: Path | str) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class LinkCounters:
-    """The kernel's counters of one device, from that device's point of view."""
-
-    rx_frames: int
-    tx_frames: int
-    rx_dropped: int
-    tx_dropped: int
-
-
 def parse_socket_drops(text: str) -> dict[str, int]:
     """The drops of all sockets of each device, from the output of `ss`."""
     drops: dict[str, int] = {}
@@ -67,11 +56,12 @@ def parse_socket_drops(text: str) -> dict[str, int]:
 
 
 class Namespace:
-    """A private network namespace and the port devices that live in it for a while."""
+    """The private network namespace of a session's switch, and the port devices that live in it for
+    a while."""
 
-    def __init__(self, session: Session, name: str) -> None:
+    def __init__(self, session: Session) -> None:
         self.session = session
-        self.name = name
+        self.name = f"sm{session.id}sw"
         self._adopted: list[str] = []
         self._made_here: list[str] = []
         self._lent: list[int] = []  # entries of the ledger
@@ -138,10 +128,11 @@ class Namespace:
         with understood(f"{tool} -j"):
             return [dict(entry) for entry in json.loads(answer.stdout) if entry]
 
-    def link_counters(self) -> dict[str, LinkCounters]:
-        """The kernel's counters of every device in here, by name."""
+    def link_counters(self) -> dict[str, PortCounters]:
+        """The kernel's counters of every device in here, by name, from the device's point of
+        view."""
         return {
-            name: LinkCounters(fields[1], fields[9], fields[3], fields[11])
+            name: PortCounters(fields[1], fields[9], fields[3], fields[11])
             for name, fields in device_counters.all_device_counters(self.name).items()
         }
 
@@ -168,7 +159,7 @@ class Namespace:
 def prepare_namespace(session: Session) -> tuple[str, int]:
     """Make the namespace for the switch that is started next, so that its devices can be made
     there; returns its name and its number in the ledger."""
-    namespace = Namespace(session, f"sm{session.id}{SWITCH_NAMESPACE}")
+    namespace = Namespace(session)
     entry = session.ledger.record(NetworkNamespace(namespace.name))
     namespace.make()
     return namespace.name, entry
@@ -182,26 +173,24 @@ class Resources:
         self.for_good = False  # `undo` is final: our own devices may go with their namespace
         self._undo = ExitStack()
 
-    def namespace(self, suffix: str) -> Namespace:
-        """Make a namespace named after the session, or take over the prepared one."""
-        namespace = Namespace(self.session, f"sm{self.session.id}{suffix}")
-        entry = self.session.ledger.record(NetworkNamespace(namespace.name))
-        self._undo.callback(self.session.ledger.undo, entry)
+    def namespace(self) -> Namespace:
+        """Make the switch's namespace, or take over the prepared one."""
+        namespace = Namespace(self.session)
+        self.note(NetworkNamespace(namespace.name))
         self._undo.callback(lambda: namespace.hand_back(made_here=not self.for_good))
         if not (NETNS_DIR / namespace.name).exists():
             namespace.make()
         return namespace
 
     def note(self, made: UndoEntry) -> None:
-        """Enter in the ledger what a program is about to make by itself."""
+        """Enter in the ledger what is about to be made, here or by a program."""
         entry = self.session.ledger.record(made)
         self._undo.callback(self.session.ledger.undo, entry)
 
     def folder(self, name: str) -> Path:
         """Make an empty folder under the session's run directory."""
         path = self.session.run_dir / name
-        entry = self.session.ledger.record(Directory(str(path)))
-        self._undo.callback(self.session.ledger.undo, entry)
+        self.note(Directory(str(path)))
         path.mkdir(mode=0o700, parents=True)
         return path
 

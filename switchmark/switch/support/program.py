@@ -16,6 +16,7 @@ from pathlib import Path
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
@@ -51,10 +52,6 @@ class ProgramSwitch(WithProgram, WithResources):
     def availability(self) -> Availability:
         """Available where the program runs, and hugepages are reserved."""
         return self._check_program(self.program_for(None))
-
-    def mode_availability(self, mode: ConnectMode) -> Availability:  # noqa: ARG002
-        """The availability of the program, which is the same for every mode."""
-        return self.availability()
 
     def _check_program(self, program: Path | None) -> Availability:
         if (answer := not_root()) is not None:
@@ -111,7 +108,7 @@ class ProgramSwitch(WithProgram, WithResources):
         """Start a private instance; nothing of it stays when that fails."""
         require(self.name, self.availability())
         check_request(self.name, self.capabilities, ports, mode)
-        require(self.name, self.mode_availability(mode))
+        require(self.name, availability_for(self, mode))
         for port in ports:
             if port.kind in (PortKind.VHOST_USER, PortKind.MEMIF) and not port.cable:
                 check_socket_path(socket_of(port))
