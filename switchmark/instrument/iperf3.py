@@ -8,17 +8,20 @@ frames) crosses the switch, too.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.base import Abilities, Job
+from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
-from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd, find
-from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.program import ProgramEnd, find, one_line
+from switchmark.instrument.support.reading import (
+    CountedInterval,
+    EndReading,
+    Reading,
+    check_counts,
+)
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
@@ -31,7 +34,7 @@ LONGEST_S, MOST_PACKETS = 2 * MOST_DURATION_S, 1 << 50  # beyond, it is no count
 _S = 1_000_000_000
 
 
-class Iperf3:
+class Iperf3(Instrument):
     """Client to server, one stream."""
 
     name = "iperf3"
@@ -146,11 +149,7 @@ class _Said(_ReportPart):
 def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
     sent, received = _said(client), _said(server)
     arrived = _received(received.end.sum)
-    if arrived > sent.end.sum.packets:
-        raise TrialFailed(
-            f"counts of iperf3 contradict each other: {arrived} datagrams received, "
-            f"{sent.end.sum.packets} sent"
-        )
+    check_counts(Iperf3.name, sent.end.sum.packets, arrived)
     return Reading(
         source=_end(client, sent, sent.end.sum.packets, _counts(sent, received=False)),
         target=_end(server, received, arrived, _counts(received, received=True)),
@@ -162,26 +161,10 @@ def _read(client: ProgramEnd, server: ProgramEnd) -> Reading:
 def _said(end: ProgramEnd) -> _Said:
     """The report it printed. Raises TrialFailed with its own words, or with what is wrong with
     them."""
-    try:
-        raw = _json(end)
-        if isinstance(raw, dict) and isinstance(raw.get("error"), str):
-            raise TrialFailed(end.say(f"failed: {_one_line(raw['error'])}"))
-        return _Said.model_validate(raw)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_context=False)[0]
-        where = ".".join(map(str, first["loc"])) or "its result"
-        raise TrialFailed(end.say(f"printed {_one_line(where)}: {first['msg']}")) from None
-
-
-def _json(end: ProgramEnd) -> Any:
-    try:
-        return json.loads(end.output)
-    except (ValueError, RecursionError):
-        raise TrialFailed(end.say(f"printed no JSON: {_one_line(end.output)}")) from None
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:SHOWN_CHARACTERS] or "nothing"
+    raw = end.decode(end.output)
+    if isinstance(raw, dict) and isinstance(raw.get("error"), str):
+        raise TrialFailed(end.say(f"failed: {one_line(raw['error'])}"))
+    return end.parse(_Said, raw)
 
 
 def _received(part: _Sum) -> int:
@@ -206,7 +189,7 @@ def _end(
 ) -> EndReading:
     return EndReading(
         command=tuple(end.command),
-        version=_one_line(said.start.version.removeprefix("iperf ")),
+        version=one_line(said.start.version.removeprefix("iperf ")),
         frames=frames,
         counts=tuple(counts),
         told=said.model_dump(mode="json", exclude={"intervals"}),

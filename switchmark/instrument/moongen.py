@@ -9,17 +9,15 @@ driver for kernel devices; one line of libmoon's CMakeLists.txt adds it. It tell
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.named import build_of
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
-from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
@@ -29,13 +27,11 @@ SETTING = "SWITCHMARK_MOONGEN"
 PROGRAM = "build/MoonGen"
 DRIVER = b"net_af_packet"
 SCRIPT = Path(__file__).parent / "support" / "moongen_end.lua"
-LARGEST_FRAME = 1518
-MOST_RATE_PPS = 100_000_000
 MEMORY_MB = 128
 _S = 1_000_000_000
 
 
-class MoonGen:
+class MoonGen(Instrument):
     """Sender to receiver."""
 
     name = "moongen"
@@ -45,11 +41,7 @@ class MoonGen:
         ports={PortKind.VETH: Io.DPDK},
         environments=("netns",),
         cannot_know=(
-            "which frames were lost: it counts, and numbers nothing",
-            "copies (one makes up for a lost frame)",
-            "reordering",
-            "damaged frames, and frames that are not its own: they count as received",
-            "any time",
+            *COUNTS_ALONE,
             "when each frame was due, and how late it left",
             "how often it waited, and for how long",
         ),
@@ -58,6 +50,8 @@ class MoonGen:
         largest_burst=512,
         shortest_sample_s=0.1,
         whole_seconds=False,
+        largest_frame_bytes=1518,
+        most_rate_pps=100_000_000,
     )
 
     def availability(self) -> Availability:
@@ -82,13 +76,6 @@ class MoonGen:
                 "again",
             )
         return available(build_of(program))
-
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse frames and rates beyond its limits."""
-        if max(sweep.packet_size_bytes) > LARGEST_FRAME:
-            yield f"moongen sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
-        if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
-            yield f"moongen sends {MOST_RATE_PPS} frames a second at most; use a lower rate"
 
     def launch(self, job: Job) -> PolledRun:
         """Start both programs."""

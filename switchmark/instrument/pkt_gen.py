@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.named import build_of, named_program, no_program
 from switchmark.instrument.support.pkt_gen_words import (
     REPORT,
@@ -25,8 +25,8 @@ from switchmark.instrument.support.pkt_gen_words import (
     sent_for,
     whole_run,
 )
-from switchmark.instrument.support.program import UNKNOWN, ProgramEnd
-from switchmark.instrument.support.reading import EndReading, Reading
+from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, close_all, running
+from switchmark.instrument.support.reading import EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -37,19 +37,14 @@ from switchmark.testbed.kernel import netmap
 
 SETTING, PROGRAM = "SWITCHMARK_PKT_GEN", "pkt-gen"
 LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it holds the frame against a device's MTU of 1500
-MOST_RATE_PPS = 1_000_000_000
 QUIET_REPORTS = 3  # that say nothing came: nothing comes any more
 LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
 _LONGEST_WAIT_S = 0.1
-_MERGED = (
-    "sh",
-    "-c",
-    'exec "$@" 2>&1',
-    "sh",
-)  # its reports come on the one, its totals on the other
+# Its reports come on the one, its totals on the other.
+_MERGED = ("sh", "-c", 'exec "$@" 2>&1', "sh")
 
 
-class PktGen:
+class PktGen(Instrument):
     """Sender to receiver."""
 
     name = "pkt-gen"
@@ -59,11 +54,7 @@ class PktGen:
         ports={PortKind.VALE: Io.NETMAP, PortKind.VETH: Io.NETMAP},
         environments=("netns",),
         cannot_know=(
-            "which frames were lost: it counts, and numbers nothing",
-            "copies (one makes up for a lost frame)",
-            "reordering",
-            "damaged frames, and frames that are not its own: they count as received",
-            "any time",
+            *COUNTS_ALONE,
             "when each frame was due, and how late it left",
             "how often it waited, and for how long",
         ),
@@ -72,6 +63,7 @@ class PktGen:
         largest_burst=512,
         shortest_sample_s=0.1,
         whole_seconds=False,
+        most_rate_pps=1_000_000_000,
     )
 
     def availability(self) -> Availability:
@@ -87,14 +79,12 @@ class PktGen:
         return available(_version())
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse frames and rates beyond its limits."""
+        """Refuse frames beyond its limits."""
         own_ports = set(sweep.port_kind) == {PortKind.VALE}
         most = LARGEST_FRAME if own_ports else LARGEST_ON_DEVICE
         if max(sweep.packet_size_bytes) > most:
             more = "" if own_ports else f" ({LARGEST_FRAME} with port_kind: vale)"
             yield f"pkt-gen sends frames of {most} bytes at most{more}; use a smaller size"
-        if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
-            yield f"pkt-gen sends {MOST_RATE_PPS} frames a second at most; use a lower rate"
 
     def launch(self, job: Job) -> PktGenRun:
         """Say whose port the receiver's is, where the switch is VALE; else start the receiver."""
@@ -170,11 +160,7 @@ class PktGenRun:
         (sent, sent_frames), (received, received_frames) = whole_run(sender), whole_run(receiver)
         if not sent_frames:
             raise TrialFailed(sender.say("sent nothing"))
-        if received_frames > sent_frames:
-            raise TrialFailed(
-                f"counts of pkt-gen contradict each other: {received_frames} frames received, "
-                f"{sent_frames} sent"
-            )
+        check_counts(PktGen.name, sent_frames, received_frames)
         begun_ns, lasted_ns = sent_for(sender, sent)
         source, target = (
             EndReading(
@@ -193,14 +179,11 @@ class PktGenRun:
 
     def process_ids(self) -> Sequence[int]:
         """The processes of both programs, while they run."""
-        ends = (self._receiver, self._sender)
-        return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
+        return running(self._receiver, self._sender)
 
     def close(self) -> None:
         """End all of them."""
-        for end in (self._sender, self._receiver, self._teacher):
-            if end is not None:
-                end.close()
+        close_all(self._sender, self._receiver, self._teacher)
 
     def _wait_silence(self, receiver: ProgramEnd, deadline: float) -> None:
         seen = len(read_words(receiver).reports)

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
     fanout_group,
     no_hugepages,
@@ -23,8 +23,19 @@ from switchmark.instrument.support.dpdk_ports import (
     start_in_another_group,
 )
 from switchmark.instrument.support.named import named_program, no_program
-from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, version_of
-from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.program import (
+    UNKNOWN,
+    ProgramEnd,
+    close_all,
+    running,
+    version_of,
+)
+from switchmark.instrument.support.reading import (
+    CountedInterval,
+    EndReading,
+    Reading,
+    check_counts,
+)
 from switchmark.instrument.support.udp import UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -39,15 +50,13 @@ SAYS_DPDK = r"(DPDK \d+\.[\w.~+-]+)"
 SAYS_LUA = r"(Lua script)"
 SCRIPT = "pktgen_dpdk.lua"
 SMALLEST_RUN_S = 3.0  # holds a whole sample, wherever Pktgen's second begins
-LARGEST_FRAME = 1518
-LARGEST_BURST = 128
 BOTH_NEED_MB = 2600  # five pools of 24,576 buffers of 10 KiB for each, whatever the port has
 _LOOK_S = 0.05
 _LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
 _S = 1_000_000_000
 
 
-class PktgenDpdk:
+class PktgenDpdk(Instrument):
     """Sender to receiver."""
 
     name = "pktgen-dpdk"
@@ -58,19 +67,16 @@ class PktgenDpdk:
         ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
         environments=("netns", "bare"),
         cannot_know=(
-            "which frames were lost: it counts, and numbers nothing",
-            "copies (one makes up for a lost frame)",
-            "reordering",
-            "damaged frames, and frames that are not its own: they count as received",
-            "any time",
+            *COUNTS_ALONE,
             "anything within a second: so often it renews its counters",
             "how often it waited, and for how long",
         ),
         paces=True,
         saturates=True,
-        largest_burst=LARGEST_BURST,
+        largest_burst=128,
         shortest_sample_s=1.0,
         whole_seconds=False,
+        largest_frame_bytes=1518,
     )
 
     def availability(self) -> Availability:
@@ -83,9 +89,7 @@ class PktgenDpdk:
         return no_hugepages(BOTH_NEED_MB) or available(f"with {_dpdk(program)}")
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse frames of several buffers, and runs without a whole sample."""
-        if max(sweep.packet_size_bytes) > LARGEST_FRAME:
-            yield f"pktgen-dpdk sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
+        """Refuse runs without a whole sample."""
         if min(sweep.duration_s) < SMALLEST_RUN_S:
             yield (
                 f"pktgen-dpdk counts once a second, and {min(sweep.duration_s):g} s are too few; "
@@ -124,13 +128,13 @@ class PktgenRun:
         deadline = time.monotonic() + timeout_s
         self._target.wait("ready", deadline)
         self._source.wait("ready", deadline)
-        self._target.order(f"watch {self._over}")
+        self._target.program.order(f"watch {self._over}")
         self._target.wait("begun", deadline)
 
     def begin(self, duration_s: float) -> None:
         """Let the sender begin."""
         self._begun_ns = time.monotonic_ns()
-        self._source.order(f"run {duration_s:g}")
+        self._source.program.order(f"run {duration_s:g}")
 
     def running(self) -> bool:
         """Whether the sender still sends."""
@@ -149,13 +153,10 @@ class PktgenRun:
         finally:
             self._over.unlink()
         sent, received = source.number("total"), target.number("total")
-        if received > sent:
-            raise TrialFailed(
-                f"counts of Pktgen contradict each other: {received} frames received, {sent} sent"
-            )
+        check_counts(PktgenDpdk.name, sent, received)
         begun_ns, stopped_ns = source.number("begun"), source.number("stopped")
         if stopped_ns <= begun_ns:
-            raise source.end.failed("stopped before it had begun")
+            raise source.program.failed("stopped before it had begun")
         return Reading(
             source=source.reading(self._dpdk, begun_ns, self._begun_ns),
             target=target.reading(self._dpdk, begun_ns, self._begun_ns),
@@ -164,12 +165,11 @@ class PktgenRun:
 
     def process_ids(self) -> Sequence[int]:
         """The processes of both programs."""
-        return [self._target.end.spawned.pid, self._source.end.spawned.pid]
+        return running(self._target.program, self._source.program)
 
     def close(self) -> None:
         """End both."""
-        for one in (self._source, self._target):
-            one.end.close()
+        close_all(self._source.program, self._target.program)
 
 
 class _Counter:
@@ -186,28 +186,20 @@ class _Counter:
         script.write_text("\n".join([*lines, own]))
         command = _command(job, station, program, script)
         spawned = station.spawn(command)
-        self.end = ProgramEnd(f"pktgen {what}", station.node, command, spawned)
+        self.program = ProgramEnd(f"pktgen {what}", station.node, command, spawned)
         self.fanout_group = fanout_group(spawned.pid, station)
         self.told: dict[str, str] = {}  # word: what was said last
         self._counts: list[tuple[int, int]] = []  # CLOCK_MONOTONIC in ns, frames
 
-    def order(self, line: str) -> None:
-        """Give it an order."""
-        try:
-            self.end.spawned.write_line(line)
-        except SwitchmarkError:
-            self.end.gather(0.5)
-            raise self.end.failed("takes no more orders") from None
-
     def take(self, timeout_s: float) -> None:
         """Read its output, waiting so long for the first line. Raises TrialFailed."""
-        while (line := self.end.next_line(timeout_s)) is not None:
+        while (line := self.program.next_line(timeout_s)) is not None:
             timeout_s = 0.0
             if (found := _LINE.match(line.strip())) is None:
                 continue
             word, said = found.groups()
             if word == "refused":
-                raise TrialFailed(self.end.say(f"cannot keep the rate: {said[:80]}"))
+                raise TrialFailed(self.program.say(f"cannot keep the rate: {said[:80]}"))
             if word == "count":
                 self._counts.append(self._count(said))
             self.told[word] = said
@@ -216,7 +208,7 @@ class _Counter:
         """Wait until it has said this word. Raises TrialFailed."""
         while word not in self.told:
             if time.monotonic() > deadline:
-                raise self.end.failed(f"did not say `{word}` in time")
+                raise self.program.failed(f"did not say `{word}` in time")
             self.take(_LOOK_S)
 
     def number(self, word: str) -> int:
@@ -228,12 +220,12 @@ class _Counter:
         counts, last_ns, last = [], begun_ns, 0
         for at_ns, frames in self._counts:
             if at_ns <= last_ns or frames < last:
-                raise self.end.failed("counts backwards")
+                raise self.program.failed("counts backwards")
             counts.append(CountedInterval(at_ns - run_ns, at_ns - last_ns, frames - last))
             last_ns, last = at_ns, frames
         link = f"{self.told['ready']} Mbit/s" if self.told.get("ready", "0") != "0" else ""
         return EndReading(
-            command=tuple(self.end.command),
+            command=tuple(self.program.command),
             version=f"{self.told.get('version', '')[:40]} with {dpdk}",
             frames=self.number("total"),
             counts=tuple(counts),
@@ -247,7 +239,7 @@ class _Counter:
     def _numbers(self, said: str, count: int) -> list[int]:
         words = said.split()
         if len(words) != count or not all(re.fullmatch(r"\d{1,18}", word) for word in words):
-            raise self.end.failed("printed a counter that is not a number")
+            raise self.program.failed("printed a counter that is not a number")
         return [int(word) for word in words]
 
 

@@ -11,23 +11,21 @@ from __future__ import annotations
 import re
 from array import array
 from collections import Counter
-from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.instrument.support.base import Abilities, Job
+from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import (
     MOST_OUTPUT_CHARACTERS,
-    SHOWN_CHARACTERS,
     ProgramEnd,
     find,
+    one_line,
     version_of,
 )
 from switchmark.instrument.support.reading import EndReading, Reading, RoundTrips
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
-from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
@@ -35,13 +33,12 @@ from switchmark.model.ports import PortKind
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
 
-MOST_RATE_PPS = 1_000_000
 LONGEST_S = 100  # that a histogram holds
 COLUMNS = "packet, txTime(sec), rxTime(sec), rtt(usec)"
 _S = 1_000_000_000
 
 
-class Sockperf:
+class Sockperf(Instrument):
     """Client to server and back."""
 
     name = "sockperf"
@@ -62,6 +59,7 @@ class Sockperf:
         largest_burst=1,
         shortest_sample_s=None,
         whole_seconds=True,
+        most_rate_pps=1_000_000,
         own_frames=400,  # (it warms up by a few dummy messages)
         linux_capabilities={PortKind.VETH: ()},
     )
@@ -69,11 +67,6 @@ class Sockperf:
     def availability(self) -> Availability:
         """Available where the program is installed."""
         return find("sockperf", "sockperf")
-
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse rates beyond its limits."""
-        if any(rate is not None and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
-            yield f"sockperf asks {MOST_RATE_PPS} times a second at most; use a lower rate"
 
     def launch(self, job: Job) -> ClientServer:
         """Start the server; the client writes its log into the session's folder."""
@@ -175,8 +168,8 @@ def _round_trip_ns(client: ProgramEnd, line: str) -> int:
         _, _, _, took_us = line.split(",")
         took_ns = round(float(took_us) * 1e3)
     except (ValueError, OverflowError):
-        shown = " ".join(line.split())[:SHOWN_CHARACTERS]
-        raise TrialFailed(client.say(f"wrote a log that is not understood: {shown}")) from None
+        words = f"wrote a log that is not understood: {one_line(line)}"
+        raise TrialFailed(client.say(words)) from None
     if not 0 < took_ns <= LONGEST_S * _S:
         raise TrialFailed(client.say(f"wrote a round trip of {took_us.strip()} us"))
     return took_ns

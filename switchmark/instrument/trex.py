@@ -12,17 +12,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from switchmark.instrument.support import trex_client
-from switchmark.instrument.support.base import Abilities, Job, Station
+from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
-from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
@@ -31,11 +30,9 @@ from switchmark.model.ports import PortKind
 SETTING = "SWITCHMARK_TREX"
 SERVER, CLIENT = "_t-rex-64", "automation/trex_control_plane/interactive"
 SYNC_PORT, ASYNC_PORT = 4501, 4500  # its usual ones, in the node's namespace
-LARGEST_FRAME = 1518
-MOST_RATE_PPS = 10_000_000
 
 
-class Trex:
+class Trex(Instrument):
     """Sender to receiver."""
 
     name = "trex"
@@ -44,19 +41,14 @@ class Trex:
         dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VETH: Io.DPDK},
         environments=("netns",),
-        cannot_know=(
-            "which frames were lost: its two servers count, and compare no numbers",
-            "copies (one makes up for a lost frame)",
-            "reordering",
-            "damaged frames, and frames that are not its own: they count as received",
-            "any time",
-            "when each frame was due, and how late it left",
-        ),
+        cannot_know=(*COUNTS_ALONE, "when each frame was due, and how late it left"),
         paces=True,
         saturates=True,
         largest_burst=1,
         shortest_sample_s=0.1,
         whole_seconds=False,
+        largest_frame_bytes=1518,
+        most_rate_pps=10_000_000,
     )
 
     def availability(self) -> Availability:
@@ -79,13 +71,6 @@ class Trex:
                 f"{SETTING}={named}: no {CLIENT} in it", remedy="name the whole release"
             )
         return available(version_of_folder(folder))
-
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse frames and rates beyond its limits."""
-        if max(sweep.packet_size_bytes) > LARGEST_FRAME:
-            yield f"trex sends frames of {LARGEST_FRAME} bytes at most; use a smaller size"
-        if any(isinstance(rate, int) and rate > MOST_RATE_PPS for rate in sweep.rate_pps):
-            yield f"trex sends {MOST_RATE_PPS} frames a second at most here; use a lower rate"
 
     def launch(self, job: Job) -> PolledRun:
         """Start both servers, and a client beside each."""

@@ -16,9 +16,9 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError
-from switchmark.instrument import testpmd
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Instrument, Job, Launched
+from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.ports import PortKind
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
@@ -95,8 +95,8 @@ def little_locked_memory() -> Iterator[None]:
 
 def words_of(run: Launched) -> list[str]:
     """What both programs of testpmd say."""
-    assert isinstance(run, testpmd.TestpmdRun)
-    return [one.end.spawned.stderr_tail() for one in (run._source, run._target)]
+    assert isinstance(run, PolledRun)
+    return [one.program.spawned.stderr_tail() for one in (run._source, run._target)]
 
 
 def measure(run: Launched) -> int:

@@ -160,9 +160,9 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
     ("told", "says"),
     [
         ("{", "printed no JSON"),
-        ("{}", "reported t_ns: Field required"),
-        (answer(S, sent=-5), "reported sent: Input should be greater"),
-        (answer(S, received="x"), "reported received: Input should be a valid integer"),
+        ("{}", "printed t_ns: Field required"),
+        (answer(S, sent=-5), "printed sent: Input should be greater"),
+        (answer(S, received="x"), "printed received: Input should be a valid integer"),
     ],
 )
 def test_hostile_words_end_in_one_line(built: Path, told: str, says: str) -> None:

@@ -190,12 +190,13 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
     [
         ('{"error": "no route\\nto it"}', "", "failed: no route to it"),
         ("Traceback", "", "printed no JSON: Traceback"),
-        ("[1]", "", r"printed no JSON: \[1\]"),
-        (READY, "{}", "reported t_ns: Field required"),
-        (READY, answer(sent=-1), "reported sent: Input should be greater"),
-        (READY, answer(sent=1 << 60), "reported sent: Input should be less"),
-        (READY, answer(sent="many"), "reported sent: Input should be a valid integer"),
-        (READY, answer(more=1), "reported more: Extra inputs"),
+        ("[1]", "", r"printed no JSON object: \[1\]"),
+        (READY, "{}", "printed t_ns: Field required"),
+        (READY, answer(sent=-1), "printed sent: Input should be greater"),
+        (READY, answer(sent=1 << 60), "printed sent: Input should be less"),
+        (READY, answer(sent="many"), "printed sent: Input should be a valid integer"),
+        (READY, answer(more=1), "printed more: Extra inputs"),
+        (READY, answer(**{"one\nmore": 1}), "printed one more: Extra inputs"),
     ],
 )
 def test_hostile_words_end_in_one_line(release: Path, ready: str, told: str, says: str) -> None:

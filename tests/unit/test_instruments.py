@@ -23,6 +23,7 @@ from switchmark.experiment.steps import Step, _Question, leave_out_unavailable, 
 from switchmark.instrument import iperf3, moongen, pkt_gen, sockperf, testpmd, trex
 from switchmark.instrument.registry import INSTRUMENTS, generator_names
 from switchmark.instrument.support.base import Job, Station
+from switchmark.instrument.support.polled_run import final_count
 from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
 from switchmark.instrument.support.udp import payload_bytes
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy
@@ -228,7 +229,8 @@ def test_two_testpmds_in_one_namespace_join_no_group_of_one_number(
         port = NodePort(PortKind.VETH, "02:53:4d:00:00:01", "10.64.0.1/24", device_inside=device)
         return Station(f"{device}0", port, (1,), spawn)
 
-    run = testpmd.TestpmdRun(replace(job(), source=end("tx"), target=end("rx")))
+    both = replace(job(), source=end("tx"), target=end("rx"))
+    run = testpmd.TestpmdInstrument().launch(both)
     assert [one.ended for one in made] == [False, True, False]
     assert run.process_ids() == [7, 8]
 
@@ -238,11 +240,11 @@ def test_testpmd_is_read_at_its_prompt() -> None:
     answers = iter(_statistics())
     console, fake = _console(lambda line: next(answers))
     for _ in range(2):
-        console.ask("show port stats 0")
+        console.read()
         console.wait_answer(1.0)
     assert fake.written == ["show port stats 0"] * 2
-    assert console.statistics["TX-packets"] == 69_450_240
-    (seen,) = console.counts
+    assert console.frames == console.told()["TX-packets"] == 69_450_240
+    (seen,) = console.counts(0, 0)
     assert seen.frames == 69_450_240 - 32_088_160
     assert seen.duration_ns == pytest.approx(seen.frames * 1e9 / 37_494_758, rel=1e-6)
 
@@ -251,7 +253,7 @@ def test_testpmd_reads_on_until_nothing_comes() -> None:
     first, last = _statistics()
     answers = iter([first, last, last, last])
     console, _ = _console(lambda line: next(answers))
-    assert console.final_count("TX-packets", time.monotonic() + 60) == 69_450_240
+    assert final_count(console, time.monotonic() + 60) == 69_450_240
 
 
 @pytest.mark.parametrize(
@@ -264,7 +266,7 @@ def test_testpmd_reads_on_until_nothing_comes() -> None:
 )
 def test_hostile_words_of_testpmd_end_in_one_line(answer: str, says: str) -> None:
     console, _ = _console(lambda line: answer)
-    console.ask("show port stats 0")
+    console.read()
     with pytest.raises(TrialFailed, match=says) as caught:
         console.wait_answer(0.05)
     assert "\n" not in str(caught.value)
@@ -276,7 +278,7 @@ def test_a_testpmd_that_has_ended_is_quoted() -> None:
     fake.lines.append("EAL: FATAL: Cannot get hugepage information.")
     fake.ended, fake.exit_code = True, 1
     with pytest.raises(TrialFailed, match="takes no more commands: EAL: FATAL: Cannot get huge"):
-        console.ask("show port stats 0")
+        console.read()
 
 
 @given(st.text(max_size=300))

@@ -58,6 +58,11 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
         yield f"{name} sends as fast as it can and keeps no rate; use rate: max"
     if None in sweep.rate_pps and not can.saturates:
         yield f"{name} needs a rate; use e.g. rate: 1k"
+    most_bytes, most_pps = can.largest_frame_bytes, can.most_rate_pps
+    if most_bytes is not None and max(sweep.packet_size_bytes) > most_bytes:
+        yield f"{name} sends frames of {most_bytes} bytes at most; use a smaller size"
+    if most_pps is not None and any(rate and rate > most_pps for rate in sweep.rate_pps):
+        yield f"{name} sends {most_pps} frames a second at most; use a lower rate"
     if (most := max(sweep.burst)) > can.largest_burst:
         yield f"{name} sends bursts of {can.largest_burst} at most, not {most}; use a smaller burst"
     yield from _times(name, can, sweep)

@@ -27,6 +27,15 @@ COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
 })  # fmt: skip
 
+# What a program cannot know that counts frames.
+COUNTS_ALONE = (
+    "which frames were lost: it counts, and numbers nothing",
+    "copies (one makes up for a lost frame)",
+    "reordering",
+    "damaged frames, and frames that are not its own: they count as received",
+    "any time",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Abilities:
@@ -42,6 +51,8 @@ class Abilities:
     largest_burst: int
     shortest_sample_s: float | None  # None: it tells no samples
     whole_seconds: bool  # of its durations
+    largest_frame_bytes: int | None = None  # with FCS; None: whatever its port takes
+    most_rate_pps: int | None = None
     # Frames beside its load that it may send over the same ports, both ways together, in a trial.
     own_frames: int = 0
     # What of root's rights its programs keep on the host, by kind of port; None: all that the bench
@@ -114,7 +125,8 @@ class Instrument(Protocol):
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
         """What it cannot do beyond its `abilities`, and what to do instead."""
-        ...
+        del sweep
+        return iter(())
 
     def launch(self, job: Job) -> Launched:
         """Start everything that must be there before the traffic."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.program import ProgramEnd
+from switchmark.instrument.support.program import ProgramEnd, close_all, running
 from switchmark.instrument.support.reading import Reading
 
 _SERVER_GRACE_S = 5.0  # in which a server says what it counted, once its client has ended
@@ -69,14 +69,11 @@ class ClientServer:
 
     def process_ids(self) -> Sequence[int]:
         """The processes of client and server, while they run."""
-        ends = (self._server, self._client)
-        return [one.spawned.pid for one in ends if one and one.spawned.poll() is None]
+        return running(self._server, self._client)
 
     def close(self) -> None:
         """End both."""
-        for end in (self._client, self._server):
-            if end is not None:
-                end.close()
+        close_all(self._client, self._server)
 
     def _started(self) -> ProgramEnd:
         if self._client is None:

@@ -39,7 +39,7 @@ def port_device(job: Job, station: Station) -> str:
 class _FanoutEnd(Protocol):
     """A program that has been started, with the group that its packet socket will join."""
 
-    end: ProgramEnd
+    program: ProgramEnd
     fanout_group: int | None
 
 
@@ -63,6 +63,6 @@ def start_in_another_group(other: _FanoutEnd, start: Callable[[], _S]) -> _S:
     socket; the next is another process, and so joins another group."""
     started = start()
     if started.fanout_group == other.fanout_group is not None:
-        started.end.close()
+        started.program.close()
         started = start()
     return started

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.instrument.support.polling import wait_answer
-from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd
+from switchmark.errors import TrialFailed
+from switchmark.instrument.support.polling import Polled
+from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.language.printable import storable
 
@@ -33,60 +33,67 @@ class PolledCounters(BaseModel):
     sends: bool
 
 
-class PolledEnd:
-    """A program that answers, and the server that it asks, if that is another. `close` may be
-    called at any time."""
+class PolledEnd(Polled):
+    """A `Polled`: a program that answers, and the server that it asks, if that is another."""
 
     def __init__(self, answers: ProgramEnd, counter: str, server: ProgramEnd | None = None) -> None:
         """`counter` is `sent` or `received`. Only without a server may others than answers print:
         their lines do not begin with a brace."""
-        self._client, self._has_server = answers, server is not None
-        self.server = server or answers
+        super().__init__(server or answers, answers)
+        self._has_server = server is not None
         self._counter = counter
         self._answers: list[PolledCounters] = []
         self._before = 0  # frames that its port had counted before the run
-        self.waits = False
-        self.version = ""
-        self.driver = ""
+        self._driver = ""
+        self.sends = False
 
     def wait_ready(self, timeout_s: float) -> None:
-        """Wait until the client has the port. Raises TrialFailed."""
+        """See `Polled`."""
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if (said := self._line(_POLL_S)) is not None:
-                self.version, self.driver = (
+                self.version, self._driver = (
                     storable(str(said.get(key, ""))[:SHOWN_CHARACTERS])
                     for key in ("version", "driver")
                 )
                 return
-        raise self.server.failed(f"does not answer after {timeout_s:.0f} s")
+        raise self.program.failed(f"does not answer after {timeout_s:.0f} s")
+
+    def reset(self, timeout_s: float) -> None:
+        """See `Polled`."""
+        self.read()
+        self.wait_answer(timeout_s)
+        self.forget()
+
+    def start(self, duration_s: float, timeout_s: float) -> None:
+        """See `Polled`."""
+        self.ask({"do": "start", "duration_s": duration_s})
+        self.wait_answer(timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """See `Polled`."""
+        self.wait_answer(timeout_s)
+        self.ask({"do": "stop"})
+        self.wait_answer(timeout_s)
+
+    def read(self) -> None:
+        """See `Polled`."""
+        self.ask({"do": "read"})
 
     def ask(self, command: Mapping[str, Any]) -> None:
         """Give the client a command; it answers with counters."""
         self.waits = True
-        try:
-            self._client.spawned.write_line(json.dumps(command))
-        except SwitchmarkError:
-            raise self._client.failed("takes no more commands") from None
+        self.client.order(json.dumps(command))
 
     def take(self, timeout_s: float = 0.0) -> None:
-        """Read an answer, if there is one in this time."""
+        """See `Polled`."""
         if (said := self._line(timeout_s)) is None:
             return
-        try:
-            answer = PolledCounters.model_validate(said)
-        except ValidationError as error:
-            first = error.errors(include_url=False, include_context=False)[0]
-            where = ".".join(map(str, first["loc"])) or "its answer"
-            raise TrialFailed(self._client.say(f"reported {where[:40]}: {first['msg']}")) from None
+        answer = self.client.parse(PolledCounters, said)
         if self._answers and answer.t_ns < self._answers[-1].t_ns:
-            raise TrialFailed(self._client.say("reported counters that are older than the last"))
+            raise TrialFailed(self.client.say("reported counters that are older than the last"))
         self._answers.append(answer)
-        self.waits = False
-
-    def wait_answer(self, timeout_s: float) -> None:
-        """Wait until it has answered with its counters. Raises TrialFailed."""
-        wait_answer(self, self.server, timeout_s, _POLL_S)
+        self.waits, self.sends, self.last_ns = False, answer.sends, answer.t_ns
 
     def forget(self) -> None:
         """Count from the last answer on."""
@@ -94,22 +101,12 @@ class PolledEnd:
         self._before = self._count(self._answers[0])
 
     @property
-    def sends(self) -> bool:
-        """Whether its stream flows, by its last answer."""
-        return bool(self._answers) and self._answers[-1].sends
-
-    @property
-    def last_ns(self) -> int:
-        """The time of its last answer (CLOCK_MONOTONIC)."""
-        return self._answers[-1].t_ns
-
-    @property
     def frames(self) -> int:
-        """Frames of the run, by its last answer."""
+        """See `Polled`."""
         return self._count(self._answers[-1]) - self._before
 
     def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
-        """What came between answers in the time of the run; times are since its beginning."""
+        """See `Polled`."""
         pairs = zip(self._answers, self._answers[1:], strict=False)
         return tuple(
             CountedInterval(
@@ -120,39 +117,22 @@ class PolledEnd:
         )
 
     def told(self) -> dict[str, Any]:
-        """What the record says of this end."""
-        return {"driver": self.driver, **self._answers[-1].model_dump(exclude_none=True)}
-
-    def process_ids(self) -> Sequence[int]:
-        """Both, while they run."""
-        both = {one.spawned.pid: one.spawned for one in (self.server, self._client)}
-        return [pid for pid, one in both.items() if one.poll() is None]
-
-    def close(self) -> None:
-        """End both. Idempotent."""
-        self._client.close()
-        self.server.close()
+        """See `Polled`."""
+        return {"driver": self._driver, **self._answers[-1].model_dump(exclude_none=True)}
 
     def _count(self, answer: PolledCounters) -> int:
         return answer.sent if self._counter == "sent" else answer.received
 
     def _line(self, timeout_s: float) -> dict[str, Any] | None:
-        if self._has_server and self.server.gather(0.0):
-            raise self.server.failed("ended in mid-run")
-        if (line := self._client.next_line(timeout_s)) is None:
+        if self._has_server and self.program.gather(0.0):
+            raise self.program.failed("ended in mid-run")
+        if (line := self.client.next_line(timeout_s)) is None:
             return None
         if not self._has_server and not line.startswith("{"):
             return None
-        try:
-            said = json.loads(line)
-        except (ValueError, RecursionError):
-            said = None
+        said = self.client.decode(line)
         if not isinstance(said, dict):
-            raise TrialFailed(self._client.say(f"printed no JSON: {line[:SHOWN_CHARACTERS]}"))
+            raise TrialFailed(self.client.say(f"printed no JSON object: {one_line(line)}"))
         if "error" in said:
-            raise TrialFailed(
-                self._client.say(
-                    f"failed: {' '.join(str(said['error']).split())[:SHOWN_CHARACTERS]}"
-                )
-            )
+            raise TrialFailed(self.client.say(f"failed: {one_line(str(said['error']))}"))
         return said

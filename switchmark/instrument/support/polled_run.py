@@ -1,19 +1,18 @@
-"""A run of two ends that are polled for their counters, in lines of JSON: what TRex and MoonGen
-have in common."""
+"""A run of two ends that are polled for their counters: what testpmd, TRex and MoonGen have in
+common."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Sequence
 
-from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Job
-from switchmark.instrument.support.polled_end import PolledEnd
-from switchmark.instrument.support.polling import final_count
-from switchmark.instrument.support.reading import EndReading, Reading
+from switchmark.instrument.support.polling import Polled
+from switchmark.instrument.support.reading import EndReading, Reading, check_counts
 
 ANSWER_TIMEOUT_S = 15.0
 LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
+DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
 _LOOK_S = 0.1
 _LONGEST_WAIT_NS = 100_000_000
 _S = 1_000_000_000
@@ -23,7 +22,7 @@ class PolledRun:
     """A `Launched` of a receiver and a sender, started."""
 
     def __init__(
-        self, name: str, job: Job, source: PolledEnd, target: PolledEnd, version: str = ""
+        self, name: str, job: Job, source: Polled, target: Polled, version: str = ""
     ) -> None:
         """`name` is the instrument's, in messages; `version` its program's that reports none."""
         self._name, self._job, self._version = name, job, version
@@ -41,13 +40,10 @@ class PolledRun:
         """Let the stream flow. Frames that came before do not count."""
         self._duration_s = duration_s
         for end in (self._target, self._source):
-            end.ask({"do": "read"})
-            end.wait_answer(ANSWER_TIMEOUT_S)
-            end.forget()
+            end.reset(ANSWER_TIMEOUT_S)
         # At its own rate: what it could not send in time it would send later.
         endless = self._job.trial.rate_pps is None
-        self._source.ask({"do": "start", "duration_s": -1 if endless else duration_s})
-        self._source.wait_answer(ANSWER_TIMEOUT_S)
+        self._source.start(-1 if endless else duration_s, ANSWER_TIMEOUT_S)
         self._begun_ns = self._source.last_ns
         self._asked_ns = time.monotonic_ns()
         late_s = 0.0 if endless else LATE_S
@@ -63,61 +59,58 @@ class PolledRun:
             time.sleep(left_ns / _S)  # it is looked at seldom, and is to stop in time
         now_ns = time.monotonic_ns()
         if now_ns >= self._stop_ns:
-            if self._source.waits:
-                self._source.wait_answer(ANSWER_TIMEOUT_S)
-            self._source.ask({"do": "stop"})
-            self._source.wait_answer(ANSWER_TIMEOUT_S)
+            self._source.stop(ANSWER_TIMEOUT_S)
             return False
         if now_ns - self._asked_ns >= self._job.sample_s * _S:
             self._asked_ns = now_ns
             for end in (self._source, self._target):
                 if not end.waits:
-                    end.ask({"do": "read"})
+                    end.read()
         return True
 
     def finish(self, timeout_s: float) -> Reading:
         """The counts, once no more frames come."""
         deadline = time.monotonic() + timeout_s
-        for end in (self._source, self._target):
-            if end.waits:
-                end.wait_answer(ANSWER_TIMEOUT_S)
+        both = (self._source, self._target)
+        for end in both:
+            end.wait_answer(ANSWER_TIMEOUT_S)
         duration_ns = self._source.last_ns - self._begun_ns  # up to the look that found it at rest
         if self._job.trial.rate_pps is not None:
             duration_ns = min(duration_ns, round(self._duration_s * _S))
-        sent = self._final_count(self._source, deadline)
-        received = self._final_count(self._target, deadline)
-        if received > sent:
-            raise TrialFailed(
-                f"counts of {self._name} contradict each other: {received} frames received, "
-                f"{sent} sent"
-            )
+        counts = [end.counts(self._begun_ns, duration_ns) for end in both]
+        sent, received = (final_count(end, deadline) for end in both)
+        check_counts(self._name, sent, received)
         source, target = (
             EndReading(
-                command=tuple(end.server.command),
+                command=tuple(end.program.command),
                 version=end.version or self._version,
                 frames=frames,
-                counts=end.counts(self._begun_ns, duration_ns),
+                counts=seen,
                 told=end.told(),
             )
-            for end, frames in ((self._source, sent), (self._target, received))
+            for end, frames, seen in zip(both, (sent, received), counts, strict=True)
         )
         return Reading(source=source, target=target, duration_ns=duration_ns)
 
     def process_ids(self) -> Sequence[int]:
-        """The processes of both servers and both clients."""
+        """The processes of both ends."""
         return [pid for end in (self._target, self._source) for pid in end.process_ids()]
 
     def close(self) -> None:
-        """End all four."""
+        """End both."""
         for end in (self._source, self._target):
             end.close()
 
-    def _final_count(self, end: PolledEnd, deadline: float) -> int:
-        """The count of frames once it no longer grows."""
 
-        def poll() -> int:
-            end.ask({"do": "read"})
-            end.wait_answer(ANSWER_TIMEOUT_S)
-            return end.frames
-
-        return final_count(poll, end.server, deadline, _LOOK_S, "its stream has ended")
+def final_count(end: Polled, deadline: float) -> int:
+    """The frames of an end once they no longer grow, reading after reading. Raises TrialFailed when
+    they grow at the deadline."""
+    seen: list[int] = []
+    while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
+        if time.monotonic() > deadline:
+            raise end.program.failed("still counts frames, long after the stream has ended")
+        end.read()
+        end.wait_answer(ANSWER_TIMEOUT_S)
+        seen.append(end.frames)
+        time.sleep(_LOOK_S)
+    return seen[-1]

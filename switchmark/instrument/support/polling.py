@@ -1,45 +1,79 @@
-"""Waiting for programs that report their counters when they are polled."""
+"""An end whose program reports its counters when it is polled."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from typing import Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
-from switchmark.instrument.support.program import ProgramEnd
+from switchmark.instrument.support.program import ProgramEnd, close_all, running
+from switchmark.instrument.support.reading import CountedInterval
 
-DRAIN_LOOKS = 3  # that find the same count: nothing comes any more
+_LOOK_S = 0.2
 
 
-class Polled(Protocol):
-    """Who has polled a program, and reads what it says."""
+class Polled(ABC):
+    """One end. Calls that wait raise TrialFailed where its program fails, or does not answer."""
 
-    waits: bool  # for an answer
+    version = ""  # as it tells it; empty where it tells none
+    waits = False  # for an answer
+    sends = True  # as far as it tells; else until it is stopped
+    last_ns = 0  # when its stream was last seen to flow or to rest (CLOCK_MONOTONIC)
 
+    def __init__(self, program: ProgramEnd, client: ProgramEnd | None = None) -> None:
+        """`program` has the port; it answers by itself, or through a `client`."""
+        self.program, self.client = program, client or program
+
+    @abstractmethod
+    def wait_ready(self, timeout_s: float) -> None:
+        """Wait until it has the port, and counts what comes."""
+
+    @abstractmethod
+    def reset(self, timeout_s: float) -> None:
+        """Count from now on."""
+
+    @abstractmethod
+    def start(self, duration_s: float, timeout_s: float) -> None:
+        """Let its stream flow for so long; below 0: until it is stopped."""
+
+    @abstractmethod
+    def stop(self, timeout_s: float) -> None:
+        """Stop its stream."""
+
+    @abstractmethod
+    def read(self) -> None:
+        """Ask for its counters; the answer comes later."""
+
+    @abstractmethod
     def take(self, timeout_s: float = 0.0) -> None:
         """Read what it says in this time."""
-        ...
 
+    @property
+    @abstractmethod
+    def frames(self) -> int:
+        """Frames of the run, by its last answer."""
 
-def wait_answer(end: Polled, program: ProgramEnd, timeout_s: float, look_s: float) -> None:
-    """Wait until the program has answered, for `look_s` at a time. Raises TrialFailed."""
-    deadline = time.monotonic() + timeout_s
-    while end.waits:
-        left_s = deadline - time.monotonic()
-        if left_s <= 0:
-            raise program.failed(f"did not answer within {timeout_s:.0f} s")
-        end.take(min(left_s, look_s))
+    @abstractmethod
+    def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
+        """What came between answers in the time of the run; times are since its beginning."""
 
+    @abstractmethod
+    def told(self) -> dict[str, Any]:
+        """What the record says of this end."""
 
-def final_count(
-    poll: Callable[[], int], program: ProgramEnd, deadline: float, look_s: float, after: str
-) -> int:
-    """The count of frames once it no longer grows, reading after reading, `look_s` apart; `after`
-    says what should have stopped it. Raises TrialFailed when it grows at the deadline."""
-    seen: list[int] = []
-    while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
-        if time.monotonic() > deadline:
-            raise program.failed(f"still counts frames, long after {after}")
-        seen.append(poll())
-        time.sleep(look_s)
-    return seen[-1]
+    def wait_answer(self, timeout_s: float) -> None:
+        """Wait until it has answered with its counters."""
+        deadline = time.monotonic() + timeout_s
+        while self.waits:
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                raise self.program.failed(f"did not answer within {timeout_s:.0f} s")
+            self.take(min(left_s, _LOOK_S))
+
+    def process_ids(self) -> list[int]:
+        """Its programs, while they run."""
+        return running(*dict.fromkeys((self.program, self.client)))
+
+    def close(self) -> None:
+        """End them. Idempotent."""
+        close_all(self.client, self.program)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -10,8 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any, TypeVar
 
-from switchmark.errors import TrialFailed
+from pydantic import BaseModel, ValidationError
+
+from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import NOTHING, last_words
@@ -23,6 +27,8 @@ VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
 VERSION_TIMEOUT_S = 10.0
 UNKNOWN = "unknown version"
 SHOWN_CHARACTERS = 160
+
+M = TypeVar("M", bound=BaseModel)
 
 
 def find(
@@ -70,6 +76,31 @@ class ProgramEnd:
         words = last_words(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
         told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
         return TrialFailed(self.say(f"{what}{told}"))
+
+    def decode(self, text: str) -> Any:
+        """The JSON that it printed. Raises TrialFailed where it is none."""
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            raise TrialFailed(self.say(f"printed no JSON: {one_line(text)}")) from None
+
+    def parse(self, model: type[M], printed: Any) -> M:
+        """What it printed, as such a value. Raises TrialFailed with the first thing that is
+        wrong."""
+        try:
+            return model.model_validate(printed)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_context=False)[0]
+            where = ".".join(map(str, first["loc"])) or "its result"
+            raise TrialFailed(self.say(f"printed {one_line(where)}: {first['msg']}")) from None
+
+    def order(self, line: str) -> None:
+        """Give it a line. Raises TrialFailed with its last words where it takes none."""
+        try:
+            self.spawned.write_line(line)
+        except SwitchmarkError:
+            self.gather(0.5)
+            raise self.failed("takes no more commands") from None
 
     def gather(self, timeout_s: float) -> bool:
         """Read its output for so long; True once it has closed its output."""
@@ -129,6 +160,23 @@ class ProgramEnd:
     def close(self) -> None:
         """End it. Idempotent."""
         self.spawned.terminate(grace_s=1.0)
+
+
+def one_line(text: str) -> str:
+    """So much of a text as messages show, on one line."""
+    return " ".join(text.split())[:SHOWN_CHARACTERS] or "nothing"
+
+
+def running(*ends: ProgramEnd | None) -> list[int]:
+    """The process ids of those that were started and have not ended."""
+    return [end.spawned.pid for end in ends if end and end.spawned.poll() is None]
+
+
+def close_all(*ends: ProgramEnd | None) -> None:
+    """End those that were started."""
+    for end in ends:
+        if end is not None:
+            end.close()
 
 
 def is_bound(pid: int, protocol: str, port: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from switchmark.errors import ContradictoryCounts
 from switchmark.statistics.histogram import Histogram
 
 
@@ -50,3 +51,11 @@ class Reading:
     answered: int | None = None  # requests that came back
     duplicates: int | None = None
     reordered: int | None = None
+
+
+def check_counts(name: str, sent: int, received: int) -> None:
+    """Raise ContradictoryCounts where an instrument received more frames than it sent."""
+    if received > sent:
+        raise ContradictoryCounts(
+            f"counts of {name} contradict each other: {received} frames received, {sent} sent"
+        )
