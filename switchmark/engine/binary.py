@@ -19,7 +19,9 @@ def find_engine() -> Path:
     if chosen := os.environ.get("SWITCHMARK_TRAFFIC"):
         path = Path(chosen).resolve()
         if not os.access(path, os.X_OK) or not path.is_file():
-            raise UnavailableError(f"SWITCHMARK_TRAFFIC={chosen}: not an executable file")
+            raise UnavailableError(
+                f"SWITCHMARK_TRAFFIC={chosen}: not an executable file; name the engine's program"
+            )
         return path
     in_path = shutil.which(NAME)
     places = [

@@ -11,12 +11,12 @@ import os
 
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.environment.support.base import Traits
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.environment.support.lacks import no_rights
+from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached, hosts_own
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import capabilities
 
 
 class BareEnvironment(NetnsEnvironment):
@@ -27,9 +27,7 @@ class BareEnvironment(NetnsEnvironment):
 
     def availability(self) -> Availability:
         """Available for root: making devices, and packet sockets on them, requires it."""
-        if not capabilities.enough():
-            return unavailable("not root", remedy="run switchmark as root (sudo)")
-        return available(os.uname().release)
+        return no_rights() or available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

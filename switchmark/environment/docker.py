@@ -7,168 +7,135 @@ on the standard streams, signals and the exit code.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.netns import NetnsNode
-from switchmark.environment.support import batons
-from switchmark.environment.support.base import OF_A_NAMESPACE, Traits
-from switchmark.environment.support.rootfs import (
-    BUSYBOX_INSIDE,
-    ENGINE_INSIDE,
-    build_root,
-    find_busybox,
-)
-from switchmark.errors import UnavailableError
+from switchmark.environment.netns import NetnsEnvironment
+from switchmark.environment.support.base import Apart, Traits
+from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
+from switchmark.environment.support.lacks import no_busybox, not_root
+from switchmark.environment.support.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE, build_root
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
-from switchmark.model.ports import PortKind
-from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, check_name
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
 from switchmark.testbed.container.docker_daemon import Daemon
-from switchmark.testbed.container.in_container import Inside, sockets_shown, spawn_docker
+from switchmark.testbed.container.in_container import Inside, spawn_docker
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import namespaces, procfs
+from switchmark.testbed.kernel import device_counters, mounts, namespaces, procfs
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
+from switchmark.testbed.programs import not_installed, which
 from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
-
-SOCKET_FOLDER_INSIDE = "/run/vhost"
 
 LEAST = docker_least(run_mib=1)
 HOLD = (BUSYBOX_INSIDE, "sleep", "1000000000")  # what holds a network does
 
 
-class DockerNode(NetnsNode):
-    """A container with its ports; the one with the engine exists as long as the engine runs."""
+class DockerNode(ContainerNode):
+    """A Docker container with its ports."""
 
-    def __init__(
-        self, session: Session, attached: Attached, engine: Path, daemon: Daemon, holder: int
-    ) -> None:
+    def __init__(self, session: Session, attached: Attached, engine: Path) -> None:
         super().__init__(session, attached, engine)
-        self._daemon = daemon
-        self._holder = ProcessIdentity.of(holder)
-        self._name = str(attached.netns)
-        container = DockerObject("container", self._name, daemon.host)
+        self._daemon = _daemon(session)
+        container = DockerObject("container", self._name, self._daemon.host)
         attached.entries.append(session.ledger.record(container))
 
-    def spawn_engine(self, args: Sequence[str]) -> Spawned:
-        """Run a container with `switchmark-traffic ARGS` in it, pinned to the node's cores.
-
-        Raises UnavailableError while an engine runs in it already."""
-        if any(process.poll() is None for process in self._spawned):
-            raise UnavailableError(f"container {self._name}: an engine runs in it already")
+    def run_engine(self, args: Sequence[str]) -> Spawned:
+        """See `ContainerNode`."""
         cores = ",".join(map(str, self.spec.cores))
-        folders = ["-v", f"{batons.folder_of(self._session)}:{batons.FOLDER_INSIDE}"]
-        if self.spec.port.socket_host is not None:
-            folders += ["-v", f"{self.spec.port.socket_host.parent}:{SOCKET_FOLDER_INSIDE}"]
+        folders = [w for host, inside in self.folders() for w in ("-v", f"{host}:{inside}")]
         command = self._daemon.command(
             *("run", "-i", "--rm", "--name", self._name, *LEAST, *folders),
             *("--network", f"container:{self._name}-net", "--cpuset-cpus", cores),
-            *docker_capabilities(self.spec.linux_capabilities),
+            *docker_capabilities(self.linux_capabilities()),
             *DOCKER_SCRATCH,
             *("-e", f"{SESSION_VARIABLE}={self._session.id}", "-e", "LC_ALL=C"),
-            *(self._daemon.image, ENGINE_INSIDE, *batons.with_baton(args, batons.FOLDER_INSIDE)),
+            *(self._daemon.image, ENGINE_INSIDE, *args),
         )
-        process = self._session.host.spawn(command)
-        self._spawned.append(process)
-        return process
+        return self._session.host.spawn(command)
 
-    def spawn_program(
-        self,
-        args: Sequence[str],
-        env: Mapping[str, str],
-        may: Sequence[str] | None = None,  # noqa: ARG002
-    ) -> Spawned:
-        """Run a container with a program of the host's in it; it then sees the host's /usr and
-        the program's own folder, too, read-only.
-
-        Raises TrialFailed."""
-        inside = Inside(
-            self._name,
-            args,
-            self.spec.linux_capabilities,
-            sockets_shown(self.spec.port.socket_host, SOCKET_FOLDER_INSIDE),
-            self.spec.cores,
-            env,
-        )
+    def run_program(self, inside: Inside) -> Spawned:
+        """See `ContainerNode`."""
         network = f"container:{self._name}-net"
-        process = spawn_docker(self._session, self._daemon, inside, network=network)
-        self._spawned.append(process)
-        return process
+        return spawn_docker(self._session, self._daemon, inside, network=network)
 
     def begin_close(self) -> None:
         """End what still runs, and the container that holds the namespace; its daemon then cleans
         up."""
         self._end_engines()
-        if self._holder is not None:
-            procfs.end_processes([self._holder], grace_s=0.0)
+        if self._attached.holder is not None:
+            procfs.end_processes([self._attached.holder], grace_s=0.0)
         self._attached.release_namespace(self._session)
 
 
-class DockerEnvironment:
+class DockerEnvironment(NetnsEnvironment):
     """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
 
     name = "docker"
-    traits = Traits(loads_programs=False, start_s=0.6)
+    traits = Traits(loads_programs=False, own_cgroup=True, start_s=0.6)
+    sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
         """Available with a daemon, or the program to start one, a static BusyBox, and root."""
-        if os.geteuid() != 0:
-            return unavailable("not root", remedy="run switchmark as root (sudo)")
-        if shutil.which("docker") is None:
-            return unavailable("no `docker` program", remedy="apt install docker.io")
-        try:
-            find_busybox()
-        except UnavailableError:
-            return unavailable("no static BusyBox", remedy="apt install busybox-static")
+        problem = not_root() or not_installed("docker", "docker.io") or no_busybox()
+        if problem is not None:
+            return problem
         if version := docker_daemon.users_own():
             return available(f"{version} (the running daemon)")
-        if shutil.which("dockerd") is None:
+        if which("dockerd") is None:
             return unavailable(
                 "no Docker daemon answers, and there is no `dockerd` to start one",
                 remedy="apt install docker.io",
             )
         return available("a daemon of its own")
 
-    def port_kinds(self) -> tuple[PortKind, ...]:
-        """The kinds of port that its nodes can have."""
-        return OF_A_NAMESPACE
+    def maker(self) -> Callable[[Session, Attached], DockerNode]:
+        """A function that makes a node; its container joins the namespace when the engine
+        starts."""
+        return partial(DockerNode, engine=find_engine())
 
-    def create(self, session: Session, spec: NodeSpec) -> DockerNode:
-        """Make a container with its ports for a switch."""
-        engine, daemon = _ready(session)
-        held, pid = _hold(session, daemon, spec)
-        return DockerNode(session, attach(session, held, SOCKET_FOLDER_INSIDE), engine, daemon, pid)
+    def place(self, session: Session, spec: NodeSpec) -> Attached:
+        """A container that holds a network namespace, under a name that `ip netns` knows."""
+        check_name(spec)
+        name, daemon = f"sm{session.id}-{spec.name}", _daemon(session)
+        held = DockerObject("container", f"{name}-net", daemon.host)
+        entries = [session.ledger.record(one) for one in (NetworkNamespace(name), held)]
+        pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
+        namespaces.name_namespace(name, pid)
+        return Attached(spec, name, entries, holder=ProcessIdentity.of(pid))
 
-    def create_wire(
-        self, session: Session, a: NodeSpec, b: NodeSpec
-    ) -> tuple[DockerNode, DockerNode]:
-        """Make two containers joined without a switch."""
-        engine, daemon = _ready(session)
-        held = [_hold(session, daemon, spec) for spec in (a, b)]
-        ends = attach_wire(session, held[0][0], held[1][0], SOCKET_FOLDER_INSIDE)
-        return (
-            DockerNode(session, ends[0], engine, daemon, held[0][1]),
-            DockerNode(session, ends[1], engine, daemon, held[1][1]),
-        )
-
-
-def _ready(session: Session) -> tuple[Path, Daemon]:
-    engine = find_engine()
-    return engine, docker_daemon.daemon_for(session, build_root(engine))
+    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+        """See `HoldsSwitches`."""
+        daemon, inside, network = _daemon(session), program.inside, "none"
+        if program.netns is not None:
+            network = _take_over(session, daemon, program, program.netns)
+        program.note(DockerObject("container", inside.name, daemon.host))
+        return spawn_docker(session, daemon, inside, program.log, network)
 
 
-def _hold(session: Session, daemon: Daemon, spec: NodeSpec) -> tuple[Attached, int]:
-    """Start a container that holds a network namespace, under a name that `ip netns` knows."""
-    check_name(spec)
-    name = f"sm{session.id}-{spec.name}"
-    entries = [session.ledger.record(NetworkNamespace(name))]
-    entries.append(session.ledger.record(DockerObject("container", f"{name}-net", daemon.host)))
-    pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
-    namespaces.name_namespace(name, pid)
-    return Attached(spec, name, entries), pid
+def _daemon(session: Session) -> Daemon:
+    return docker_daemon.daemon_for(session, build_root(find_engine()))
+
+
+def _take_over(session: Session, daemon: Daemon, program: Apart, netns: str) -> str:
+    """The network of a container that only holds it. Docker joins no namespace of others, so the
+    devices go into its own, which takes over the name."""
+    holder = f"{program.inside.name}-net"
+    program.note(DockerObject("container", holder, daemon.host))
+    pid = docker_daemon.hold_network(session, daemon, holder, HOLD)
+    devices = [name for name in device_counters.all_device_counters(netns) if name != "lo"]
+    _batch(session, netns, [f"link set dev {device} netns {pid}" for device in devices])
+    path = namespaces.NETNS_DIR / netns
+    mounts.unmount(path)
+    mounts.bind(f"/proc/{pid}/ns/net", path)
+    _batch(session, netns, [f"link set dev {device} up" for device in devices])
+    return f"container:{holder}"
+
+
+def _batch(session: Session, netns: str, lines: Sequence[str]) -> None:
+    """Run lines of `ip` in a namespace."""
+    if lines:
+        session.host.run(["ip", "-n", netns, "-batch", "-"], input_text="\n".join(lines) + "\n")

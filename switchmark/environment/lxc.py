@@ -8,40 +8,32 @@ own pipes, so the end of standard input reaches the engine as it is.
 
 from __future__ import annotations
 
-import os
-import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.netns import NetnsEnvironment, NetnsNode
-from switchmark.environment.support import batons
-from switchmark.environment.support.rootfs import (
-    BUSYBOX_INSIDE,
-    ENGINE_INSIDE,
-    build_root,
-    find_busybox,
-)
-from switchmark.errors import UnavailableError
+from switchmark.environment.netns import NetnsEnvironment
+from switchmark.environment.support.base import Apart, Traits
+from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
+from switchmark.environment.support.lacks import no_busybox, not_root
+from switchmark.environment.support.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE, build_root
 from switchmark.model.capabilities import Availability, available, unavailable
-from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached
 from switchmark.testbed.container.confined import lxc_config, lxc_network
-from switchmark.testbed.container.in_container import Inside, lxc_root, sockets_shown, spawn_lxc
+from switchmark.testbed.container.in_container import Inside, lxc_root, spawn_lxc
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel.cgroups import roots
 from switchmark.testbed.kernel.namespaces import NETNS_DIR
 from switchmark.testbed.output import stdout_of
+from switchmark.testbed.programs import not_installed
 from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
-
-SOCKET_FOLDER_INSIDE = "/run/vhost"
 
 FOLDER_MOUNT = "lxc.mount.entry = {folder} {inside} none bind,create=dir 0 0\n"
 
 
-class LxcNode(NetnsNode):
-    """A container with one port; it exists as long as the engine in it runs."""
+class LxcNode(ContainerNode):
+    """An LXC container with its ports."""
 
     def __init__(self, session: Session, attached: Attached, engine: Path, root: Path) -> None:
         super().__init__(session, attached, engine)
@@ -49,53 +41,31 @@ class LxcNode(NetnsNode):
         known = any(isinstance(one.entry, LxcPivot) for one in session.ledger.outstanding())
         if not known and not LxcPivot.existing():
             session.ledger.record(LxcPivot())
-        self._name = str(attached.netns)  # one name for both, each in its own kind
         attached.entries.append(session.ledger.record(Container(self._name, str(self._lxcpath))))
         folder = self._lxcpath / self._name
         self._lxcpath.mkdir(mode=0o700, exist_ok=True)
         folder.mkdir()
         (folder / "config").write_text(self._config(root, folder / "log"))
 
-    def spawn_engine(self, args: Sequence[str]) -> Spawned:
-        """Start the container with `switchmark-traffic ARGS` in it, pinned to its cores.
-
-        Raises UnavailableError while an engine runs in it already."""
-        if any(process.poll() is None for process in self._spawned):
-            raise UnavailableError(f"container {self._name}: an engine runs in it already")
+    def run_engine(self, args: Sequence[str]) -> Spawned:
+        """See `ContainerNode`."""
         # Older kernels forget the inherited affinity when LXC moves the container into its
         # cpuset group, so it is set again inside.
         mask = hex(sum(1 << core for core in self.spec.cores))
-        told = batons.with_baton(args, batons.FOLDER_INSIDE)
-        pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *told]
+        pinned = [BUSYBOX_INSIDE, "taskset", mask, ENGINE_INSIDE, *args]
         command = ["lxc-execute", "-P", str(self._lxcpath), "-n", self._name, "--", *pinned]
-        process = self._session.host.spawn(command, cores=self.spec.cores)
-        self._spawned.append(process)
-        return process
+        return self._session.host.spawn(command, cores=self.spec.cores)
 
-    def spawn_program(
-        self,
-        args: Sequence[str],
-        env: Mapping[str, str],
-        may: Sequence[str] | None = None,  # noqa: ARG002
-    ) -> Spawned:
-        """Start the container with a program of the host's in it; it then sees the host's /usr
-        and the program's own folder, too, read-only.
+    def run_program(self, inside: Inside) -> Spawned:
+        """See `ContainerNode`."""
+        root = lxc_root(self._session, self._name)
+        self._attached.entries.append(self._session.ledger.record(Directory(str(root))))
+        return spawn_lxc(self._session, inside, netns=NETNS_DIR / self._name)
 
-        Raises TrialFailed."""
-        session, port = self._session, self.spec.port
-        root = lxc_root(session, self._name)
-        self._attached.entries.append(session.ledger.record(Directory(str(root))))
-        inside = Inside(
-            self._name,
-            args,
-            _linux_capabilities(self.spec),
-            sockets_shown(port.socket_host, SOCKET_FOLDER_INSIDE),
-            self.spec.cores,
-            env,
-        )
-        process = spawn_lxc(session, inside, netns=NETNS_DIR / self._name)
-        self._spawned.append(process)
-        return process
+    def linux_capabilities(self) -> list[str]:
+        """The capabilities asked for, without the one that only Docker's seccomp filter makes
+        necessary, for placing memory by NUMA node."""
+        return [one for one in self.spec.linux_capabilities if one != "sys_nice"]
 
     def _config(self, root: Path, log: Path) -> str:
         text = lxc_config(
@@ -103,13 +73,10 @@ class LxcNode(NetnsNode):
             root,
             log,
             network=lxc_network(NETNS_DIR / self._name),
-            linux_capabilities=_linux_capabilities(self.spec),
+            linux_capabilities=self.linux_capabilities(),
             run_mib=1,
         )
-        shown = [(batons.folder_of(self._session), batons.FOLDER_INSIDE)]
-        if self.spec.port.socket_host is not None:
-            shown.append((self.spec.port.socket_host.parent, SOCKET_FOLDER_INSIDE))
-        for folder, inside in shown:
+        for folder, inside in self.folders():
             text += FOLDER_MOUNT.format(folder=folder, inside=inside.lstrip("/"))
         return text
 
@@ -118,23 +85,21 @@ class LxcEnvironment(NetnsEnvironment):
     """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
 
     name = "lxc"
+    traits = Traits(own_cgroup=True)
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
         """Available with LXC and its static init, a static BusyBox, control groups, and root."""
-        if os.geteuid() != 0:
-            return unavailable("not root", remedy="run switchmark as root (sudo)")
-        if shutil.which("lxc-execute") is None or _static_init() is None:
-            return unavailable("LXC is not installed", remedy="apt install lxc")
+        problem = not_root() or not_installed("lxc-execute", "lxc") or no_busybox()
+        if problem is not None:
+            return problem
+        if _static_init() is None:
+            return unavailable("no static init of LXC's", remedy="apt install lxc")
         if not roots():
             return unavailable(
                 "no control group hierarchy is mounted, and LXC needs one",
                 remedy="mount -t cgroup2 cgroup2 /sys/fs/cgroup",
             )
-        try:
-            find_busybox()
-        except UnavailableError:
-            return unavailable("no static BusyBox", remedy="apt install busybox-static")
         return available(stdout_of(["lxc-execute", "--version"]) or "")
 
     def maker(self) -> Callable[[Session, Attached], LxcNode]:
@@ -143,11 +108,12 @@ class LxcEnvironment(NetnsEnvironment):
         engine = find_engine()
         return partial(LxcNode, engine=engine, root=build_root(engine))
 
-
-def _linux_capabilities(spec: NodeSpec) -> list[str]:
-    """The capabilities asked for, without the one that only Docker's seccomp filter makes
-    necessary, for placing memory by NUMA node."""
-    return [capability for capability in spec.linux_capabilities if capability != "sys_nice"]
+    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+        """See `HoldsSwitches`."""
+        inside, netns = program.inside, program.netns
+        program.note(Directory(str(lxc_root(session, inside.name))))
+        program.note(Container(inside.name, str(session.run_dir / "lxc")))
+        return spawn_lxc(session, inside, program.log, NETNS_DIR / netns if netns else None)
 
 
 def _static_init() -> Path | None:

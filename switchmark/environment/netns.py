@@ -6,21 +6,23 @@ This is the lightest environment: nothing but the network is apart.
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.support.base import OF_A_NAMESPACE, Traits
+from switchmark.environment.support.base import OF_A_NAMESPACE, Apart, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.environment.support.lacks import no_rights
+from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, namespace
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import capabilities, device_counters
+from switchmark.testbed.kernel import device_counters, namespaces
+from switchmark.testbed.programs import not_installed
+from switchmark.testbed.undo.entries import NetworkNamespace
 
 
 class NetnsNode:
@@ -98,11 +100,7 @@ class NetnsEnvironment:
     def availability(self) -> Availability:
         """Available with root or its capabilities, which making namespaces requires, and with `ip`,
         which enters them."""
-        if not capabilities.enough():
-            return unavailable("not root", remedy="run switchmark as root (sudo)")
-        if shutil.which("ip") is None:
-            return unavailable("no `ip` program", remedy="apt install iproute2")
-        return available(os.uname().release)
+        return no_rights() or not_installed("ip", "iproute2") or available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""
@@ -115,6 +113,18 @@ class NetnsEnvironment:
     def place(self, session: Session, spec: NodeSpec) -> Attached:
         """A node's place in the network, without ports so far."""
         return namespace(session, spec)
+
+    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+        """See `HoldsSwitches`: in a namespace; without ports, in one of its own."""
+        inside, netns = program.inside, program.netns
+        if netns is None:
+            netns = inside.name
+            program.note(NetworkNamespace(netns))
+            namespaces.create_namespace(netns)
+        return session.host.spawn(
+            inside.args, cores=inside.cores or None, env=inside.env, log=program.log,
+            netns=netns, may=program.may,
+        )  # fmt: skip
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
         """Make a node with its ports for a switch."""

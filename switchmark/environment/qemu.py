@@ -14,12 +14,12 @@ from pathlib import Path
 from switchmark.engine.binary import NAME as ENGINE
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.base import Traits
-from switchmark.environment.support.rootfs import find_busybox
+from switchmark.environment.support.lacks import no_busybox, not_root
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
 from switchmark.environment.vm.node import QemuNode, functions_of
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.capabilities import Availability, available, unavailable, unavailable_for
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
@@ -38,19 +38,17 @@ class QemuEnvironment:
 
     def availability(self) -> Availability:
         """Available with QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
-        if os.geteuid() != 0:
-            return unavailable("not root", remedy="run switchmark as root (sudo)")
+        if (problem := not_root() or no_busybox()) is not None:
+            return problem
         if os.uname().machine != "x86_64":
             return unavailable("only x86-64 guests are made", remedy="use another environment")
         try:
             qemu = packages.qemu()
-            find_busybox()
             packages.machines_folder()
         except (UnavailableError, UsageError) as error:
-            reason, _, remedy = str(error).partition("; ")
-            return unavailable(reason, remedy=remedy or None)
+            return unavailable_for(error)
         if (problem := packages.kernel_problem()) is not None:
-            return unavailable(problem[0], remedy=problem[1])
+            return problem
         guest = packages.kernel_at_hand()
         kernel = f"guest Linux {guest.release}" if guest else "its kernel is fetched at first use"
         version = ".".join(map(str, qemu.version))

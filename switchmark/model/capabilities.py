@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from switchmark.errors import SwitchmarkError
 from switchmark.model.io import Io
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.taxonomy import Taxonomy
@@ -121,3 +122,9 @@ def available(version: str | None) -> Availability:
 def unavailable(reason: str | None, remedy: str | None = None) -> Availability:
     """The availability of a switch that cannot run here: why, and what to do."""
     return Availability(False, reason=reason, remedy=remedy)
+
+
+def unavailable_for(error: SwitchmarkError) -> Availability:
+    """The same, for what an error says: the remedy stands behind the first `; `."""
+    reason, _, remedy = str(error).partition("; ")
+    return unavailable(reason, remedy or None)

@@ -10,6 +10,7 @@ from switchmark.port.door import Door
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
+from switchmark.testbed.kernel.procfs import ProcessIdentity
 from switchmark.testbed.undo.entries import NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
@@ -25,6 +26,7 @@ class Attached:
     entries: list[int] = field(default_factory=list)
     lent: list[int] = field(default_factory=list)  # of devices that the host wants back
     doors: list[Door] = field(default_factory=list)  # where its ports are handed out
+    holder: ProcessIdentity | None = None  # of a container that does nothing but to hold it
 
     def detach(self, session: Session) -> None:
         """Remove ports and namespace, last first. Idempotent."""

@@ -14,7 +14,13 @@ from typing import TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
+from switchmark.model.capabilities import (
+    Availability,
+    Capabilities,
+    available,
+    unavailable,
+    unavailable_for,
+)
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
@@ -88,8 +94,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         try:
             engine = self._engine()
         except UnavailableError as error:
-            reason, _, remedy = str(error).partition("; ")
-            return unavailable(reason, remedy=remedy or "set SWITCHMARK_TRAFFIC")
+            return unavailable_for(error)
         version = engine_version(engine)
         if version is None:
             remedy = "choose another `program`" if self.chosen_program else "build the engine again"

@@ -37,6 +37,13 @@ def setting_problem(setting: str) -> Availability | None:
     return unavailable(f"{setting}={chosen} {reason}", remedy=remedy)
 
 
+def not_installed(program: str, package: str) -> Availability | None:
+    """Unavailable, where there is no such program, with the package that has it; else None."""
+    if which(program):
+        return None
+    return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
+
+
 def program_problem(path: str) -> str | None:
     """Why this file cannot be run, with the remedy; None when it can be tried."""
     program = Path(path)

@@ -170,9 +170,9 @@ class RunningSwitch:
         plan = self._plan
         if plan.trial.cpu_limit is not None:
             cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
-            contained_ = plan.trial.switch_environment in contained.CONTAINERS
+            own_group = not contained.has_own_cgroup(plan.trial.switch_environment)
             self.limit = CpuLimit.impose(
-                self._session, self.switch.process_ids(), cores, own_group=not contained_
+                self._session, self.switch.process_ids(), cores, own_group=own_group
             )
             self._undo.callback(self.limit.lift)
 

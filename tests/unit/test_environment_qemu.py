@@ -41,6 +41,7 @@ from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.experiment.steps import Step, plan_steps
+from switchmark.model.capabilities import unavailable
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
@@ -535,9 +536,9 @@ def test_what_is_missing_is_told_with_its_remedy(
     availability = qemu.QemuEnvironment().availability()
     assert not availability.available and availability.remedy == "apt install qemu-system-x86"
     monkeypatch.setenv("SWITCHMARK_VM_KERNEL", str(tmp_path))
-    assert packages.kernel_problem() == (
-        f"SWITCHMARK_VM_KERNEL={tmp_path}: no boot/vmlinuz-* in it", "name an unpacked package",
-    )  # fmt: skip
+    assert packages.kernel_problem() == unavailable(
+        f"SWITCHMARK_VM_KERNEL={tmp_path}: no boot/vmlinuz-* in it", "name an unpacked package"
+    )
     monkeypatch.setenv("SWITCHMARK_VM_TRAFFIC", str(tmp_path / "engine"))
     with pytest.raises(UnavailableError, match="not an executable file"):
         qemu.guest_engine(emulated=True)

@@ -6,14 +6,17 @@ An environment is one file of `switchmark/environment/`, with a class of the fil
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
+from switchmark.testbed.container.in_container import Inside
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.undo.entries import UndoEntry
 
 # The ports of a node with a network namespace of its own, which a device can be moved into.
 OF_A_NAMESPACE = (
@@ -96,8 +99,30 @@ class Traits:
     guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
+    own_cgroup: bool = False  # what runs in one is in a control group of its own
     # The time that each VNF here usually adds to a trial, and a switch here twice; seconds.
     start_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """A program of a switch, to be run apart from the host's own."""
+
+    inside: Inside
+    netns: str | None  # the network that it sees; None: one without devices
+    log: Path | None  # for its standard error
+    may: Sequence[str] | None  # its capabilities in a namespace; a container has those of `inside`
+    note: Callable[[UndoEntry], None]  # of everything that is made for it, before it is made
+
+
+@runtime_checkable
+class HoldsSwitches(Protocol):
+    """An environment in which the program of a switch can run, too (`switch_environment`)."""
+
+    def spawn_apart(self, session: Session, program: Apart) -> Spawned:
+        """Start it. Raises SwitchmarkError, or TrialFailed with the last words of what did not
+        start."""
+        ...
 
 
 class Environment(Protocol):

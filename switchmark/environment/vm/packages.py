@@ -18,7 +18,9 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.testbed.programs import not_installed, which
 from switchmark.testbed.state import cache_dir, cache_folder
 
 DEFAULT_KERNEL = "linux-image-amd64"  # Debian's; it depends on the one of today's version
@@ -70,21 +72,20 @@ def kernel_at_hand() -> Kernel | None:
     return unpacked_kernel(cache_dir() / "machines" / "kernel-default")
 
 
-def kernel_problem() -> tuple[str, str] | None:
-    """Why no kernel can be had, and the remedy; None where one is there, or apt can fetch one."""
+def kernel_problem() -> Availability | None:
+    """Unavailable, where no kernel can be had; None where one is there, or apt can fetch one."""
     if kernel_at_hand() is not None:
         return None
     if named := os.environ.get(KERNEL_SETTING):
-        return f"{KERNEL_SETTING}={named}: no boot/vmlinuz-* in it", "name an unpacked package"
+        reason = f"{KERNEL_SETTING}={named}: no boot/vmlinuz-* in it"
+        return unavailable(reason, remedy="name an unpacked package")
     for program in ("apt-get", "dpkg"):
-        if shutil.which(program) is None:
-            return (
+        if which(program) is None:
+            return unavailable(
                 f"no {program} to fetch a guest's kernel with",
-                f"unpack a kernel package and name its folder: {KERNEL_SETTING}=FOLDER",
+                remedy=f"unpack a kernel package and name its folder: {KERNEL_SETTING}=FOLDER",
             )
-    if shutil.which("depmod", path=_usual_path()) is None:
-        return "no program depmod, by which a guest's modules are found", "apt install kmod"
-    return None
+    return not_installed("depmod", "kmod")
 
 
 @cache
@@ -125,15 +126,11 @@ def with_dependencies(found: Kernel) -> Kernel:
     """Make the index of what modules need each other, which a package makes when it is
     installed."""
     if not (found.modules / "modules.dep").exists():
-        depmod = shutil.which("depmod", path=_usual_path())
+        depmod = which("depmod")
         if depmod is None:
             raise UnavailableError("program `depmod` not found; apt install kmod")
-        _run([depmod, "-b", str(found.root), found.release])
+        _run([str(depmod), "-b", str(found.root), found.release])
     return found
-
-
-def _usual_path() -> str:
-    return f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 
 
 def default_kernel_package() -> str:
