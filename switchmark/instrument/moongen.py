@@ -8,13 +8,12 @@ driver for kernel devices; one line of libmoon's CMakeLists.txt adds it. It tell
 
 from __future__ import annotations
 
-import os
 from functools import cache
 from pathlib import Path
 
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
-from switchmark.instrument.support.named import build_of
+from switchmark.instrument.support.named import build_of, named_folder, no_folder
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
@@ -56,19 +55,15 @@ class MoonGen(Instrument):
 
     def availability(self) -> Availability:
         """Available where the folder is, with a program in it that can use kernel devices."""
-        named = os.environ.get(SETTING)
-        if not named:
-            return unavailable(
-                "no folder of MoonGen is named",
-                remedy=f"build github.com/emmericp/MoonGen with rte_pmd_af_packet among the "
-                f"DPDK_LIBS of libmoon/CMakeLists.txt, and set {SETTING} to its folder",
-            )
-        program = Path(named, PROGRAM)
-        if not os.access(program, os.X_OK) or not program.is_file():
-            return unavailable(
-                f"{SETTING}={named}: no program {PROGRAM} in it",
-                remedy="name the folder that MoonGen was built in",
-            )
+        if problem := no_folder(
+            SETTING,
+            PROGRAM,
+            "build github.com/emmericp/MoonGen with rte_pmd_af_packet among the DPDK_LIBS of "
+            "libmoon/CMakeLists.txt",
+            "name the folder that MoonGen was built in",
+        ):
+            return problem
+        program = named_folder(SETTING) / PROGRAM
         if not _has_driver(program, program.stat().st_mtime_ns):
             return unavailable(
                 f"{program} is built without DPDK's driver for kernel devices",
@@ -84,8 +79,7 @@ class MoonGen(Instrument):
         target = _end("receiver", job, job.target, ["-", "0", "1"])
         sends = [f"x{udp_frame(job).hex()}", f"{gap_ns:.6f}", burst]
         source = _end("sender", job, job.source, sends)
-        folder = Path(os.environ.get(SETTING, "."))
-        return PolledRun(self.name, job, source, target, build_of(folder / PROGRAM))
+        return PolledRun(self.name, job, source, target, build_of(named_folder(SETTING) / PROGRAM))
 
 
 @cache
@@ -96,8 +90,6 @@ def _has_driver(program: Path, modified_ns: int) -> bool:  # noqa: ARG001
 
 
 def _end(what: str, job: Job, station: Station, words: list[str]) -> PolledEnd:
-    folder = Path(os.environ.get(SETTING, ".")).resolve()
-    core = station.cores[0] if station.cores else 0
     config = job.folder / f"moongen-{station.node}.lua"
     options = [
         "--no-pci", "--no-huge", "--no-shconf", "-m", str(MEMORY_MB),
@@ -105,9 +97,11 @@ def _end(what: str, job: Job, station: Station, words: list[str]) -> PolledEnd:
         f"--vdev=net_af_packet0,iface={station.port.device_inside}",
     ]  # fmt: skip
     told = ", ".join(f'"{one}"' for one in options)
-    config.write_text(f"DPDKConfig {{ cores = {{{core}}}, sharedCores = 4, cli = {{{told}}} }}\n")
+    config.write_text(
+        f"DPDKConfig {{ cores = {{{station.first_core}}}, sharedCores = 4, cli = {{{told}}} }}\n"
+    )
     command = [
-        "env", "-C", str(folder), "stdbuf", "-oL", f"./{PROGRAM}", str(SCRIPT),
+        "env", "-C", str(named_folder(SETTING)), "stdbuf", "-oL", f"./{PROGRAM}", str(SCRIPT),
         f"--dpdk-config={config}", *words,
     ]  # fmt: skip
     program = ProgramEnd(f"moongen {what}", station.node, command, station.spawn(command))

@@ -171,7 +171,7 @@ class _Console(Polled):
 
 def _command(job: Job, station: Station, options: list[str]) -> list[str]:
     """The command line; the main thread and the one that forwards share the node's first core."""
-    core = station.cores[0] if station.cores else 0
+    core = station.first_core
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,
         "--in-memory", "--single-file-segments", "-m", str(MEMORY_MB), "--no-pci",

@@ -19,6 +19,7 @@ from typing import Any
 from switchmark.instrument.support import trex_client
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
+from switchmark.instrument.support.named import named_folder, no_folder
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
@@ -53,22 +54,18 @@ class Trex(Instrument):
 
     def availability(self) -> Availability:
         """Available where the folder is, with server and client in it."""
-        named = os.environ.get(SETTING)
-        if not named:
-            return unavailable(
-                "no folder of TRex is named",
-                remedy=f"unpack a release (or build github.com/cisco-system-traffic-generator/"
-                f"trex-core) and set {SETTING} to the folder with {SERVER} in it",
-            )
-        folder = Path(named)
-        if not os.access(folder / SERVER, os.X_OK):
-            return unavailable(
-                f"{SETTING}={named}: no program {SERVER} in it",
-                remedy="name the unpacked release, or `scripts` of a build",
-            )
+        if problem := no_folder(
+            SETTING,
+            SERVER,
+            "unpack a release of TRex (or build "
+            "github.com/cisco-system-traffic-generator/trex-core)",
+            "name the unpacked release, or `scripts` of a build",
+        ):
+            return problem
+        folder = Path(os.environ[SETTING])
         if not (folder / CLIENT / "trex" / "stl").is_dir():
             return unavailable(
-                f"{SETTING}={named}: no {CLIENT} in it", remedy="name the whole release"
+                f"{SETTING}={folder}: no {CLIENT} in it", remedy="name the whole release"
             )
         return available(version_of_folder(folder))
 
@@ -97,8 +94,7 @@ def version_of_folder(folder: Path) -> str:
 
 
 def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> PolledEnd:
-    folder = Path(os.environ.get(SETTING, ".")).resolve()
-    core = station.cores[0] if station.cores else 0
+    folder = named_folder(SETTING)
     config = job.folder / f"trex-{station.node}.yaml"
     macs = {"src_mac": station.port.mac, "dest_mac": station.port.peer_mac}
     settings = {
@@ -106,7 +102,7 @@ def _end(what: str, job: Job, station: Station, stream: Mapping[str, Any]) -> Po
         "port_limit": 2,
         "interfaces": [station.port.device_inside, "dummy"],
         "low_end": True,
-        "low_end_core": core,
+        "low_end_core": station.first_core,
         "prefix": f"trex-{station.node}",
         "zmq_pub_port": ASYNC_PORT,
         "zmq_rpc_port": SYNC_PORT,

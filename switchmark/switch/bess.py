@@ -25,13 +25,14 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.program import ProgramSwitch
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import decoded, frames, understood
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.kernel.capabilities import narrowed_to
 from switchmark.testbed.last_words import last_line
+from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import which
 
 MEMORY_MB = 256

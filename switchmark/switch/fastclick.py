@@ -22,15 +22,11 @@ from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import (
-    MAC_AGING_S,
-    ProgramSwitch,
-    dpdk_version,
-    output_of,
-)
+from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import asked_once, memory_nodes
 from switchmark.testbed.answers import frames, understood
+from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import digest
 
 # Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says

@@ -11,13 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.model.capabilities import (
-    Availability,
-    Capabilities,
-    SwitchOption,
-    available,
-    unavailable,
-)
+from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
 from switchmark.model.changes import Change
 from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind
@@ -26,8 +20,8 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.tools import kernel_has, kernel_release, no_rights
-from switchmark.testbed.programs import which
+from switchmark.switch.support.tools import kernel_lacks, kernel_release, no_rights
+from switchmark.testbed.programs import not_installed
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
@@ -72,15 +66,12 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     def availability(self) -> Availability:
         """Available where the kernel has a bridge; the version is the kernel's."""
-        if (answer := no_rights()) is not None:
-            return answer
-        if not kernel_has("bridge"):
-            return unavailable(
-                f"Linux {kernel_release()} has no bridge", remedy="use a kernel with CONFIG_BRIDGE"
-            )
-        if which("bridge") is None:
-            return unavailable("program `bridge` not found", remedy="apt install iproute2")
-        return available(f"Linux {kernel_release()}")
+        return (
+            no_rights()
+            or kernel_lacks({"bridge": None}, "CONFIG_BRIDGE")
+            or not_installed("bridge", "iproute2")
+            or available(f"Linux {kernel_release()}")
+        )
 
     def connect(self) -> None:
         """Make the bridge and its witness, or a bridge for each pair."""

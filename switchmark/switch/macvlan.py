@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
+from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MacvlanParent, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.made import PortMakingSwitch
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
-from switchmark.testbed.programs import which
+from switchmark.switch.support.tools import kernel_lacks, kernel_release, not_root
+from switchmark.testbed.programs import not_installed
 
 
 class Macvlan(PortMakingSwitch):
@@ -37,16 +37,12 @@ class Macvlan(PortMakingSwitch):
 
     def availability(self) -> Availability:
         """Available where the kernel has macvlan."""
-        if (answer := not_root()) is not None:
-            return answer
-        if not kernel_has("macvlan", "macvlan_init_module"):
-            return unavailable(
-                f"Linux {kernel_release()} has no macvlan",
-                remedy="use a kernel with CONFIG_MACVLAN",
-            )
-        if which("ip") is None:
-            return unavailable("program `ip` not found", remedy="apt install iproute2")
-        return available(f"Linux {kernel_release()}")
+        return (
+            not_root()
+            or kernel_lacks({"macvlan": "macvlan_init_module"}, "CONFIG_MACVLAN")
+            or not_installed("ip", "iproute2")
+            or available(f"Linux {kernel_release()}")
+        )
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Make a parent with nothing behind it but the witness, and on it a device for each

@@ -20,9 +20,10 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
-from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, output_of
+from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
+from switchmark.testbed.output import output_of
 
 PROGRAM = "snabb.lua"  # in this folder
 LINK_FRAMES = 1024  # what a link between two apps holds

@@ -30,7 +30,7 @@ from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.pci import sharer
-from switchmark.testbed.programs import which
+from switchmark.testbed.programs import not_installed
 from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
@@ -75,8 +75,8 @@ class Sriov(WithOptions, PortMakingSwitch):
 
     def availability(self) -> Availability:
         """Available where a NIC that has VFs is named, and none of them is in use."""
-        if (answer := not_root()) is not None:
-            return answer
+        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
+            return problem
         remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
         device = self.nic or os.environ.get(SETTING)
         if not device:
@@ -86,8 +86,6 @@ class Sriov(WithOptions, PortMakingSwitch):
             return unavailable(f"{device} is no NIC with SR-IOV", remedy=remedy)
         if self._resources is None and _read(NET / device / "device/sriov_numvfs") != "0":
             return unavailable(f"{device} has VFs already", remedy=remedy)
-        if which("ip") is None:
-            return unavailable("program `ip` not found", remedy="apt install iproute2")
         driver = (NET / device / "device/driver").resolve().name
         vendor = (_read(NET / device / "device/vendor") or "").removeprefix("0x")
         model = (_read(NET / device / "device/device") or "").removeprefix("0x")

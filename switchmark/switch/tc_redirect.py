@@ -7,13 +7,13 @@ between the two is the cost of bridging.
 
 from __future__ import annotations
 
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
+from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
-from switchmark.testbed.programs import which
+from switchmark.switch.support.tools import kernel_lacks, kernel_release, not_root
+from switchmark.testbed.programs import not_installed
 
 
 class TcRedirect(FilterSwitch):
@@ -32,18 +32,13 @@ class TcRedirect(FilterSwitch):
 
     def availability(self) -> Availability:
         """Available where the kernel has the filter and the action it is made of."""
-        if (answer := not_root()) is not None:
-            return answer
-        if which("tc") is None:
-            return unavailable("program `tc` not found", remedy="apt install iproute2")
         parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
-        missing = [module for module, function in parts.items() if not kernel_has(module, function)]
-        if missing:
-            return unavailable(
-                f"Linux {kernel_release()} has no {' and no '.join(missing)}",
-                remedy="use a kernel with CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED",
-            )
-        return available(f"Linux {kernel_release()}")
+        return (
+            not_root()
+            or not_installed("tc", "iproute2")
+            or kernel_lacks(parts, "CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED")
+            or available(f"Linux {kernel_release()}")
+        )
 
     def connect(self) -> None:
         """Make a hook at the ingress of each port, and a filter that takes every frame."""

@@ -22,7 +22,7 @@ from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release, not_root
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_settings, namespaces, netmap
-from switchmark.testbed.programs import which
+from switchmark.testbed.programs import not_installed
 from switchmark.testbed.undo.entries import ValeAttachment
 
 ATTACHED = (PortKind.VETH, PortKind.TAP)
@@ -53,15 +53,13 @@ class Vale(MadeFirst):
 
     def availability(self) -> Availability:
         """Available where netmap's module is loaded."""
-        if (answer := not_root()) is not None:
-            return answer
+        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
+            return problem
         if not netmap.DEVICE.exists():
             return unavailable(
                 f"no {netmap.DEVICE}: netmap.ko is not loaded",
                 remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
             )
-        if which("ip") is None:
-            return unavailable("program `ip` not found", remedy="apt install iproute2")
         return available(f"netmap API {netmap.API}, Linux {kernel_release()}")
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:

@@ -20,7 +20,7 @@ from switchmark.switch.support import vpp_changes
 from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
-from switchmark.switch.support.program import ProgramSwitch, output_of
+from switchmark.switch.support.program import ProgramSwitch
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import memory_nodes, online_cores
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
@@ -37,6 +37,7 @@ from switchmark.switch.support.vpp_commands import (
     startup_config,
 )
 from switchmark.testbed.kernel.packet_rings import PacketRings
+from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import which
 from switchmark.testbed.undo.entries import FilesNamed
 

@@ -25,7 +25,7 @@ from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
 from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.programs import which
+from switchmark.testbed.programs import not_installed
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
@@ -113,8 +113,8 @@ class XdpRedirect(InKernelSwitch):
 
     def availability(self) -> Availability:
         """Available where the kernel has XDP for frames of every size."""
-        if (answer := not_root()) is not None:
-            return answer
+        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
+            return problem
         release = kernel_release()
         if _numbers(release) < FIRST_KERNEL or not kernel_has("bpf", "bpf_prog_load"):
             needed = ".".join(map(str, FIRST_KERNEL))
@@ -122,8 +122,6 @@ class XdpRedirect(InKernelSwitch):
                 f"Linux {release} has no BPF system call, or is older than {needed}",
                 remedy=f"use Linux {needed} or later with CONFIG_BPF_SYSCALL",
             )
-        if which("ip") is None:
-            return unavailable("program `ip` not found", remedy="apt install iproute2")
         return available(f"Linux {release}")
 
     def connect(self) -> None:

@@ -11,9 +11,9 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import basicfwd, linux_bridge, ovs_dpdk, tc_redirect
 from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
-from switchmark.switch.support import ovs_switch
+from switchmark.switch.support import ovs_switch, tools
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import hugepages
+from switchmark.testbed import hugepages, programs
 from switchmark.testbed.host import Session
 
 
@@ -94,15 +94,17 @@ def test_no_hugepages(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def test_kernel_without_bridge_or_tc(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linux_bridge, "kernel_has", lambda *_: False)
+    monkeypatch.setattr(tools, "kernel_has", lambda *_: False)
     assert "has no bridge; use a kernel with CONFIG_BRIDGE" in told(linux_bridge.LinuxBridge())
-    monkeypatch.setattr(linux_bridge, "kernel_has", lambda *_: True)
-    monkeypatch.setattr(linux_bridge, "which", lambda _: None)
+    monkeypatch.setattr(tools, "kernel_has", lambda *_: True)
+    monkeypatch.setattr(programs, "which", lambda _: None)
     assert "`bridge` not found; apt install iproute2" in told(linux_bridge.LinuxBridge())
-    monkeypatch.setattr(tc_redirect, "kernel_has", lambda module, _: module != "act_mirred")
-    assert "has no act_mirred" in told(tc_redirect.TcRedirect())
-    monkeypatch.setattr(tc_redirect, "which", lambda _: None)
     assert "`tc` not found" in told(tc_redirect.TcRedirect())
+    monkeypatch.undo()
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(programs, "which", Path)
+    monkeypatch.setattr(tools, "kernel_has", lambda module, _: module != "act_mirred")
+    assert "has no act_mirred" in told(tc_redirect.TcRedirect())
 
 
 def test_only_root_makes_devices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -51,7 +51,7 @@ def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
     parent = cache_folder("roots")
-    root = parent / _key([engine, busybox, *needed])
+    root = parent / key_of(FORMAT, [engine, busybox, *needed])
     if not root.is_dir():
         _build(parent, root, engine, busybox, needed)
     return root
@@ -111,9 +111,10 @@ def dpdk_drivers(libraries: Sequence[Path], names: Sequence[str] = DPDK_DRIVERS)
     return [path for path in found if path.exists()]
 
 
-def _key(inputs: Sequence[Path]) -> str:
-    digest = hashlib.sha256(FORMAT.encode())
-    for path in inputs:
+def key_of(what: str, files: Iterable[Path]) -> str:
+    """A name in the cache for what is made of these files, by their paths, sizes and times."""
+    digest = hashlib.sha256(what.encode())
+    for path in files:
         status = path.stat()
         digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]

@@ -72,13 +72,7 @@ def job(ports: Sequence[NodePort], engine_args: Sequence[str]) -> str:
     kernels = [n for n in range(len(ports)) if n not in driven]
     # Devices are counted as the kernel finds them, without those that it does not drive.
     lines = [line for n in kernels for line in _set_up(ports[n], device_name(n))]
-    return "\n".join(
-        [
-            f"dpdk={shlex.quote(' '.join(pci_address(n) for n in driven))}",
-            f"run={shlex.quote(shlex.join([ENGINE_INSIDE, *engine_args]))}",
-            *_function("ports", lines),
-        ]
-    )
+    return _job([ENGINE_INSIDE, *engine_args], lines, driven)
 
 
 def bridge_job(ports: Sequence[NodePort]) -> str:
@@ -92,9 +86,7 @@ def bridge_job(ports: Sequence[NodePort]) -> str:
         *(f"echo 0 >/sys/class/net/{device}/brport/learning" for device in devices),
         "$b ip link set br0 up",
     ]  # fmt: skip
-    joined = shlex.quote(f"echo '{JOINED}'; exec cat >/dev/null")
-    run = shlex.quote(f"{BUSYBOX_INSIDE} sh -c {joined}")
-    return "\n".join(["dpdk=", f"run={run}", *_function("ports", lines)])
+    return _job([BUSYBOX_INSIDE, "sh", "-c", f"echo '{JOINED}'; exec cat >/dev/null"], lines)
 
 
 def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str, str]) -> str:
@@ -109,12 +101,18 @@ def program_job(ports: Sequence[NodePort], args: Sequence[str], env: Mapping[str
         f"echo '{STARTS}'; exec 4<&0; {settings} {shlex.join(args)} </dev/null >&2 & p=$!; "
         "{ cat <&4 >/dev/null; kill $p; } & wait $p"
     )
-    run = shlex.quote(f"{BUSYBOX_INSIDE} sh -c {shlex.quote(script)}")
-    return "\n".join(["dpdk=", f"run={run}", *_function("ports", lines)])
+    return _job([BUSYBOX_INSIDE, "sh", "-c", script], lines)
 
 
-def _function(name: str, lines: Sequence[str]) -> list[str]:
-    return [f"{name}() {{", "  :", *(f"  {line}" for line in lines), "}", ""]
+def _job(run: Sequence[str], set_up: Sequence[str], driven: Sequence[int] = ()) -> str:
+    """What to run, how the kernel's devices are set up, and the ports that DPDK drives."""
+    return "\n".join(
+        [
+            f"dpdk={shlex.quote(' '.join(map(pci_address, driven)))}",
+            f"run={shlex.quote(shlex.join(run))}",
+            *("ports() {", "  :", *(f"  {line}" for line in set_up), "}", ""),
+        ]
+    )
 
 
 def uses_dpdk(engine_args: Sequence[str], number: int) -> bool:

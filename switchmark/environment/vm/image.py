@@ -8,7 +8,6 @@ comes with its command line, through QEMU's firmware configuration device.
 
 from __future__ import annotations
 
-import hashlib
 import itertools
 import os
 import tempfile
@@ -21,6 +20,7 @@ from switchmark.environment.support.rootfs import (
     OF_FUNCTIONS,
     build_root,
     install,
+    key_of,
     shared_libraries,
 )
 from switchmark.environment.vm.archive import (
@@ -101,7 +101,7 @@ def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ())
     first = module_files(guest_kernel, (FIRST,))
     wanted = (*MODULES, *more_modules)
     then = [path for path in module_files(guest_kernel, wanted) if path not in first]
-    key = _key(root, guest_kernel, [*first, *then])
+    key = key_of(f"{INIT}\0{root.name}\0{guest_kernel.release}\0", [*first, *then])
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
         write_whole(initramfs, contents(root, first, then))
@@ -123,11 +123,7 @@ def with_program(image: Image, program: Path) -> Image:
             f"{program.parent}: holds more than {MOST_MIB} MiB, which do not fit into a guest; "
             "give the program a folder of its own"
         )
-    digest = hashlib.sha256(image.key.encode())
-    for path in files:
-        status = path.stat()
-        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    key = digest.hexdigest()[:16]
+    key = key_of(image.key, files)
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
         with tempfile.TemporaryDirectory() as folder:
@@ -146,28 +142,14 @@ def _files(folder: Path) -> list[Path]:
 def contents(root: Path, first: list[Path], then: list[Path]) -> bytes:
     """The content of the archive: the root's files, the modules and their order, the first
     process."""
-    lists = (("first", first), ("then", then))
+    files = {path.name: path.read_bytes() for path in (*first, *then)}
+    for name, listed in (("first", first), ("then", then)):
+        files[name] = "\n".join(path.name for path in listed).encode()
     return archive(
         [
             *tree(root),
             ("init", 0o100755, INIT.encode()),
             ("modules", 0o040755, b""),
-            *(
-                (f"modules/{name}", 0o100644, "\n".join(path.name for path in files).encode())
-                for name, files in lists
-            ),
-            *(
-                (f"modules/{path.name}", 0o100644, path.read_bytes())
-                for _, files in lists
-                for path in files
-            ),
+            *((f"modules/{name}", 0o100644, content) for name, content in files.items()),
         ]
     )
-
-
-def _key(root: Path, guest_kernel: Kernel, modules: list[Path]) -> str:
-    digest = hashlib.sha256(f"{INIT}\0{root.name}\0{guest_kernel.release}\0".encode())
-    for path in modules:
-        status = path.stat()
-        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return digest.hexdigest()[:16]

@@ -71,6 +71,11 @@ class Station:
     cores: tuple[int, ...]  # none: wherever the kernel likes
     spawn: Callable[[Sequence[str]], Spawned]  # runs a program there, on its cores, with its rights
 
+    @property
+    def first_core(self) -> int:
+        """A core for a program that wants one named."""
+        return self.cores[0] if self.cores else 0
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

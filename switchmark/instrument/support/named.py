@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
@@ -22,6 +23,23 @@ def no_program(setting: str, program: str, build: str) -> Availability:
     return setting_problem(setting) or unavailable(
         f"program `{program}` not found", remedy=f"{build}, and set {setting} to the program"
     )
+
+
+def no_folder(setting: str, program: str, obtain: str, inside: str) -> Availability | None:
+    """Unavailable, where the variable names no folder that has this program: `obtain` and `inside`
+    are what to do without a folder, and with another one. None where it does."""
+    named = os.environ.get(setting)
+    if not named:
+        remedy = f"{obtain}, and set {setting} to the folder with {program} in it"
+        return unavailable("no folder of it is named", remedy=remedy)
+    if not os.access(Path(named, program), os.X_OK) or not Path(named, program).is_file():
+        return unavailable(f"{setting}={named}: no program {program} in it", remedy=inside)
+    return None
+
+
+def named_folder(setting: str) -> Path:
+    """The folder that the variable names."""
+    return Path(os.environ.get(setting, ".")).resolve()
 
 
 def build_of(program: Path) -> str:

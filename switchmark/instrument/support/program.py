@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
@@ -16,15 +14,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.capabilities import Availability, available
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import NOTHING, last_words
+from switchmark.testbed.output import output_of
+from switchmark.testbed.programs import not_installed
 
 MOST_OUTPUT_CHARACTERS = 64 << 20
 LISTEN = "0A"  # of /proc/net/tcp
 _POLL_S = 0.01
 VERSION = r"(\d+(?:\.\d+)+(?:-[\w.]+)?)"
-VERSION_TIMEOUT_S = 10.0
 UNKNOWN = "unknown version"
 SHOWN_CHARACTERS = 160
 
@@ -35,26 +34,13 @@ def find(
     program: str, package: str, asked: Sequence[str] = ("--version",), says: str = VERSION
 ) -> Availability:
     """The version of a program in PATH, or how to install it."""
-    if shutil.which(program) is None:
-        return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
-    return available(version_of(program, asked, says))
+    return not_installed(program, package) or available(version_of(program, asked, says))
 
 
 @cache
 def version_of(program: str, asked: Sequence[str] = ("--version",), says: str = VERSION) -> str:
     """The version that a program prints, on either output; the pattern `says` finds it."""
-    try:
-        done = subprocess.run(
-            [program, *asked],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            timeout=VERSION_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return UNKNOWN
-    found = re.search(says, done.stdout.decode(errors="replace"))
+    found = re.search(says, output_of([program, *asked]))
     return found[1] if found else UNKNOWN
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -30,27 +31,37 @@ def build(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     client.pause_all()
     for number, core in enumerate(request["cores"]):
         client.add_worker(number, core)
-    for k, port in enumerate(request["ports"]):
-        client.create_port("PMDPort", f"p{k}", dict(port))
-        client.create_module("PortInc", f"in{k}", {"port": f"p{k}"})
-        client.create_module("PortOut", f"out{k}", {"port": f"p{k}"})
+    ports = request["ports"]
     if request["table"] is None:
-        for k in range(len(request["ports"])):
-            client.connect_modules(f"in{k}", f"out{k ^ 1}")
+        join(client, "p", ports, None)
     else:
         client.create_module("Merge", "merge")
         client.create_module("L2Forward", "table")
         entries = {"entries": request["table"]}
         client.run_module_command("table", "add", "L2ForwardCommandAddArg", entries)
         client.connect_modules("merge", "table")
-        for k in range(len(request["ports"])):
-            client.connect_modules(f"in{k}", "merge")
-            client.connect_modules("table", f"out{k}", k)
+        join(client, "p", ports, 0)
         # No address leads there; BESS counts what goes through every gate.
         client.create_module("Sink", "witness")
-        client.connect_modules("table", "witness", len(request["ports"]))
+        client.connect_modules("table", "witness", len(ports))
     client.resume_all()
     return {}
+
+
+def join(client: Any, letter: str, ports: Sequence[dict[str, Any]], gate: int | None) -> None:
+    """Make ports under names of this letter, joined in pairs, or by the table from this gate of it
+    on."""
+    names = [f"{letter}{k}" for k in range(len(ports))]
+    for name, port in zip(names, ports, strict=True):
+        client.create_port("PMDPort", name, dict(port))
+        client.create_module("PortInc", f"in-{name}", {"port": name})
+        client.create_module("PortOut", f"out-{name}", {"port": name})
+    for k, name in enumerate(names):
+        if gate is None:
+            client.connect_modules(f"in-{name}", f"out-{names[k ^ 1]}")
+        else:
+            client.connect_modules(f"in-{name}", "merge")
+            client.connect_modules("table", f"out-{name}", gate + k)
 
 
 def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
@@ -75,17 +86,7 @@ def state(client: Any, request: dict[str, Any]) -> dict[str, Any]:
 def add_ports(client: Any, request: dict[str, Any]) -> dict[str, Any]:
     """Add ports beside those that pass frames, joined as they are; BESS pauses its workers itself,
     for as long as it must."""
-    names = [f"n{k}" for k in range(len(request["ports"]))]
-    for name, port in zip(names, request["ports"], strict=True):
-        client.create_port("PMDPort", name, dict(port))
-        client.create_module("PortInc", f"in-{name}", {"port": name})
-        client.create_module("PortOut", f"out-{name}", {"port": name})
-    for k, name in enumerate(names):
-        if request["gate"] is None:
-            client.connect_modules(f"in-{name}", f"out-{names[k ^ 1]}")
-        else:
-            client.connect_modules(f"in-{name}", "merge")
-            client.connect_modules("table", f"out-{name}", request["gate"] + k)
+    join(client, "n", request["ports"], request["gate"])
     return {}
 
 

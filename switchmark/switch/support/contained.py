@@ -15,7 +15,7 @@ from pathlib import Path
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.environment.support.base import Apart, HoldsSwitches
 from switchmark.testbed.container.in_container import Inside, ShownPath
-from switchmark.testbed.host import Completed, Session, Spawned
+from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.undo.entries import UndoEntry
 
 HOST = "host"
@@ -30,24 +30,11 @@ class ContainedHost:
 
     def __init__(self, session: Session, kind: str) -> None:
         self.name = session.host.name
+        self.run = session.host.run  # a switch's tools do not run in its container
         self.kind = kind
         self._session = session
         self._count = 0
         self._entries: list[int] = []
-
-    def run(
-        self,
-        args: Sequence[str],
-        *,
-        timeout_s: float = 30.0,
-        check: bool = True,
-        input_text: str | None = None,
-        env: Mapping[str, str] | None = None,
-    ) -> Completed:
-        """Run a command on the host: a switch's tools do not run in its container."""
-        return self._session.host.run(
-            args, timeout_s=timeout_s, check=check, input_text=input_text, env=env
-        )
 
     def spawn(
         self,

@@ -8,7 +8,6 @@ peer (`waiting`), and what it has counted (`own_counters`).
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -25,6 +24,7 @@ from switchmark.switch.support.tools import asked_once, not_root
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
+from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import find_program, setting_problem
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
@@ -191,22 +191,3 @@ def dpdk_version(program: Path, *before: str) -> str:
     text = output_of(["stdbuf", "-oL", str(program), *before, "-v", *quiet, "-h"])
     found = re.search(r"DPDK \d+\.[\w.~+-]+", text)
     return found[0] if found else ""
-
-
-def output_of(args: Sequence[str], env: dict[str, str] | None = None) -> str:
-    """The output of a short command, on both streams; empty when it cannot be run."""
-    try:
-        answer = subprocess.run(
-            args,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            env=env,
-            text=True,
-            errors="replace",
-            timeout=10,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return answer.stdout

@@ -6,7 +6,7 @@ Nothing here changes the machine; `availability` is built on it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -95,6 +95,18 @@ def kernel_has(module: str, symbol: str | None = None) -> bool:
     if modprobe and stdout_of([modprobe, "-n", "-q", module]) is not None:
         return True
     return symbol is not None and symbol in _kernel_symbols()
+
+
+def kernel_lacks(modules: Mapping[str, str | None], settings: str) -> Availability | None:
+    """Unavailable, where the kernel lacks some of these modules (each with a function that gives
+    it away, as `kernel_has` takes it); `settings` are those of its build. None where it has all."""
+    missing = [module for module, symbol in modules.items() if not kernel_has(module, symbol)]
+    if not missing:
+        return None
+    return unavailable(
+        f"Linux {kernel_release()} has no {' and no '.join(missing)}",
+        remedy=f"use a kernel with {settings}",
+    )
 
 
 def memory_nodes() -> int:
