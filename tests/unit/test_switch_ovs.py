@@ -11,6 +11,7 @@ from switchmark.errors import UsageError
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, Split, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.snabb import Snabb
+from switchmark.switch.support import ovs_instance
 from switchmark.switch.support.ovs_instance import (
     OvsInstance,
     option,
@@ -46,6 +47,19 @@ netdev@ovs-netdev:
     collisions:?
     RX bytes:11343360 (10.8 MiB)  TX bytes:416640 (406.9 KiB)
 """
+
+
+def test_a_schema_that_is_named_is_used_and_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is no program: nobody may run it."""
+    schema = tmp_path / "mine.ovsschema"
+    monkeypatch.setenv("SWITCHMARK_OVS_SCHEMA", str(schema))
+    monkeypatch.setattr(ovs_instance, "which", Path)
+    missing = f"file {schema} (SWITCHMARK_OVS_SCHEMA)"
+    assert ovs_instance.find_schema() is None and ovs_instance.missing_helper() == missing
+    schema.write_text("{}")
+    assert ovs_instance.find_schema() == schema and ovs_instance.missing_helper() is None
 
 
 def test_counters_of_every_kind_of_port() -> None:

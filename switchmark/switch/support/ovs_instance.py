@@ -10,6 +10,7 @@ pass brings everything up.
 from __future__ import annotations
 
 import json
+import os
 import re
 import socket
 import time
@@ -25,24 +26,22 @@ from switchmark.switch.support.ports import how_it_ended
 from switchmark.switch.support.private import Resources, check_socket_path
 from switchmark.switch.support.tools import version_text
 from switchmark.testbed.host import Session
-from switchmark.testbed.programs import find_program, which
+from switchmark.testbed.programs import which
 
 POLL_S = 0.005
 DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s
 COUNTER_LINE = re.compile(r"(RX|TX) packets:(\S+) errors:(\S+) dropped:(\S+)")
 HELPERS = ("ovsdb-tool", "ovsdb-server", "ovs-vsctl", "ovs-ofctl")
-SCHEMAS = ("/usr/share/openvswitch", "/usr/local/share/openvswitch")
+SCHEMA_SETTING = "SWITCHMARK_OVS_SCHEMA"
+SCHEMAS = tuple(f"/usr/{part}share/openvswitch/vswitch.ovsschema" for part in ("", "local/"))
 _EMPTY_DATABASES: dict[tuple[Path, int], bytes] = {}  # by schema file and when it was written
 
 
 def find_schema() -> Path | None:
-    """The database schema that belongs to the installed Open vSwitch."""
-    chosen = find_program("SWITCHMARK_OVS_SCHEMA", [])
-    folders = [*map(Path, SCHEMAS)]
-    if chosen is not None:
-        return chosen
-    files = (folder / "vswitch.ovsschema" for folder in folders)
-    return next((file for file in files if file.is_file()), None)
+    """The database schema that is named, else that of the installed Open vSwitch."""
+    named = os.environ.get(SCHEMA_SETTING)
+    files = [named] if named else SCHEMAS
+    return next((Path(file) for file in files if os.path.isfile(file)), None)  # noqa: PTH113
 
 
 def missing_helper() -> str | None:
@@ -51,7 +50,10 @@ def missing_helper() -> str | None:
     for program in HELPERS:
         if which(program) is None:
             return f"program `{program}`"
-    return None if find_schema() else "file `vswitch.ovsschema`"
+    if find_schema():
+        return None
+    named = os.environ.get(SCHEMA_SETTING)
+    return f"file {named} ({SCHEMA_SETTING})" if named else "file `vswitch.ovsschema`"
 
 
 LOG_KEPT = 1 << 16  # characters of the end of a log
