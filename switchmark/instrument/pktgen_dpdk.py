@@ -201,7 +201,8 @@ class _Counter:
             if word == "refused":
                 raise TrialFailed(self.program.say(f"cannot keep the rate: {said[:80]}"))
             if word == "count":
-                self._counts.append(self._count(said))
+                at_ns, frames = self._numbers(said, 2)
+                self._counts.append((at_ns, frames))
             self.told[word] = said
 
     def wait(self, word: str, deadline: float) -> None:
@@ -231,10 +232,6 @@ class _Counter:
             counts=tuple(counts),
             told={"link": link} if link else {},
         )
-
-    def _count(self, said: str) -> tuple[int, int]:
-        at_ns, frames = self._numbers(said, 2)
-        return at_ns, frames
 
     def _numbers(self, said: str, count: int) -> list[int]:
         words = said.split()

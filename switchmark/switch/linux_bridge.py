@@ -81,8 +81,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self._connect_all()
 
     def _connect_pairs(self) -> None:
-        options = {one.name: self.option(one.name) for one in self.capabilities.options}
-        refusal = mode_refusal(self.name, self.capabilities, options, self.mode)
+        refusal = mode_refusal(self.name, self.capabilities, self.options(), self.mode)
         if refusal is not None:
             raise UsageError(refusal)
         devices = [device_of(port) for port in self.ports]
@@ -111,19 +110,14 @@ class LinuxBridge(WithOptions, InKernelSwitch):
 
     def _connect_all(self) -> None:
         bridge = f"sm{self.session.id}br"
-        inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
-        self._witness_port = inner
+        self._witness_port = inner = self.make_witness()
         members = [inner, *map(device_of, self.ports)]
         self._masters = dict.fromkeys(map(device_of, self.ports), bridge)
         self._make_bridge(bridge)
-        lines = [
-            f"link add {inner} type veth peer name {self.witness}",
-            *(f"link set dev {member} master {bridge}" for member in members),
-        ]
+        lines = [f"link set dev {member} master {bridge}" for member in members]
         if self.mode is ConnectMode.STATIC_MAC:
             lines += [f"link set dev {member} type bridge_slave {CLOSED}" for member in members]
-        lines += [f"link set dev {device} up" for device in (inner, self.witness, bridge)]
-        self.namespace.batch("ip", lines)
+        self.namespace.batch("ip", [*lines, f"link set dev {bridge} up"])
         if self._has_table:
             vlan = f" vlan {VLAN}" if self._filters else ""
             table = [f"fdb add {p.mac} dev {device_of(p)} master static{vlan}" for p in self.ports]

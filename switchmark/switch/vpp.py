@@ -162,14 +162,11 @@ class Vpp(WithOptions, ProgramSwitch):
                 )
         return sorted(wanted)
 
-    def _options(self) -> dict[str, str]:
-        return {option.name: self.option(option.name) for option in OPTIONS}
-
     def _commands(self) -> list[str]:
-        return commands(self.ports, self.mode, self._options())
+        return commands(self.ports, self.mode, self.options())
 
     def _late_commands(self) -> list[str]:
-        return late_commands(self.ports, self._options(), len(self._workers))
+        return late_commands(self.ports, self.options(), len(self._workers))
 
     def _apply(self, script: Path) -> None:
         """Execute a file of commands. The answer to `exec` names the first line that was refused,

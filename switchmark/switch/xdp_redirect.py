@@ -11,11 +11,12 @@ from __future__ import annotations
 import socket
 import struct
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
-from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
@@ -29,7 +30,7 @@ from switchmark.testbed.programs import not_installed
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
-R0, R1, R2, R3, R4, R5, R6, R7, R8, R9, FRAME = range(11)
+R0, R1, R2, R3, R4, _, R6, R7, _, _, FRAME = range(11)
 MAC_ENTRY_BYTES = 8  # of a key: 6 of address, 2 of padding
 FIRST_KERNEL = (5, 18)  # programs for frames in several buffers
 
@@ -126,20 +127,18 @@ class XdpRedirect(InKernelSwitch):
 
     def connect(self) -> None:
         """Load and attach the programs, and wake the far ends."""
-        self._session_witness()
+        self._inner = None if self.mode is ConnectMode.CROSS_CONNECT else self._wake_witness()
         for port in self.ports:
             if port.cable:  # its other end is the other host's affair (docs/testbed.md)
                 continue
             self._wake(VethEnd(port.far_device or "", netns=port.far_netns))
         namespaces.inside(self.namespace.name, self._attach)
 
-    def _session_witness(self) -> None:
+    def _wake_witness(self) -> str:
         """With a table the switch has one port more, to which no entry leads."""
-        self._inner: str | None = None
-        if self.mode is ConnectMode.CROSS_CONNECT:
-            return
-        self._inner = self.make_witness()
+        inner = self.make_witness()
         self._wake(VethEnd(self.witness or "", netns=self.namespace.name))
+        return inner
 
     def _wake(self, end: VethEnd) -> None:
         """Make the far end poll, by receive offload or a program of its own: a veth end takes
@@ -225,10 +224,8 @@ class XdpRedirect(InKernelSwitch):
         for index, device in devices.ports.items():
             per_core = bpf_calls.look_up_per_core(self._counts, index)
             seen, refused = (sum(numbers) for numbers in zip(*per_core, strict=True))
-            lost_before_us = device.rx_dropped
-            ports[index] = PortCounters(
-                seen, device.tx_frames, lost_before_us + refused, device.tx_dropped
-            )
+            lost = device.rx_dropped + refused  # before the program, and by it
+            ports[index] = replace(device, rx_frames=seen, rx_dropped=lost)
         return SwitchCounters(ports, devices.witness_rx_frames)
 
     def fault(self) -> str | None:

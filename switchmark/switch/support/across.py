@@ -22,7 +22,7 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.support.base import MakesPorts, Switch
+from switchmark.switch.support.base import MakesPorts, Started, Switch
 from switchmark.switch.support.cable import end_of
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
@@ -31,7 +31,7 @@ from switchmark.testbed.kernel.pci import pci_address
 CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a cable
 
 
-class FarSwitch(Protocol):
+class FarSwitch(Started, Protocol):
     """The other host's switch, as far as a trial uses it."""
 
     def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
@@ -44,30 +44,6 @@ class FarSwitch(Protocol):
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         """Raise UnavailableError where the interface cannot be lent to it."""
-        ...
-
-    def wait_ports_up(self, timeout_s: float) -> None:
-        """See `Switch`."""
-        ...
-
-    def wait_converged(self) -> None:
-        """See `Switch`."""
-        ...
-
-    def counters(self) -> SwitchCounters:
-        """See `Switch`."""
-        ...
-
-    def alive(self) -> str | None:
-        """See `Switch`."""
-        ...
-
-    def details(self) -> dict[str, str]:
-        """See `Switch`."""
-        ...
-
-    def stop(self) -> None:
-        """See `Switch`."""
         ...
 
 

@@ -105,24 +105,8 @@ class Logging(Protocol):
         ...
 
 
-class Switch(Protocol):
-    """A virtual switch under test. A context manager in effect: `stop` is always called."""
-
-    name: str
-    capabilities: Capabilities
-
-    def availability(self) -> Availability:
-        """Say whether this machine can run it. Must not change the machine."""
-        ...
-
-    def start(
-        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
-    ) -> None:
-        """Start a private instance with these ports on these cores and return when it forwards or
-        is ready to as soon as the ports' peers appear (polled, with a deadline).
-
-        Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
-        ...
+class Started(Protocol):
+    """What is asked of a switch that has been started, here or on another host."""
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Return when every port has its peer and passes frames. Raises `TrialFailed`."""
@@ -143,14 +127,34 @@ class Switch(Protocol):
         """How it died, in a line with the end of its log; None while it runs."""
         ...
 
-    def process_ids(self) -> Sequence[int]:
-        """Processes whose CPU time is the switch's own (empty for in-kernel switches)."""
-        ...
-
     def details(self) -> dict[str, str]:
         """The version and every setting worth recording."""
         ...
 
     def stop(self) -> None:
         """Undo everything `start` did. Idempotent."""
+        ...
+
+
+class Switch(Started, Protocol):
+    """A virtual switch under test. A context manager in effect: `stop` is always called."""
+
+    name: str
+    capabilities: Capabilities
+
+    def availability(self) -> Availability:
+        """Say whether this machine can run it. Must not change the machine."""
+        ...
+
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """Start a private instance with these ports on these cores and return when it forwards or
+        is ready to as soon as the ports' peers appear (polled, with a deadline).
+
+        Raises `UnavailableError` or `TrialFailed` with the switch's own last words."""
+        ...
+
+    def process_ids(self) -> Sequence[int]:
+        """Processes whose CPU time is the switch's own (empty for in-kernel switches)."""
         ...

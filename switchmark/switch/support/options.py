@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Protocol, runtime_checkable
 
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import Capabilities
@@ -17,36 +16,32 @@ from switchmark.model.options import in_force, parse, refusal
 from switchmark.switch.support.base import Switch
 
 
-@runtime_checkable
-class Configurable(Protocol):
-    """A switch with options, besides being a `Switch`."""
-
-    def configure(self, options: Mapping[str, str]) -> None:
-        """Use these options at every later start. Raises `UsageError` for options that the switch
-        lacks."""
-        ...
-
-
 class WithOptions:
-    """The usual `Configurable`: keeps the choice, knows the defaults."""
+    """A switch with options: keeps the choice, knows the defaults."""
 
     name: str
     capabilities: Capabilities
     _chosen: Mapping[str, str] | None = None
 
     def configure(self, options: Mapping[str, str]) -> None:
-        """See `Configurable`."""
+        """Use these options at every later start. Raises `UsageError` for options that the switch
+        lacks."""
         if (message := refusal(self.name, self.capabilities, options)) is not None:
             raise UsageError(message)
         self._chosen = dict(options)
 
+    def options(self) -> dict[str, str]:
+        """The value of every option: the chosen one, one that a chosen option sets, or the
+        default."""
+        return in_force(self.capabilities, self._chosen or {})
+
     def option(self, name: str) -> str:
-        """The value of an option: the chosen one, one that a chosen option sets, or the default."""
-        return in_force(self.capabilities, self._chosen or {})[name]
+        """The value of an option."""
+        return self.options()[name]
 
     def option_details(self) -> dict[str, str]:
         """Every option and its value, for the record."""
-        return {f"option:{one.name}": self.option(one.name) for one in self.capabilities.options}
+        return {f"option:{name}": value for name, value in self.options().items()}
 
 
 class WithProgram:
@@ -64,7 +59,7 @@ def configured(switch: Switch, text: str, program: str = "") -> Switch:
         switch.chosen_program = Path(program)
     options = parse(text)
     if options:
-        if not isinstance(switch, Configurable):
+        if not isinstance(switch, WithOptions):
             raise UsageError(f"{switch.name} has no switch options; leave switch_options out")
         switch.configure(options)
     return switch

@@ -8,7 +8,7 @@ rule a port for cross-connect, one rule a MAC address for static-mac (anything e
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -50,10 +50,13 @@ def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = 
         return ["actions=NORMAL"]
     if mode is ConnectMode.STATIC_MAC:
         return [f"dl_dst={port.mac},actions=output:{openflow_port(port.index)}" for port in ports]
+    return _wires({port.index: peer_index(port.index) for port in ports})
+
+
+def _wires(peers: Mapping[int, int]) -> list[str]:
     return [
-        f"in_port={openflow_port(port.index)},"
-        f"actions=output:{openflow_port(peer_index(port.index))}"
-        for port in ports
+        f"in_port={openflow_port(index)},actions=output:{openflow_port(peer)}"
+        for index, peer in sorted(peers.items())
     ]
 
 
@@ -63,11 +66,7 @@ def split_rules(split: Split) -> list[str]:
     peers = {0: split.heads[0], split.last: split.tails[0]}
     peers |= {index: index ^ 1 for index in range(1, split.last)}
     peers |= dict.fromkeys(split.heads, 0) | dict.fromkeys(split.tails, split.last)
-    lines = [
-        f"in_port={openflow_port(index)},actions=output:{openflow_port(peer)}"
-        for index, peer in sorted(peers.items())
-    ]
-    entry = openflow_port(0)
+    lines, entry = _wires(peers), openflow_port(0)
     if split.by == "flow":
         hashed = f"multipath(symmetric_l4,0,modulo_n,{split.chains},0,NXM_NX_REG0[])"
         deal = [f"priority=40000,in_port={entry},actions={hashed},resubmit(,1)"]
@@ -196,11 +195,7 @@ class OvsSwitch(WithProgram, WithResources):
         commands += [
             ["add-br", bridge],
             [
-                "set",
-                "Bridge",
-                bridge,
-                f"datapath_type={self.datapath}",
-                "fail_mode=secure",
+                *("set", "Bridge", bridge, f"datapath_type={self.datapath}", "fail_mode=secure"),
                 "other_config:disable-in-band=true",
                 f"other_config:mac-aging-time={MAC_AGING_S}",
             ],
