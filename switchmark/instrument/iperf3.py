@@ -16,12 +16,7 @@ from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, one_line
-from switchmark.instrument.support.reading import (
-    CountedInterval,
-    EndReading,
-    Reading,
-    check_counts,
-)
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability

@@ -30,12 +30,7 @@ from switchmark.instrument.support.program import (
     running,
     version_of,
 )
-from switchmark.instrument.support.reading import (
-    CountedInterval,
-    EndReading,
-    Reading,
-    check_counts,
-)
+from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable

@@ -26,12 +26,7 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
 from switchmark.switch.support.forwarder import Pair, ask, report_soon
 from switchmark.switch.support.options import WithOptions, WithProgram
-from switchmark.switch.support.ports import (
-    check_request,
-    device_of,
-    require,
-    socket_of,
-)
+from switchmark.switch.support.ports import check_request, device_of, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
 from switchmark.testbed import hugepages

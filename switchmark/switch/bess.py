@@ -234,7 +234,6 @@ class Bess(WithOptions, ProgramSwitch):
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
             "modules": modules[self.mode],
-            "cores": str(self.cores[0]),
             "burst": str(BURST),
             "descriptors": str(QUEUE_FRAMES),
             **self.option_details(),

@@ -23,7 +23,6 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
-from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import asked_once, memory_nodes
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.output import output_of
@@ -194,17 +193,13 @@ class FastClick(WithOptions, ProgramSwitch):
         file = folder / "switch.click"
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
-        core = self.cores[0]
-        self.process = self.resources.spawn(
+        self.run(
             [
-                *(str(program), "--dpdk", "-l", str(core), "--in-memory"),
+                *(str(program), "--dpdk", "-l", str(self.cores[0]), "--in-memory"),
                 *("-m", str(BASE_MB + self._pool_mb()), "--no-telemetry"),
                 *(f"--file-prefix=sm{self.session.id}click", *devices, "--", str(file)),
             ],
-            cores=[core],
-            env={"RUNTIME_DIRECTORY": str(folder)},
-            netns=self.netns,
-            may=rights(self, self.ports),
+            {"RUNTIME_DIRECTORY": str(folder)},
         )
         self.until(self._answers, "its control socket")
 
@@ -244,7 +239,6 @@ class FastClick(WithOptions, ProgramSwitch):
         return super().details() | {
             "datapath": "DPDK net_vhost, client",
             **self.option_details(),
-            "cores": str(self.cores[0]),
             "burst": str(BURST),
             "descriptors": str(DESCRIPTORS),
             "packet_pool": self._pool(),

@@ -163,10 +163,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     def spare_interface(self, number: int) -> tuple[str, list[str]]:
         """A vhost-user client whose socket nobody makes."""
         path = check_socket_path(self.instance.folder / f"n{number}")
-        return f"n{number}", [
-            "type=dpdkvhostuserclient",
-            option("options:vhost-server-path", path),
-        ]
+        return f"n{number}", ["type=dpdkvhostuserclient", option("options:vhost-server-path", path)]
 
     def work(self) -> SwitchWork | None:
         """Cycles of the PMD threads."""

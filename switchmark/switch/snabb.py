@@ -21,7 +21,6 @@ from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch
-from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.output import output_of
 
@@ -86,16 +85,13 @@ class Snabb(ProgramSwitch):
         """Start it and wait for its first round."""
         self._shm = self.resources.folder("snabb")
         (self._shm / PROGRAM).write_text(own_text(PROGRAM))
-        self.process = self.resources.spawn(
+        ports = [device_of(port) if port.cable else socket_of(port) for port in self.ports]
+        self.run(
             [
                 *(str(program), "snsh", str(self._shm / PROGRAM)),
-                *(self.mode.value, str(MAC_AGING_S)),
-                *(device_of(port) if port.cable else socket_of(port) for port in self.ports),
+                *(self.mode.value, str(MAC_AGING_S), *ports),
             ],
-            cores=self.cores[:1],
-            env={"SNABB_SHM_ROOT": str(self._shm)},
-            netns=self.netns,
-            may=rights(self, self.ports),
+            {"SNABB_SHM_ROOT": str(self._shm)},
         )
         self.until(lambda: self._read("engine/breaths") > 0, "first round of its loop")
 
@@ -163,7 +159,6 @@ class Snabb(ProgramSwitch):
         """See `ProgramSwitch`; and what our Lua program sets, and what Snabb fixes."""
         return super().details() | {
             "datapath": "apps VhostUser and bridge.learning, one process, engine.busywait",
-            "cores": str(self.cores[0]),
             "link_frames": str(LINK_FRAMES),
             "burst": "all that lies in the ring",
             "ring": "as the application has it",

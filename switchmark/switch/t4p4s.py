@@ -21,7 +21,6 @@ from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.program import dpdk_version
-from switchmark.switch.support.rights import rights
 from switchmark.switch.support.telemetry import TelemetrySwitch
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import frames, understood
@@ -153,19 +152,10 @@ class T4p4s(TelemetrySwitch):
         folder = self.resources.folder("t4p4s")
         prefix = f"sm{self.session.id}t4"
         self._telemetry = self.telemetry_socket(folder, prefix)
-        self.process = self.resources.spawn(
-            arguments(
-                program,
-                self.ports,
-                self.mode,
-                self.cores[0],
-                prefix,
-                self.option("cable_driver"),
-            ),
-            cores=self.cores[:1],
-            env={"RUNTIME_DIRECTORY": str(folder)},
-            netns=self.netns,
-            may=rights(self, self.ports),
+        driver = self.option("cable_driver")
+        self.run(
+            arguments(program, self.ports, self.mode, self.cores[0], prefix, driver),
+            {"RUNTIME_DIRECTORY": str(folder)},
         )
         self.until(self._all_started, "its ports")
 
@@ -198,7 +188,6 @@ class T4p4s(TelemetrySwitch):
             "version": str(self.mode_availability(self.mode).version),
             "datapath": "DPDK net_vhost, client",
             "program": f"{source.name} {hashlib.sha256(text.encode()).hexdigest()[:12]}",
-            "cores": str(self.cores[0]),
             "burst": "32, or what came in 100 us (compiled in)",
             "ring": "as the application has it",
             "checksum_offload": "not used",

@@ -19,7 +19,6 @@ from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCo
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.program import dpdk_version
-from switchmark.switch.support.rights import rights
 from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
 from switchmark.testbed.answers import frames, understood
 
@@ -83,13 +82,12 @@ class Testpmd(TelemetrySwitch):
         folder = self.resources.folder("testpmd")
         prefix = f"sm{self.session.id}tp"
         self._telemetry = self.telemetry_socket(folder, prefix)
-        self.process = self.resources.spawn(
+        self.run(
             ["stdbuf", "-oL", str(program), *self._eal_options(prefix), "--", *self._options()],
-            cores=sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
-            env={"RUNTIME_DIRECTORY": str(folder)},
-            netns=self.netns,
-            may=rights(self, self.ports),
+            {"RUNTIME_DIRECTORY": str(folder)},
+            sorted({*self.cores, *([] if self.main_core is None else [self.main_core])}),
         )
+        assert self.process is not None
         every = list(range(len(self.ports)))
         self.until(lambda: self.answers_so_far("/ethdev/list") == every, "it has all its ports")
         if not self._in_order:

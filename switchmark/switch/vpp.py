@@ -21,7 +21,6 @@ from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import memory_nodes, online_cores
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_changes import Bridge
@@ -124,18 +123,13 @@ class Vpp(WithOptions, ProgramSwitch):
         prefix = f"sm{self.session.id}vpp"
         self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
-        config.write_text(
-            startup_config(
-                self._folder, prefix, self._main_core, self._workers, self._plugins(program), nics
-            )
-        )
+        more, main = self._plugins(program), self._main_core
+        text = startup_config(self._folder, prefix, main, self._workers, more, nics)
+        config.write_text(text)
         script.write_text("\n".join(self._commands()) + "\n")
-        self.process = self.resources.spawn(
-            [str(program), "-c", str(config)],
-            cores=sorted({self._main_core, *self._workers}),
-            netns=self.netns,
-            may=rights(self, self.ports),
-        )
+        cores = sorted({self._main_core, *self._workers})
+        self.run([str(program), "-c", str(config)], cores=cores)
+        assert self.process is not None
         self._rings = PacketRings(self.process.pid)
         self.until(lambda: self._cli("show", "version").startswith("vpp"), "its CLI")
         self._apply(script)

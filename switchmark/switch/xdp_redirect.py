@@ -70,11 +70,7 @@ def _program(
 
 def _increment(pointer: int, offset: int) -> list[Instruction]:
     """Add one to a counter, which only its own core touches."""
-    return [
-        bpf.load(64, R1, pointer, offset),
-        bpf.add(R1, 1),
-        bpf.store(64, pointer, offset, R1),
-    ]
+    return [bpf.load(64, R1, pointer, offset), bpf.add(R1, 1), bpf.store(64, pointer, offset, R1)]
 
 
 def _look_up_destination(table_fd: int) -> Iterator[Instruction]:

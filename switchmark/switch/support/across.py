@@ -141,11 +141,7 @@ class AcrossHosts:
     def details(self) -> dict[str, str]:
         """This host's details, and the other's under names of their own."""
         far = {f"far:{name}": text for name, text in self.far.details().items()}
-        return {
-            **self.near.details(),
-            "cable": f"{self.cable.near} to {self.cable.far}",
-            **far,
-        }
+        return {**self.near.details(), "cable": f"{self.cable.near} to {self.cable.far}", **far}
 
     def stop(self) -> None:
         """Stop both switches, whatever happens to one of them."""

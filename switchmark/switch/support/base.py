@@ -13,13 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
 from switchmark.model.capabilities import Availability, Capabilities
-from switchmark.model.ports import (
-    ConnectMode,
-    MadePort,
-    Split,
-    SwitchCounters,
-    SwitchPort,
-)
+from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
 from switchmark.testbed.host import Session
 
 

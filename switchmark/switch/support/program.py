@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -20,6 +20,7 @@ from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
+from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import asked_once, not_root
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
@@ -127,6 +128,17 @@ class ProgramSwitch(WithProgram, WithResources):
             self.stop()
             raise
 
+    def run(
+        self,
+        args: Sequence[str],
+        env: Mapping[str, str] | None = None,
+        cores: Sequence[int] | None = None,
+    ) -> None:
+        """Start `self.process`, on its first core unless others are named, where its devices are,
+        with the rights that its ports take."""
+        pinned, may = cores or self.cores[:1], rights(self, self.ports)
+        self.process = self.resources.spawn(args, cores=pinned, env=env, netns=self.netns, may=may)
+
     def until(
         self, condition: Callable[[], bool], what: str, timeout_s: float = DEADLINE_S
     ) -> None:
@@ -174,7 +186,9 @@ class ProgramSwitch(WithProgram, WithResources):
         return {
             "version": str(self.availability().version),
             "connect_mode": self.mode.value,
-            "cores": ",".join(map(str, self.cores)),
+            "cores": ",".join(
+                map(str, self.cores if self.capabilities.multi_core else self.cores[:1])
+            ),
             "hugepages_mb": str(self.memory_mb()),
         }
 
