@@ -118,6 +118,5 @@ def _how(qemu: packages.Qemu) -> str:
     found = accelerator.known(qemu)
     if found is None:
         return "KVM is tried at first use"
-    if found.emulated:
-        return f"software emulation, marked so in results ({found.reason})"
-    return "KVM"
+    emulation = f"software emulation, marked so in results ({found.reason})"
+    return emulation if found.emulated else "KVM"

@@ -28,6 +28,7 @@ from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.testbed.facts import read
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.pci import sharer
 from switchmark.testbed.programs import not_installed
@@ -81,14 +82,14 @@ class Sriov(WithOptions, PortMakingSwitch):
         device = self.nic or os.environ.get(SETTING)
         if not device:
             return unavailable("no NIC is named", remedy=remedy)
-        total = _read(NET / device / "device/sriov_totalvfs")
+        total = read(NET / device / "device/sriov_totalvfs")
         if total is None:
             return unavailable(f"{device} is no NIC with SR-IOV", remedy=remedy)
-        if self._resources is None and _read(NET / device / "device/sriov_numvfs") != "0":
+        if self._resources is None and read(NET / device / "device/sriov_numvfs") != "0":
             return unavailable(f"{device} has VFs already", remedy=remedy)
         driver = (NET / device / "device/driver").resolve().name
-        vendor = (_read(NET / device / "device/vendor") or "").removeprefix("0x")
-        model = (_read(NET / device / "device/device") or "").removeprefix("0x")
+        vendor = (read(NET / device / "device/vendor") or "").removeprefix("0x")
+        model = (read(NET / device / "device/device") or "").removeprefix("0x")
         nic = f"{driver} {vendor}:{model}, {total} VFs at most"
         return available(f"{nic}, Linux {kernel_release()}")
 
@@ -103,7 +104,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self._device = self.nic or os.environ[SETTING]
         self._function = NET / self._device / "device"
         self._count = len(wanted) + 1
-        total = int(_read(self._function / "sriov_totalvfs") or 0)
+        total = int(read(self._function / "sriov_totalvfs") or 0)
         if self._count > total:
             raise UsageError(
                 f"{self.name}: {len(wanted)} ports and the witness need {self._count} VFs, "
@@ -138,7 +139,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             raise UnavailableError(
                 f"{self.name}: Linux {kernel_release()} has no vfio-pci; use {INSTEAD[to_guests]}"
             )
-        without = _read(WITHOUT_IOMMU) == "Y" and not to_guests
+        without = read(WITHOUT_IOMMU) == "Y" and not to_guests
         if (self._function / "iommu_group").exists() or without:
             return
         what = "gives no VF to a virtual machine" if to_guests else "takes no VF"
@@ -162,7 +163,7 @@ class Sriov(WithOptions, PortMakingSwitch):
 
     def _create_functions(self) -> None:
         """Set the NIC up, and make its VFs, with no driver yet."""
-        flags = int(_read(NET / self._device / "flags") or "0", 16)
+        flags = int(read(NET / self._device / "flags") or "0", 16)
         if not flags & UP:
             self._set(NET / self._device / "flags", hex(flags | UP))
         # What the host's own stack says of itself there, every VF would hear.
@@ -172,7 +173,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         self._set(self._function / "sriov_numvfs", str(self._count))
 
     def _set(self, path: Path, value: str) -> None:
-        old = _read(path)
+        old = read(path)
         if old is None:
             raise UnavailableError(f"{self.name}: {path} is not there")
         if old == value:
@@ -204,7 +205,7 @@ class Sriov(WithOptions, PortMakingSwitch):
     def _let_drivers_look(self) -> None:
         """Let the kernel's driver take the VFs that have none, now that they have addresses."""
         self._set(self._function / "sriov_drivers_autoprobe", "1")
-        modalias = _read(self._function / "virtfn0/modalias") or ""
+        modalias = read(self._function / "virtfn0/modalias") or ""
         self.session.host.run(["modprobe", "-q", modalias], check=False)
         for number in range(self._count):
             if self._driver_of(number) is None:
@@ -232,7 +233,7 @@ class Sriov(WithOptions, PortMakingSwitch):
 
     def fault(self) -> str | None:
         """Why it no longer forwards: a VF has gone. None while all are there."""
-        if (number := _read(self._function / "sriov_numvfs")) != str(self._count):
+        if (number := read(self._function / "sriov_numvfs")) != str(self._count):
             return f"{self._device} has {number} VFs, {self._count} were made"
         return super().fault()
 
@@ -246,10 +247,3 @@ class Sriov(WithOptions, PortMakingSwitch):
             "vfs": str(self._count),
             **self.option_details(),
         }
-
-
-def _read(path: Path) -> str | None:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return None

@@ -19,7 +19,7 @@ from switchmark.switch.support.ports import (
     socket_of,
 )
 from switchmark.switch.support.private import SOCKET_PATH_MAX, check_socket_path
-from switchmark.switch.support.tools import parse_cpu_list, version_text
+from switchmark.switch.support.tools import version_text
 from switchmark.testbed.last_words import NOTHING
 from switchmark.testbed.programs import find_program
 
@@ -75,13 +75,6 @@ def test_socket_path_limit() -> None:
         check_socket_path(longest + "x")
     with pytest.raises(UnavailableError, match="109 bytes"):  # bytes count, not characters
         check_socket_path("/" + "é" * 54)
-
-
-@pytest.mark.parametrize(
-    ("text", "cores"), [("0-2,5\n", [0, 1, 2, 5]), ("3", [3]), ("", []), ("2-3", [2, 3])]
-)
-def test_cpu_lists_keep_their_last_core(text: str, cores: list[int]) -> None:
-    assert parse_cpu_list(text) == cores
 
 
 def test_setting_goes_before_the_usual_places(

@@ -25,6 +25,7 @@ from switchmark.testbed.hugepages import HugepagePool
         ("", []),
         (None, []),
         ("0", [0]),
+        ("0-2,5\n", [0, 1, 2, 5]),
         ("0-3,8,10-11\n", [0, 1, 2, 3, 8, 10, 11]),
         ("1,3,4-8", [1, 3, 4, 5, 6, 7, 8]),  # the last of a range belongs to it
         ("2-3", [2, 3]),

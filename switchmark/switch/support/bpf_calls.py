@@ -13,7 +13,7 @@ import struct
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError
-from switchmark.switch.support.tools import parse_cpu_list
+from switchmark.testbed.facts import parse_cpu_list, read
 from switchmark.testbed.kernel.mounts import libc
 
 SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
@@ -113,8 +113,7 @@ def attach_to_tracepoint(program_fd: int, name: str) -> int:
 
 def possible_cores() -> int:
     """How many cores per-core maps keep values for."""
-    with open(POSSIBLE_CORES) as file:  # noqa: PTH123  (read before any path is at hand)
-        return len(parse_cpu_list(file.read()))
+    return len(parse_cpu_list(read(POSSIBLE_CORES)))
 
 
 def close_all(descriptors: Sequence[int]) -> None:

@@ -12,6 +12,7 @@ from importlib import resources
 from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
+from switchmark.testbed.facts import parse_cpu_list, read
 from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.output import stdout_of
 from switchmark.testbed.programs import digest, which
@@ -111,28 +112,15 @@ def kernel_lacks(modules: Mapping[str, str | None], settings: str) -> Availabili
 
 def memory_nodes() -> int:
     """How many NUMA nodes with memory the machine has; 1 where the kernel does not say."""
-    try:
-        return max(1, len(parse_cpu_list((NODES / "has_memory").read_text())))
-    except OSError:
-        return 1
+    return max(1, len(parse_cpu_list(read(NODES / "has_memory"))))
 
 
 def online_cores() -> list[int]:
     """All cores that the kernel runs on."""
-    return parse_cpu_list(Path("/sys/devices/system/cpu/online").read_text())
+    return parse_cpu_list(read("/sys/devices/system/cpu/online"))
 
 
 def other_cores(cores: Iterable[int]) -> list[int]:
     """The online cores that are none of these; all of them where none is left."""
     online = online_cores()
     return [core for core in online if core not in set(cores)] or online
-
-
-def parse_cpu_list(text: str) -> list[int]:
-    """`0-2,5` as [0, 1, 2, 5]."""
-    cores: list[int] = []
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        if first:
-            cores.extend(range(int(first), int(last or first) + 1))
-    return cores
