@@ -20,7 +20,6 @@ from switchmark.instrument.support.reading import CountedInterval, EndReading, R
 from switchmark.instrument.support.udp import UDP_PORT, address, payload_bytes
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
@@ -35,9 +34,7 @@ class Iperf3(Instrument):
     name = "iperf3"
     abilities = Abilities(
         description="UDP datagrams from one socket, a system call each",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VETH: Io.UDP},
-        environments=("netns",),
         cannot_know=(
             "copies (one counts as a datagram that came late, and makes up for a lost one)",
             "how far frames were reordered",
@@ -45,10 +42,7 @@ class Iperf3(Instrument):
             "when each datagram was due, and how late it left",
             "what its port refused",
         ),
-        paces=True,
-        saturates=True,
         largest_burst=1000,
-        shortest_sample_s=0.1,
         whole_seconds=True,
         own_frames=400,
         linux_capabilities={PortKind.VETH: ()},

@@ -18,7 +18,6 @@ from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.model.capabilities import Availability, available, unavailable
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
@@ -36,19 +35,13 @@ class MoonGen(Instrument):
     name = "moongen"
     abilities = Abilities(
         description="MoonGen, by a script, on packet sockets: one frame over and over",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VETH: Io.DPDK},
-        environments=("netns",),
         cannot_know=(
             *COUNTS_ALONE,
             "when each frame was due, and how late it left",
             "how often it waited, and for how long",
         ),
-        paces=True,
-        saturates=True,
         largest_burst=512,
-        shortest_sample_s=0.1,
-        whole_seconds=False,
         largest_frame_bytes=1518,
         most_rate_pps=100_000_000,
     )

@@ -25,7 +25,6 @@ from switchmark.instrument.support.reading import EndReading, Reading, check_cou
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.kernel import netmap
@@ -45,19 +44,13 @@ class PktGen(Instrument):
     name = "pkt-gen"
     abilities = Abilities(
         description="netmap's generator, tx to rx: on VALE ports, or in generic mode on veth",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VALE: Io.NETMAP, PortKind.VETH: Io.NETMAP},
-        environments=("netns",),
         cannot_know=(
             *COUNTS_ALONE,
             "when each frame was due, and how late it left",
             "how often it waited, and for how long",
         ),
-        paces=True,
-        saturates=True,
         largest_burst=512,
-        shortest_sample_s=0.1,
-        whole_seconds=False,
         most_rate_pps=1_000_000_000,
     )
 

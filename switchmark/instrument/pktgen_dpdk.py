@@ -34,7 +34,6 @@ from switchmark.instrument.support.reading import CountedInterval, EndReading, R
 from switchmark.instrument.support.udp import UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
@@ -58,7 +57,6 @@ class PktgenDpdk(Instrument):
     abilities = Abilities(
         description="Pktgen-DPDK: one that sends, at a rate or as fast as it can, to one that "
         "receives",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
         environments=("netns", "bare"),
         cannot_know=(
@@ -66,11 +64,8 @@ class PktgenDpdk(Instrument):
             "anything within a second: so often it renews its counters",
             "how often it waited, and for how long",
         ),
-        paces=True,
-        saturates=True,
         largest_burst=128,
         shortest_sample_s=1.0,
-        whole_seconds=False,
         largest_frame_bytes=1518,
     )
 

@@ -46,7 +46,6 @@ class Sockperf(Instrument):
         description="UDP round trips: under-load at a rate, ping-pong at rate max",
         dimensions=(Dimension.LATENCY,),
         ports={PortKind.VETH: Io.UDP},
-        environments=("netns",),
         cannot_know=(
             "when each request was due: its times begin when one really left",
             "the first 400 ms and the last 50 ms",
@@ -54,8 +53,6 @@ class Sockperf(Instrument):
             "frames that are not its own",
             "what its port refused",
         ),
-        paces=True,
-        saturates=True,
         largest_burst=1,
         shortest_sample_s=None,
         whole_seconds=True,

@@ -26,7 +26,6 @@ from switchmark.instrument.support.program import ProgramEnd, find, version_of
 from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.capabilities import Availability
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
@@ -46,15 +45,11 @@ class TestpmdInstrument(Instrument):
     name = "testpmd"
     abilities = Abilities(
         description="DPDK's test application: txonly to rxonly, as fast as it can",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
         environments=("netns", "bare"),
         cannot_know=(*COUNTS_ALONE, "how often it waited, and for how long"),
         paces=False,
-        saturates=True,
         largest_burst=512,
-        shortest_sample_s=0.1,
-        whole_seconds=False,
         largest_frame_bytes=1518,  # that fits one of its buffers, on every port
         linux_capabilities={
             PortKind.VHOST_USER: ("ipc_lock",),

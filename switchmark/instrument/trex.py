@@ -24,7 +24,6 @@ from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, UNKNOWN, ProgramEnd
 from switchmark.model.capabilities import Availability, available, unavailable
-from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 
@@ -39,15 +38,9 @@ class Trex(Instrument):
     name = "trex"
     abilities = Abilities(
         description="TRex, stateless, on packet sockets: one stream to a server that counts",
-        dimensions=(Dimension.THROUGHPUT,),
         ports={PortKind.VETH: Io.DPDK},
-        environments=("netns",),
         cannot_know=(*COUNTS_ALONE, "when each frame was due, and how late it left"),
-        paces=True,
-        saturates=True,
         largest_burst=1,
-        shortest_sample_s=0.1,
-        whole_seconds=False,
         largest_frame_bytes=1518,
         most_rate_pps=10_000_000,
     )

@@ -8,12 +8,10 @@ senders' softirq.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs_switch import OvsSwitch
-from switchmark.switch.support.rights import SOCKET
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
 
 
@@ -22,17 +20,9 @@ class OvsKernel(OvsSwitch):
 
     name = "ovs"
     datapath = "system"
-    capabilities = Capabilities(
-        port_kinds=(PortKind.VETH, PortKind.TAP),
-        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
-        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
-        splits=True,
-        polling=False,
-        reconfigures=True,
+    capabilities = replace(
+        COMMON,
         in_kernel=True,
-        takes_program=True,
-        runs_in=("host", "netns", "lxc", "docker"),
-        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, kernel datapath (openvswitch.ko)",
     )
 

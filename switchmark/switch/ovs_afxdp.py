@@ -7,21 +7,20 @@ driver by an XDP program that Open vSwitch loads.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 from switchmark.model.capabilities import (
     Availability,
-    Capabilities,
     SwitchOption,
     available,
     unavailable,
 )
-from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
-from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
-from switchmark.switch.support.ovs_switch import OvsSwitch
+from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import check_mtu, device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
@@ -33,17 +32,13 @@ class OvsAfxdp(WithOptions, OvsSwitch):
     """Open vSwitch, userspace datapath, ports of type `afxdp`."""
 
     name = "ovs-afxdp"
-    datapath = "netdev"
-    capabilities = Capabilities(
+    capabilities = replace(
+        COMMON,
         port_kinds=(PortKind.VETH,),
         linux_capabilities={PortKind.VETH: XDP},
-        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
-        splits=True,
         polling=True,
-        takes_program=True,
-        reconfigures=True,
         multi_core=True,
-        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
+        runs_in=("host",),
         description="Open vSwitch, userspace datapath over AF_XDP",
         options=(
             SwitchOption(

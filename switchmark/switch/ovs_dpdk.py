@@ -8,23 +8,22 @@ of the daemon are kept off those cores. DPDK keeps its memory without files
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import (
     Availability,
-    Capabilities,
     SwitchOption,
     available,
     unavailable,
 )
 from switchmark.model.options import cores_refusal
-from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
-from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
+from switchmark.model.ports import PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_memory import plan_pools
-from switchmark.switch.support.ovs_switch import OvsSwitch
+from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.tools import memory_nodes, other_cores
@@ -72,25 +71,19 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     name = "ovs-dpdk"
     main_core: int | None = None
-    datapath = "netdev"
     setting = "SWITCHMARK_OVS_DPDK_VSWITCHD"
     programs = ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "ovs-vswitchd")
     package = "openvswitch-switch-dpdk"
-    capabilities = Capabilities(
+    capabilities = replace(
+        COMMON,
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ("net_admin",)},
-        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
-        splits=True,
         polling=True,
         overhead_s=0.35,
         multi_core=True,
-        runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
         cable_ends=DPDK_ENDS,
         needs_hugepages=True,
-        takes_program=True,
-        reconfigures=True,
-        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )

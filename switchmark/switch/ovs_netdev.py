@@ -8,28 +8,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from switchmark.model.capabilities import Capabilities
-from switchmark.model.ports import ConnectMode, PortCounters, PortKind
-from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
-from switchmark.switch.support.ovs_switch import OvsSwitch
-from switchmark.switch.support.rights import SOCKET
+from switchmark.model.ports import PortCounters
+from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 
 
 class OvsNetdev(OvsSwitch):
     """Open vSwitch, userspace datapath, no DPDK."""
 
     name = "ovs-netdev"
-    datapath = "netdev"
-    capabilities = Capabilities(
-        runs_in=("host", "netns", "lxc", "docker"),
-        port_kinds=(PortKind.VETH, PortKind.TAP),
-        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
-        connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
-        splits=True,
-        polling=False,
-        takes_program=True,
-        reconfigures=True,
-        taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
+    capabilities = replace(
+        COMMON,
         description="Open vSwitch, userspace datapath over AF_PACKET, no DPDK",
     )
 

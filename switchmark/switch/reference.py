@@ -9,11 +9,12 @@ record's switch details hold them, too.
 
 from __future__ import annotations
 
-from switchmark.model.capabilities import Capabilities, SwitchOption
+from dataclasses import replace
+
+from switchmark.model.capabilities import SwitchOption
 from switchmark.model.io import Io
-from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.model.ports import ConnectMode
 from switchmark.switch.af_packet import AfPacket
-from switchmark.switch.support.rights import SOCKET
 
 UP_TO = 1_000_000_000
 
@@ -52,16 +53,12 @@ class Reference(AfPacket):
     """The engine as a forwarder with set faults, over veth."""
 
     name = "reference"
-    capabilities = Capabilities(
-        port_kinds=(PortKind.VETH, PortKind.TAP),
-        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
-        connect_modes=(ConnectMode.CROSS_CONNECT,),
-        polling=True,
-        takes_program=True,
-        multi_core=True,
+    capabilities = replace(
+        AfPacket.capabilities,
         known_truth=True,
         description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
         options=FAULTS,
+        taxonomy=None,
     )
 
     @property

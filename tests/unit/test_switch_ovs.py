@@ -18,7 +18,7 @@ from switchmark.switch.support.ovs_instance import (
     other_config,
     parse_datapath_counters,
 )
-from switchmark.switch.support.ovs_switch import rules
+from switchmark.switch.support.ovs_rules import rules
 from switchmark.switch.support.ports import check_request, lent_of
 from switchmark.switch.support.private import parse_socket_drops
 

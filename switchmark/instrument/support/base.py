@@ -42,15 +42,15 @@ class Abilities:
     """What an instrument can do. Planning reads this and never touches the machine."""
 
     description: str
-    dimensions: tuple[Dimension, ...]
     ports: Mapping[PortKind, Io]  # and the I/O by which our engine tries the same port before it
-    environments: tuple[str, ...]
     cannot_know: tuple[str, ...]  # what a record by our engine tells, and one by it does not
-    paces: bool  # keeps to `rate`
-    saturates: bool  # knows `rate: max`
     largest_burst: int
-    shortest_sample_s: float | None  # None: it tells no samples
-    whole_seconds: bool  # of its durations
+    dimensions: tuple[Dimension, ...] = (Dimension.THROUGHPUT,)
+    environments: tuple[str, ...] = ("netns",)
+    paces: bool = True  # keeps to `rate`
+    saturates: bool = True  # knows `rate: max`
+    shortest_sample_s: float | None = 0.1  # None: it tells no samples
+    whole_seconds: bool = False  # of its durations
     largest_frame_bytes: int | None = None  # with FCS; None: whatever its port takes
     most_rate_pps: int | None = None
     # Frames beside its load that it may send over the same ports, both ways together, in a trial.

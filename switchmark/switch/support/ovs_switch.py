@@ -1,20 +1,26 @@
 """Open vSwitch behind the Switch protocol: what its three kinds of datapath have in common.
 
-The bridge starts with no rule at all (fail mode `secure`) and gets one rule set for the
-connect mode, so that the meaning is the same for every datapath: NORMAL for learning, one
-rule a port for cross-connect, one rule a MAC address for static-mac (anything else drops).
+The bridge starts with no rule at all (fail mode `secure`) and gets those of the connect mode.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
-from switchmark.model.ports import ConnectMode, PortCounters, Split, SwitchCounters, SwitchPort
+from switchmark.model.ports import (
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    Split,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ovs_instance import (
@@ -23,9 +29,10 @@ from switchmark.switch.support.ovs_instance import (
     missing_helper,
     other_config,
 )
-from switchmark.switch.support.ports import check_request, device_of, lent_of, peer_index, require
+from switchmark.switch.support.ovs_rules import openflow_port, rules
+from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Resources, WithResources
-from switchmark.switch.support.rights import rights
+from switchmark.switch.support.rights import SOCKET, rights
 from switchmark.switch.support.tools import not_root, version_text
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces
@@ -35,49 +42,17 @@ from switchmark.testbed.programs import find_program
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
 SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
-
-
-def openflow_port(index: int) -> int:
-    """The OpenFlow number of a port, from 1."""
-    return index + 1
-
-
-def rules(ports: Iterable[SwitchPort], mode: ConnectMode, split: Split | None = None) -> list[str]:
-    """The OpenFlow rules of the connect mode."""
-    if split is not None:
-        return split_rules(split)
-    if mode is ConnectMode.LEARNING:
-        return ["actions=NORMAL"]
-    if mode is ConnectMode.STATIC_MAC:
-        return [f"dl_dst={port.mac},actions=output:{openflow_port(port.index)}" for port in ports]
-    return _wires({port.index: peer_index(port.index) for port in ports})
-
-
-def _wires(peers: Mapping[int, int]) -> list[str]:
-    return [
-        f"in_port={openflow_port(index)},actions=output:{openflow_port(peer)}"
-        for index, peer in sorted(peers.items())
-    ]
-
-
-def split_rules(split: Split) -> list[str]:
-    """The rules of a cross-connect that deals the frames of port 0 out. From the last port one way
-    leads back, through the first chain."""
-    peers = {0: split.heads[0], split.last: split.tails[0]}
-    peers |= {index: index ^ 1 for index in range(1, split.last)}
-    peers |= dict.fromkeys(split.heads, 0) | dict.fromkeys(split.tails, split.last)
-    lines, entry = _wires(peers), openflow_port(0)
-    if split.by == "flow":
-        hashed = f"multipath(symmetric_l4,0,modulo_n,{split.chains},0,NXM_NX_REG0[])"
-        deal = [f"priority=40000,in_port={entry},actions={hashed},resubmit(,1)"]
-        return lines + deal + [
-            f"table=1,reg0={chain},actions=output:{openflow_port(head)}"
-            for chain, head in enumerate(split.heads)
-        ]  # fmt: skip
-    return lines + [
-        f"priority=40000,in_port={entry},dl_src={mac},actions=output:{openflow_port(head)}"
-        for mac, head in zip(split.source_macs, split.heads, strict=True)
-    ]
+COMMON = Capabilities(
+    port_kinds=(PortKind.VETH, PortKind.TAP),
+    linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
+    connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
+    polling=False,
+    runs_in=("host", "netns", "lxc", "docker"),
+    splits=True,
+    takes_program=True,
+    reconfigures=True,
+    taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C", "SDN switch"),
+)
 
 
 class OvsSwitch(WithProgram, WithResources):
@@ -85,7 +60,7 @@ class OvsSwitch(WithProgram, WithResources):
 
     name: str
     capabilities: Capabilities
-    datapath: str  # OVS's own name: `system` or `netdev`
+    datapath = "netdev"  # OVS's own name; `system` is the kernel's
     setting = "SWITCHMARK_OVS_VSWITCHD"  # the environment variable that names the program
     programs: Sequence[str] = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
     package = "openvswitch-switch"  # where to get it
