@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.engine.binary import find_engine
-from switchmark.environment.support.base import OF_A_NAMESPACE, Apart, Traits
+from switchmark.environment.support.base import Apart, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
 from switchmark.environment.support.lacks import no_rights
 from switchmark.model.capabilities import Availability, available
@@ -103,8 +103,9 @@ class NetnsEnvironment:
         return no_rights() or not_installed("ip", "iproute2") or available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
-        """The kinds of port that its nodes can have."""
-        return OF_A_NAMESPACE
+        """The kinds of port that its nodes can have; devices can be moved into them."""
+        sockets = (PortKind.VHOST_USER, PortKind.MEMIF)
+        return (PortKind.VETH, *sockets, PortKind.MACVLAN, PortKind.VF, PortKind.VALE)
 
     def maker(self) -> Callable[[Session, Attached], NetnsNode]:
         """A function that makes a node of its place in the network. Raises UnavailableError."""

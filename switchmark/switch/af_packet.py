@@ -7,16 +7,12 @@ namespace of its own while it runs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
-from switchmark.switch.basicfwd import BasicForwarder, SpawnContext
-from switchmark.switch.support.cable import AtInterface, take_in
+from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.private import Resources
 from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_release, not_root
 
@@ -51,12 +47,6 @@ class AfPacket(BasicForwarder):
 
     def _check_means(self, pairs: int) -> None:
         """Sockets need no memory of their own: nothing to check."""
-
-    def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
-        namespace = take_in(resources, ports)
-        assert namespace is not None  # every port is a device
-        self._at_interface = AtInterface(namespace, ports)
-        return {"netns": namespace.name}
 
     def _end_of(self, port: SwitchPort) -> str:
         return device_of(port)

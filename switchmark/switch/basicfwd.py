@@ -10,7 +10,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TypedDict
 
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import TrialFailed, UnavailableError
@@ -36,13 +35,6 @@ MEMORY_MB = 128  # of hugepages, for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for
 REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
 ETHERNET_AND_FCS_BYTES = 18
-
-
-class SpawnContext(TypedDict, total=False):
-    """Where a forwarder process runs, as `Resources.spawn` takes it."""
-
-    env: dict[str, str]
-    netns: str
 
 
 def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
@@ -108,15 +100,16 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         self._cores = tuple(cores)
         self._resources = Resources(session)
         try:
-            where = self._move_in(self._resources, ports)
+            env, netns = self._move_in(self._resources, ports)
             for k, pair in enumerate(pairs):
                 core = cores[k % len(cores)]
                 more = [*self._more_arguments(f"{session.id}f{k}"), *only_pci(pair)]
                 process = self._resources.spawn(
                     [*self._arguments(pair, core), *more],
                     cores=[core],
+                    env=env,
+                    netns=netns,
                     may=rights(self, ports),
-                    **where,
                 )
                 self._pairs.append(Pair(process, (self._end_of(pair[0]), self._end_of(pair[1]))))
         except BaseException:
@@ -131,13 +124,14 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         """Raise `UnavailableError` when the machine has too little memory for so many pairs."""
         hugepages.require(self.name, pairs * MEMORY_MB)
 
-    def _move_in(self, resources: Resources, ports: Sequence[SwitchPort]) -> SpawnContext:
-        """Make what all processes need; returns how they are to be spawned."""
-        where: SpawnContext = {"env": {"RUNTIME_DIRECTORY": str(resources.folder("basicfwd"))}}
-        if (namespace := take_in(resources, ports)) is not None:
-            where["netns"] = namespace.name
+    def _move_in(
+        self, resources: Resources, ports: Sequence[SwitchPort]
+    ) -> tuple[dict[str, str], str | None]:
+        """Make what all processes need; returns their environment variables and namespace."""
+        namespace = take_in(resources, ports)
         self._at_interface = AtInterface(namespace, ports)
-        return where
+        folder = resources.folder("basicfwd")
+        return {"RUNTIME_DIRECTORY": str(folder)}, namespace.name if namespace else None
 
     def _end_of(self, port: SwitchPort) -> str:
         """The port in words, for messages."""

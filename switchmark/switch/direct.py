@@ -60,16 +60,10 @@ class Direct:
 
     def details(self) -> dict[str, str]:
         """What stands in a record."""
+        found = {"version": str(self.availability().version)}
         if self.cable:
-            return {
-                "version": str(self.availability().version),
-                "datapath": "none",
-                "cable": self.cable,
-            }
-        return {
-            "version": str(self.availability().version),
-            "datapath": "none: a wire for each pair",
-        }
+            return found | {"datapath": "none", "cable": self.cable}
+        return found | {"datapath": "none: a wire for each pair"}
 
     def stop(self) -> None:
         """Undo nothing: the environment owns the wire."""

@@ -23,9 +23,7 @@ from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
 from switchmark.switch.support.tools import memory_nodes, online_cores
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
-from switchmark.switch.support.vpp_changes import Bridge
 from switchmark.switch.support.vpp_commands import (
-    BRIDGE_DOMAIN,
     BUFFERS,
     MEMIF_RING,
     OPTIONS,
@@ -181,9 +179,7 @@ class Vpp(WithOptions, ProgramSwitch):
 
     def changes(self) -> Sequence[Change]:
         """Interfaces and table entries; see `vpp_changes`."""
-        return vpp_changes.changes(
-            self.mode, self._folder, self._cli, self.until, Bridge(BRIDGE_DOMAIN, WITNESS)
-        )
+        return vpp_changes.changes(self.mode, self._folder, self._cli, self.until)
 
     def waiting(self) -> list[SwitchPort]:
         """The ports whose interface has no link."""

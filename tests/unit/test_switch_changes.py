@@ -14,11 +14,9 @@ from switchmark.switch.bess import Bess
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support import vpp_changes
 from switchmark.switch.support.changes import PORTS, RULES, UNKNOWN_WAY, Reconfigurable, changes_of
-from switchmark.switch.support.vpp_changes import Bridge, spare_entries, spare_ports
+from switchmark.switch.support.vpp_changes import spare_entries, spare_ports
 from switchmark.switch.vale import Vale
 from tests.unit.trial_fakes import SESSION
-
-BRIDGE = Bridge(1, "pipe0.0")
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -36,16 +34,16 @@ def test_a_switch_says_whether_it_can_be_changed(name: str) -> None:
 
 class TestVpp:
     def test_what_is_added_is_removed(self) -> None:
-        add, remove = spare_ports(BRIDGE)
+        add, remove = spare_ports(bridged=True)
         assert "set interface l2 bridge loop0 1" in add
         assert remove == [f"delete loopback interface intfc loop{n}" for n in range(PORTS)]
-        learn, forget = spare_entries(BRIDGE)
+        learn, forget = spare_entries()
         assert len(learn) == len(forget) == len(set(learn)) == RULES
         assert learn[258] == "l2fib add 0e:5a:00:00:01:02 1 pipe0.0 static"
         assert forget[258] == "l2fib del 0e:5a:00:00:01:02 1"
 
     def test_cross_connect_has_neither_bridge_nor_table(self, tmp_path: Path) -> None:
-        add, _ = spare_ports(None)
+        add, _ = spare_ports(bridged=False)
         assert not any("bridge" in line for line in add)
         names = [one.name for one in self.changes(ConnectMode.CROSS_CONNECT, tmp_path, "")]
         assert names == [f"{PORTS} ports added", f"{PORTS} ports removed"]
@@ -73,7 +71,7 @@ class TestVpp:
             if not done():
                 raise TimeoutError(what)
 
-        return list(vpp_changes.changes(mode, folder, lambda *_: answer, until, BRIDGE))
+        return list(vpp_changes.changes(mode, folder, lambda *_: answer, until))
 
 
 class TestVale:

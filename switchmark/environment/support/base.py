@@ -18,16 +18,6 @@ from switchmark.testbed.container.in_container import Inside
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.undo.entries import UndoEntry
 
-# The ports of a node with a network namespace of its own, which a device can be moved into.
-OF_A_NAMESPACE = (
-    PortKind.VETH,
-    PortKind.VHOST_USER,
-    PortKind.MEMIF,
-    PortKind.MACVLAN,
-    PortKind.VF,
-    PortKind.VALE,
-)
-
 
 class Node(Protocol):
     """A place where one traffic application runs (one at a time in a container)."""

@@ -113,15 +113,13 @@ class QemuNode:
         return engine
 
     def spawn_program(
-        self,
-        args: Sequence[str],
-        env: Mapping[str, str],
-        may: Sequence[str] | None = None,  # noqa: ARG002
+        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
     ) -> Spawned:
         """Switch the machine on, with a program of the host (which is put into its image, with the
         libraries that it loads) as its only task. It prints one line before it starts that.
 
         Raises as `spawn_engine`, and UnavailableError where a library is missing."""
+        del may  # a machine has rights of its own
         self._image = with_program(self._image, Path(args[0]))
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 

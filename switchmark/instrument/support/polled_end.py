@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -107,12 +108,11 @@ class PolledEnd(Polled):
 
     def counts(self, begun_ns: int, lasted_ns: int) -> tuple[CountedInterval, ...]:
         """See `Polled`."""
-        pairs = zip(self._answers, self._answers[1:], strict=False)
         return tuple(
             CountedInterval(
                 last.t_ns - begun_ns, last.t_ns - first.t_ns, self._count(last) - self._count(first)
             )
-            for first, last in pairs
+            for first, last in pairwise(self._answers)
             if begun_ns <= first.t_ns < last.t_ns <= begun_ns + lasted_ns
         )
 

@@ -53,13 +53,8 @@ def split_of(trial: Trial, vnfs: int) -> Split | None:
     if trial.split == "none":
         return None
     base = int(port_mac(0).replace(":", ""), 16)
-    macs = (f"{base + chain:012x}" for chain in range(trial.pairs))
-    return Split(
-        by=trial.split,
-        chains=trial.pairs,
-        vnfs=vnfs,
-        source_macs=tuple(":".join(mac[k : k + 2] for k in range(0, 12, 2)) for mac in macs),
-    )
+    macs = ((base + chain).to_bytes(6, "big").hex(":") for chain in range(trial.pairs))
+    return Split(by=trial.split, chains=trial.pairs, vnfs=vnfs, source_macs=tuple(macs))
 
 
 def _end(trial: Trial, split: Split, index: int) -> TopologyPort:

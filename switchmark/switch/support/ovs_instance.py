@@ -129,11 +129,8 @@ class OvsInstance:
 
     def configure(self, commands: Sequence[Sequence[str]]) -> None:
         """Write the configuration, `ovs-vsctl` commands in one transaction."""
-        words = ["init", "--", "set", "Open_vSwitch", ".", "next_cfg=1"]
-        for command in commands:
-            words += ["--", *command]
-        base = ["ovs-vsctl", "--no-wait", f"--db=unix:{self._database}", "--timeout=10"]
-        self.session.host.run([*base, *words])
+        first = [["init"], ["set", "Open_vSwitch", ".", "next_cfg=1"]]
+        self._vsctl(["--no-wait", "--timeout=10"], [*first, *commands])
 
     def launch(self, cores: Sequence[int], may: Sequence[str] | None) -> None:
         """Start the switch daemon on `cores` with the capabilities that it `may` have, and return
@@ -178,10 +175,11 @@ class OvsInstance:
     def reconfigure(self, commands: Sequence[Sequence[str]]) -> None:
         """Change the running switch, `ovs-vsctl` commands in one transaction; returns when the
         daemon has taken them in."""
+        self._vsctl([f"--timeout={DEADLINE_S:.0f}"], commands)
+
+    def _vsctl(self, options: Sequence[str], commands: Sequence[Sequence[str]]) -> None:
         words = [word for command in commands for word in ("--", *command)][1:]
-        self.session.host.run(
-            ["ovs-vsctl", f"--db=unix:{self._database}", f"--timeout={DEADLINE_S:.0f}", *words]
-        )
+        self.session.host.run(["ovs-vsctl", f"--db=unix:{self._database}", *options, *words])
 
     def interfaces(self) -> dict[str, Interface]:
         """Every port as the switch daemon reports it."""

@@ -23,10 +23,6 @@ def rights(switch: Switch, ports: Sequence[SwitchPort]) -> tuple[str, ...] | Non
         return None
     needed = {name for port in ports for name in declared.get(port.kind, ())}
     if any(port.cable for port in ports):
-        needed.update(CABLES[_cable_driver(switch)])
+        options = switch.options() if isinstance(switch, WithOptions) else {}
+        needed.update(CABLES[options.get("cable_driver", "")])
     return tuple(sorted(needed))
-
-
-def _cable_driver(switch: Switch) -> str:
-    known = any(option.name == "cable_driver" for option in switch.capabilities.options)
-    return switch.option("cable_driver") if known and isinstance(switch, WithOptions) else ""

@@ -8,21 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
-
-
-@dataclass(frozen=True, slots=True)
-class Bridge:
-    """A bridge domain, and one of its members, to which table entries may lead."""
-
-    domain: int
-    member: str
+from switchmark.switch.support.vpp_commands import BRIDGE_DOMAIN, WITNESS
 
 
 def changes(
@@ -30,7 +22,6 @@ def changes(
     folder: Path,
     cli: Callable[..., str],
     until: Callable[[Callable[[], bool], str], None],
-    bridge: Bridge,
 ) -> Sequence[Change]:
     """Adding interfaces and (but for cross-connect, which has no table) table entries; removing
     both."""
@@ -53,15 +44,15 @@ def changes(
     def entries() -> int:
         return table_size(cli("show", "l2fib"))
 
-    crossed = mode is ConnectMode.CROSS_CONNECT
-    add, remove = spare_ports(None if crossed else bridge)
+    bridged = mode is not ConnectMode.CROSS_CONNECT
+    add, remove = spare_ports(bridged=bridged)
     made = [
         change(f"{PORTS} ports added", add, lambda: links() == PORTS),
         change(f"{PORTS} ports removed", remove, lambda: links() == 0),
     ]
-    if crossed:
+    if not bridged:
         return made
-    learn, forget = spare_entries(bridge)
+    learn, forget = spare_entries()
     return [
         *made,
         change(f"{RULES} table entries added", learn, lambda: entries() >= RULES),
@@ -69,21 +60,21 @@ def changes(
     ]
 
 
-def spare_ports(bridge: Bridge | None) -> tuple[list[str], list[str]]:
+def spare_ports(*, bridged: bool) -> tuple[list[str], list[str]]:
     """Commands that add loopback interfaces, to the bridge where there is one, and commands that
     remove them."""
     names = [f"loop{number}" for number in range(PORTS)]
     add = [f"create loopback interface instance {number}" for number in range(PORTS)]
-    if bridge is not None:
-        add += [f"set interface l2 bridge {name} {bridge.domain}" for name in names]
+    if bridged:
+        add += [f"set interface l2 bridge {name} {BRIDGE_DOMAIN}" for name in names]
     add += [f"set interface state {name} up" for name in names]
     return add, [f"delete loopback interface intfc {name}" for name in names]
 
 
-def spare_entries(bridge: Bridge) -> tuple[list[str], list[str]]:
+def spare_entries() -> tuple[list[str], list[str]]:
     """Commands that add table entries for addresses nobody has, and commands that remove them."""
-    entries = [f"{rule_mac(number)} {bridge.domain}" for number in range(RULES)]
-    add = [f"l2fib add {entry} {bridge.member} static" for entry in entries]
+    entries = [f"{rule_mac(number)} {BRIDGE_DOMAIN}" for number in range(RULES)]
+    add = [f"l2fib add {entry} {WITNESS} static" for entry in entries]
     return add, [f"l2fib del {entry}" for entry in entries]
 
 
