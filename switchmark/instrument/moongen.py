@@ -8,7 +8,6 @@ driver for kernel devices; one line of libmoon's CMakeLists.txt adds it. It tell
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
@@ -20,6 +19,7 @@ from switchmark.instrument.support.program import ProgramEnd
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
+from switchmark.testbed.programs import holds
 
 SETTING = "SWITCHMARK_MOONGEN"
 PROGRAM = "build/MoonGen"
@@ -57,7 +57,7 @@ class MoonGen(Instrument):
         ):
             return problem
         program = named_folder(SETTING) / PROGRAM
-        if not _has_driver(program, program.stat().st_mtime_ns):
+        if not holds(program, DRIVER):
             return unavailable(
                 f"{program} is built without DPDK's driver for kernel devices",
                 remedy="add rte_pmd_af_packet to DPDK_LIBS in libmoon/CMakeLists.txt, and build "
@@ -73,13 +73,6 @@ class MoonGen(Instrument):
         sends = [f"x{udp_frame(job).hex()}", f"{gap_ns:.6f}", burst]
         source = _end("sender", job, job.source, sends)
         return PolledRun(self.name, job, source, target, build_of(named_folder(SETTING) / PROGRAM))
-
-
-@cache
-def _has_driver(program: Path, modified_ns: int) -> bool:  # noqa: ARG001
-    """Whether a driver for kernel devices is in the program, looked up once for each state of its
-    file."""
-    return DRIVER in program.read_bytes()
 
 
 def _end(what: str, job: Job, station: Station, words: list[str]) -> PolledEnd:

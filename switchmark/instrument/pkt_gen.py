@@ -24,7 +24,7 @@ from switchmark.instrument.support.program import UNKNOWN, ProgramEnd, close_all
 from switchmark.instrument.support.reading import EndReading, Reading, check_counts
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.campaign import Sweep
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.capabilities import Availability, available
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.kernel import netmap
@@ -59,12 +59,7 @@ class PktGen(Instrument):
         program = named_program(SETTING, PROGRAM)
         if program is None:
             return no_program(SETTING, PROGRAM, "build netmap (github.com/luigirizzo/netmap)")
-        if not netmap.DEVICE.exists():
-            return unavailable(
-                f"no {netmap.DEVICE}: netmap.ko is not loaded",
-                remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
-            )
-        return available(_version())
+        return netmap.not_loaded() or available(_version())
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
         """Refuse frames beyond its limits."""

@@ -11,7 +11,6 @@ import re
 import socket
 from collections.abc import Iterable, Sequence
 from io import BufferedIOBase
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -23,10 +22,10 @@ from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
-from switchmark.switch.support.tools import asked_once, memory_nodes
+from switchmark.switch.support.tools import memory_nodes
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import digest
+from switchmark.testbed.programs import digest, holds
 
 # Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
 # otherwise: many more where its own packets lie in them, too (lib/dpdkdevice.cc).
@@ -123,11 +122,6 @@ def value_of(stream: BufferedIOBase, handler: str) -> str:
     return stream.read(int(length)).decode().strip()
 
 
-def _pool_of(program: Path) -> str:
-    with program.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as text:
-        return "Click" if text.find(POOL_WORDS) < 0 else "DPDK"
-
-
 class FastClick(WithOptions, ProgramSwitch):
     """FastClick with DPDK's vhost ports, one thread."""
 
@@ -179,7 +173,7 @@ class FastClick(WithOptions, ProgramSwitch):
         """Whose buffers hold its packets."""
         program = self.program_for(None)
         assert program is not None  # the availability has seen it
-        return asked_once(_pool_of, program)
+        return "DPDK" if holds(program, POOL_WORDS) else "Click"
 
     def _pool_mb(self) -> int:
         return (BUFFERS[self._pool()] * BUFFER_BYTES >> 20) + 1

@@ -17,7 +17,7 @@ from switchmark.model.options import mode_refusal
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
-from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_lacks, kernel_release, no_rights
@@ -126,9 +126,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     def changes(self) -> Sequence[Change]:
         """Adding ports with nobody behind them, and table entries for addresses nobody has (wires
         have no table); removing both."""
-        ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
-        make = [f"link add {port} type veth peer name {far}" for port, far in ends]
-        rise = [f"link set dev {device} up" for end in ends for device in end]
+        ends = self.spare_veths()
+        make = veth_lines(ends)
         part = [f"link del {port}" for port, _ in ends]
         wired = self.mode is ConnectMode.CROSS_CONNECT
         wires = {port: f"sm{self.session.id}x{k // 2}" for k, (port, _) in enumerate(ends)}
@@ -141,7 +140,6 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self.namespace.batch("ip", make)
             if wired:
                 self._make_wires(wires)
-            self.namespace.batch("ip", rise)
 
         ports = [
             Change(f"{PORTS} ports added", join),

@@ -14,6 +14,7 @@ from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MacvlanParent, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
+from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release, not_root
 from switchmark.testbed.programs import not_installed
@@ -51,10 +52,9 @@ class Macvlan(PortMakingSwitch):
         self.namespace = self.resources.namespace()
         self._parent, self.witness = f"sm{session.id}up", f"sm{session.id}w0"
         mtu_bytes = max(port.mtu_bytes for port in wanted)
-        ends = f"link add {self._parent} mtu {mtu_bytes} type veth peer name {self.witness}"
-        lines = [f"{ends} mtu {mtu_bytes}"]
-        lines += [f"link set dev {device} up" for device in (self._parent, self.witness)]
-        self.namespace.batch("ip", lines)
+        ends = (self._parent, self.witness)
+        mtus = [f"link set dev {device} mtu {mtu_bytes}" for device in ends]
+        self.namespace.batch("ip", [*veth_lines([ends]), *mtus])
         return [MadePort(macvlan_on=MacvlanParent(self._parent, self.namespace.name))] * len(wanted)
 
     def changes(self) -> Sequence[Change]:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 
 from switchmark.model.capabilities import (
     Availability,
@@ -24,6 +22,7 @@ from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import check_mtu, device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
+from switchmark.testbed.programs import holds
 
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
 
@@ -54,7 +53,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         """Check that the daemon is built with AF_XDP, and that the kernel has its sockets."""
         program = self.program()
         assert program is not None
-        if not _has_port_type(program.resolve()):
+        if not holds(program, MARK):
             return unavailable(
                 f"{program} is built without AF_XDP ({version})",
                 remedy=f"use a build with --enable-afxdp, and set {self.setting}",
@@ -93,8 +92,3 @@ class OvsAfxdp(WithOptions, OvsSwitch):
             "n_rxq": "1",
             **self.option_details(),
         }
-
-
-@cache
-def _has_port_type(program: Path) -> bool:
-    return MARK in program.read_bytes()

@@ -24,7 +24,7 @@ from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.telemetry import TelemetrySwitch
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import frames, understood
-from switchmark.testbed.programs import digest, which
+from switchmark.testbed.programs import digest, holds, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {
@@ -120,7 +120,7 @@ class T4p4s(TelemetrySwitch):
             wanted = f"{first}{BESIDE}"
             reason = f"no program {wanted} for connect_mode {mode}"
             return unavailable(reason, remedy=f"{remedy} and put it there")
-        if MARKS[mode] not in program.read_bytes():
+        if not holds(program, MARKS[mode]):
             reason = f"{program} was not made of {SOURCES[mode].name}"
             return unavailable(reason, remedy=remedy)
         return self._check_program(program)

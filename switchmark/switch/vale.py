@@ -12,11 +12,12 @@ from functools import partial
 from types import MappingProxyType
 
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
+from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
+from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import MadeFirst
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release, not_root
@@ -53,14 +54,12 @@ class Vale(MadeFirst):
 
     def availability(self) -> Availability:
         """Available where netmap's module is loaded."""
-        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
-            return problem
-        if not netmap.DEVICE.exists():
-            return unavailable(
-                f"no {netmap.DEVICE}: netmap.ko is not loaded",
-                remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
-            )
-        return available(f"netmap API {netmap.API}, Linux {kernel_release()}")
+        return (
+            not_root()
+            or not_installed("ip", "iproute2")
+            or netmap.not_loaded()
+            or available(f"netmap API {netmap.API}, Linux {kernel_release()}")
+        )
 
     def make(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """Name the ports; each is made when its application opens it."""
@@ -115,13 +114,13 @@ class Vale(MadeFirst):
     def changes(self) -> Sequence[Change]:
         """Attaching devices for nobody, and detaching them; VALE's table has only learnt
         entries."""
-        names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
+        ends = self.spare_veths()
+        names = [near for near, _ in ends]
         inside = partial(namespaces.inside, self.namespace.name)
 
         def join() -> None:
-            lines = [f"link add {name} type veth peer name {name}p" for name in names]
-            lines += [f"link set dev {name} up promisc on" for name in names]
-            self.namespace.batch("ip", lines)
+            promiscuous = [f"link set dev {name} promisc on" for name in names]
+            self.namespace.batch("ip", [*veth_lines(ends), *promiscuous])
             for name in names:
                 inside(partial(netmap.attach, f"{SWITCH}:{name}"))
 

@@ -21,7 +21,7 @@ from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
-from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
 from switchmark.testbed.kernel import namespaces, netlink
@@ -187,13 +187,12 @@ class XdpRedirect(InKernelSwitch):
         """Adding devices with a program and a slot in the map of devices, and entries of the table;
         removing both."""
         inside, first = self.namespace.name, len(self.ports) + (1 if self._inner else 0)
-        names = [f"sm{self.session.id}n{k}" for k in range(PORTS)]
+        ends = self.spare_veths()
+        names = [near for near, _ in ends]
         held: list[int] = []
 
         def join() -> None:
-            lines = [f"link add {name} type veth peer name {name}p" for name in names]
-            lines += [f"link set dev {name} up" for name in names]
-            self.namespace.batch("ip", lines)
+            self.namespace.batch("ip", veth_lines(ends))
             namespaces.inside(inside, enter)
 
         def enter() -> None:

@@ -61,6 +61,17 @@ def digest(program: Path) -> str:
     return _digest(program, program.stat().st_mtime_ns)
 
 
+def holds(program: Path, mark: bytes) -> bool:
+    """Whether these bytes are in a program, looked up once for each state of its file. Raises
+    OSError."""
+    return _holds(program, program.stat().st_mtime_ns, mark)
+
+
+@cache
+def _holds(program: Path, modified_ns: int, mark: bytes) -> bool:  # noqa: ARG001
+    return mark in program.read_bytes()
+
+
 @cache
 def _digest(program: Path, modified_ns: int) -> str:  # noqa: ARG001
     with program.open("rb") as opened:

@@ -101,7 +101,7 @@ class TestVale:
         added, removed = changes_of(switch)
         added.apply()
         first, others = "smabc123n0", len(log)
-        assert log[0] == f"ip link add {first} type veth peer name {first}p"
+        assert log[0] == f"ip link add {first} type veth peer name smabc123m0"
         assert log[-PORTS:] == [f"attachvale0:smabc123n{k}" for k in range(PORTS)]
         removed.apply()
         assert log[others : others + PORTS] == [f"detachvale0:smabc123n{k}" for k in range(PORTS)]

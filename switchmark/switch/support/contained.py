@@ -22,7 +22,7 @@ HOST = "host"
 
 # What a switch needs of root's rights: its devices and sockets, memory locked and placed by node.
 CAPABILITIES = ("net_admin", "net_raw", "ipc_lock", "sys_nice")
-TUN = "/dev/net/tun"  # of an internal port in the container's own network
+TUN = Path("/dev/net/tun")  # of an internal port in the container's own network
 
 
 class ContainedHost:
@@ -51,15 +51,9 @@ class ContainedHost:
         Raises SwitchmarkError, or TrialFailed with the last words of what did not start."""
         name = f"sm{self._session.id}-sw{self._count}"
         self._count += 1
-        inside = Inside(
-            name,
-            args,
-            CAPABILITIES,
-            [ShownPath(self._session.run_dir, writable=True)],
-            cores or (),
-            env,
-            [path for path in [Path(TUN)] if path.exists()],
-        )
+        shown = [ShownPath(self._session.run_dir, writable=True)]
+        devices = [TUN] if TUN.exists() else []
+        inside = Inside(name, args, CAPABILITIES, shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
         assert isinstance(environment, HoldsSwitches), "no switch runs in others"
         return environment.spawn_apart(self._session, Apart(inside, netns, log, may, self._note))

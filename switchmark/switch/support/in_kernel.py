@@ -16,12 +16,19 @@ from dataclasses import replace
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
+from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Namespace, Resources, WithResources
 from switchmark.testbed.host import Session
 
 POLL_S = 0.005
 NONE_YET = PortCounters(0, 0)
+
+
+def veth_lines(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines of `ip` that make these veth pairs, both ends up."""
+    lines = [f"link add {near} type veth peer name {far}" for near, far in pairs]
+    return lines + [f"link set dev {device} up" for pair in pairs for device in pair]
 
 
 class InKernelSwitch(WithResources, ABC):
@@ -74,10 +81,12 @@ class InKernelSwitch(WithResources, ABC):
     def make_witness(self) -> str:
         """Make the witness, one end of a veth pair; returns the other, for a port of the switch."""
         inner, self.witness = f"sm{self.session.id}w0", f"sm{self.session.id}w1"
-        lines = [f"link add {inner} type veth peer name {self.witness}"]
-        lines += [f"link set dev {device} up" for device in (inner, self.witness)]
-        self.namespace.batch("ip", lines)
+        self.namespace.batch("ip", veth_lines([(inner, self.witness)]))
         return inner
+
+    def spare_veths(self) -> list[tuple[str, str]]:
+        """The names of veth pairs with nobody behind them, which are added and removed."""
+        return [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
 
     def wait_ports_up(self, timeout_s: float) -> None:
         """Wait until every port has its carrier."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from switchmark.model.changes import Change
 from switchmark.switch.support.changes import PORTS, RULES
-from switchmark.switch.support.in_kernel import InKernelSwitch
+from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of
 
 # A filter that takes every frame; `redirect dev ...` says where to.
@@ -20,9 +20,7 @@ class FilterSwitch(InKernelSwitch):
     def changes(self) -> Sequence[Change]:
         """Adding hooked ports with nobody behind them, and filters behind the one that takes all;
         removing both."""
-        ends = [(f"sm{self.session.id}n{k}", f"sm{self.session.id}m{k}") for k in range(PORTS)]
-        join = [f"link add {port} type veth peer name {far}" for port, far in ends]
-        join += [f"link set dev {device} up" for pair in ends for device in pair]
+        ends = self.spare_veths()
         hook = [
             line
             for port, far in ends
@@ -42,7 +40,7 @@ class FilterSwitch(InKernelSwitch):
         forget = [f"filter del dev {device} ingress prio 2"]
 
         def add_ports() -> None:
-            self.namespace.batch("ip", join)
+            self.namespace.batch("ip", veth_lines(ends))
             self.namespace.batch("tc", hook)
 
         return [

@@ -11,6 +11,8 @@ import os
 import struct
 from pathlib import Path
 
+from switchmark.model.capabilities import Availability, unavailable
+
 DEVICE = Path("/dev/netmap")
 PARAMETERS = Path("/sys/module/netmap/parameters")
 HOLDERS = Path("/sys/module/netmap/holders")
@@ -21,6 +23,16 @@ ALL_RINGS = 1
 NO_TX_POLL = 0x20000  # polling sends nothing: who has the port says when
 REGISTER_MODE_AT, REGISTER_FLAGS_AT, REGISTER_BYTES, ATTACH_BYTES = 36, 48, 56, 64
 GENERIC_ONLY = "2"  # admode: whatever the driver has, netmap's emulation
+
+
+def not_loaded() -> Availability | None:
+    """Unavailable, where netmap's module is not loaded; None where it is."""
+    if DEVICE.exists():
+        return None
+    return unavailable(
+        f"no {DEVICE}: netmap.ko is not loaded",
+        remedy="build netmap (github.com/luigirizzo/netmap) for this kernel and load it",
+    )
 
 
 def attach(port: str) -> None:
