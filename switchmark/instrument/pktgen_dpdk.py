@@ -22,7 +22,7 @@ from switchmark.instrument.support.dpdk_ports import (
     port_device,
     start_in_another_group,
 )
-from switchmark.instrument.support.named import named_program, no_program
+from switchmark.instrument.support.named import named_program
 from switchmark.instrument.support.program import (
     UNKNOWN,
     ProgramEnd,
@@ -36,6 +36,7 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
+from switchmark.testbed.programs import no_program
 
 SETTING, PROGRAM = "SWITCHMARK_PKTGEN", "pktgen"
 OBTAIN = "build Pktgen-DPDK (github.com/pktgen/Pktgen-DPDK) with -Denable_lua=true"

@@ -37,6 +37,13 @@ def setting_problem(setting: str) -> Availability | None:
     return unavailable(f"{setting}={chosen} {reason}", remedy=remedy)
 
 
+def no_program(setting: str, program: str, obtain: str) -> Availability:
+    """Why `find_program` finds none, and what to do; `obtain` says how to get it."""
+    return setting_problem(setting) or unavailable(
+        f"program `{program}` not found", remedy=f"{obtain}, and set {setting} to the program"
+    )
+
+
 def not_installed(program: str, package: str) -> Availability | None:
     """Unavailable, where there is no such program, with the package that has it; else None."""
     if which(program):

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
-from switchmark.testbed.programs import digest, find_program, setting_problem
+from switchmark.testbed.programs import digest, find_program
 
 _SHOWN_DIGITS = 12
 
@@ -16,13 +16,6 @@ def named_program(setting: str, program: str) -> Path | None:
     variable that names nothing runnable finds nothing."""
     found = find_program(setting, [program])
     return found.resolve() if found else None
-
-
-def no_program(setting: str, program: str, build: str) -> Availability:
-    """Why `named_program` finds none, and what to do. `build` says how to get it."""
-    return setting_problem(setting) or unavailable(
-        f"program `{program}` not found", remedy=f"{build}, and set {setting} to the program"
-    )
 
 
 def no_folder(setting: str, program: str, obtain: str, inside: str) -> Availability | None:

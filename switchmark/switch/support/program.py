@@ -26,7 +26,7 @@ from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import find_program, setting_problem
+from switchmark.testbed.programs import find_program, no_program
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 MAC_AGING_S = 300  # the same for every learning switch
@@ -55,15 +55,10 @@ class ProgramSwitch(WithProgram, WithResources):
         return self._check_program(self.program_for(None))
 
     def _check_program(self, program: Path | None) -> Availability:
-        if (answer := not_root()) is not None:
-            return answer
-        if program is None and (wrong := setting_problem(self.setting)) is not None:
-            return wrong
+        if (problem := not_root()) is not None:
+            return problem
         if program is None:
-            return unavailable(
-                f"program `{self.programs[0]}` not found",
-                remedy=f"{self.obtain}, and set {self.setting} to the program",
-            )
+            return no_program(self.setting, self.programs[0], self.obtain)
         version = asked_once(self.version_of, program)
         if not version:
             return unavailable(
