@@ -22,7 +22,7 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.support.base import MakesPorts, Started, Switch
+from switchmark.switch.support.base import MakesPorts, StartedSwitch, Switch
 from switchmark.switch.support.cable import end_of
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
@@ -31,7 +31,7 @@ from switchmark.testbed.kernel.pci import pci_address
 CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a cable
 
 
-class FarSwitch(Started, Protocol):
+class FarSwitch(StartedSwitch, Protocol):
     """The other host's switch, as far as a trial uses it."""
 
     def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:

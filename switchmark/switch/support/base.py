@@ -99,7 +99,7 @@ class Logging(Protocol):
         ...
 
 
-class Started(Protocol):
+class StartedSwitch(Protocol):
     """What is asked of a switch that has been started, here or on another host."""
 
     def wait_ports_up(self, timeout_s: float) -> None:
@@ -130,7 +130,7 @@ class Started(Protocol):
         ...
 
 
-class Switch(Started, Protocol):
+class Switch(StartedSwitch, Protocol):
     """A virtual switch under test. A context manager in effect: `stop` is always called."""
 
     name: str
