@@ -45,7 +45,7 @@ class PolledEnd(Polled):
         self._counter = counter
         self._answers: list[PolledCounters] = []
         self._before = 0  # frames that its port had counted before the run
-        self._driver = ""
+        self.driver = ""
         self.sends = False
 
     def wait_ready(self, timeout_s: float) -> None:
@@ -53,7 +53,7 @@ class PolledEnd(Polled):
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             if (said := self._line(_POLL_S)) is not None:
-                self.version, self._driver = (
+                self.version, self.driver = (
                     storable(str(said.get(key, ""))[:SHOWN_CHARACTERS])
                     for key in ("version", "driver")
                 )
@@ -118,7 +118,7 @@ class PolledEnd(Polled):
 
     def told(self) -> dict[str, Any]:
         """See `Polled`."""
-        return {"driver": self._driver, **self._answers[-1].model_dump(exclude_none=True)}
+        return {"driver": self.driver, **self._answers[-1].model_dump(exclude_none=True)}
 
     def _count(self, answer: PolledCounters) -> int:
         return answer.sent if self._counter == "sent" else answer.received
