@@ -95,12 +95,12 @@ class StoppingRule:
         return next((look for look in self.looks if look > count), None)
 
 
-def planned_looks(most: int, first: int = FIRST_LOOK, growth: float = GROWTH) -> tuple[int, ...]:
+def planned_looks(most: int, first: int = FIRST_LOOK) -> tuple[int, ...]:
     """Looks from `first` on in growing steps; the last one is after `most` blocks."""
     looks, count = [], float(first)
-    while count * math.sqrt(growth) < most:
+    while count * math.sqrt(GROWTH) < most:
         looks.append(round(count))
-        count = max(count * growth, count + 1)
+        count = max(count * GROWTH, count + 1)
     return (*looks, max(most, 2))
 
 

@@ -4,8 +4,9 @@ Fleming et al., ICPE 2023).
 
 A cut is scored by how much farther values are from those of the other side than from those of their
 own (the energy statistic, with distances as they are). The best cut of all stretches is kept where
-its score is beaten in at most `p` of random orders of the same values within their stretches; then
-the next one is looked for, until the best is none. Nothing is said of the shape of the spread.
+its score is beaten in at most `CHANGE_P` of random orders of the same values within their
+stretches; then the next one is looked for, until the best is none. Nothing is said of the shape of
+the spread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Cut:
     p: float
 
 
-def find_cuts(values: Sequence[float], level: float = CHANGE_P) -> list[Cut]:
+def find_cuts(values: Sequence[float]) -> list[Cut]:
     """All changes of a series, in its order."""
     held = np.asarray(values, float)
     generator = np.random.default_rng(SEED)
@@ -48,7 +49,7 @@ def find_cuts(values: Sequence[float], level: float = CHANGE_P) -> list[Cut]:
         if scores[most] <= 0:
             break
         p = _chance(stretches, scores[most], generator)
-        if p > level:
+        if p > CHANGE_P:
             break
         index = edges[most] + int(scored[most][1][0])
         found.append(Cut(index, p))

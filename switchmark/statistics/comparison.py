@@ -118,7 +118,7 @@ def judge(
         raise UsageError(f"threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
     adjusted = adjust([ratio.p for ratio in ratios], correction)
     return [
-        Judged(ratio, p, _verdict(ratio, p, good, threshold))
+        Judged(ratio, p, verdict(ratio.value, ratio.low, ratio.high, p, good, threshold))
         for ratio, p, good in zip(ratios, adjusted, higher_is_better, strict=True)
     ]
 
@@ -141,21 +141,30 @@ def adjust(p_values: Sequence[float | None], correction: Correction) -> list[flo
     return adjusted
 
 
-def _verdict(
-    ratio: Ratio, adjusted_p: float | None, higher_is_better: bool, threshold: float
+def verdict(
+    ratio: float | None,
+    low: float | None,
+    high: float | None,
+    adjusted_p: float | None,
+    higher_is_better: bool,
+    threshold: float,
 ) -> Verdict:
-    if adjusted_p is None or ratio.value is None or ratio.low is None or ratio.high is None:
+    """The verdict on a ratio with its interval."""
+    if adjusted_p is None or ratio is None or low is None or high is None:
         return Verdict.UNTESTABLE
-    # As factors: half as much and twice as much are equally far from no change.
-    lowest, highest = 1 - threshold, 1 / (1 - threshold)
+    is_small = is_negligible(ratio, threshold)
     if adjusted_p < LEVEL:
-        if lowest <= ratio.value <= highest:
+        if is_small:
             return Verdict.NEGLIGIBLE
-        grew = ratio.value > 1
-        return Verdict.BETTER if grew == higher_is_better else Verdict.WORSE
-    if lowest <= ratio.low and ratio.high <= highest:
-        return Verdict.SAME
-    return Verdict.UNCLEAR
+        return Verdict.BETTER if (ratio > 1) == higher_is_better else Verdict.WORSE
+    is_narrow = is_negligible(low, threshold) and is_negligible(high, threshold)
+    return Verdict.SAME if is_small and is_narrow else Verdict.UNCLEAR
+
+
+def is_negligible(ratio: float, threshold: float) -> bool:
+    """Whether a ratio lies within the threshold. It is taken as a factor: half as much and twice as
+    much are equally far from no change."""
+    return 1 - threshold <= ratio <= 1 / (1 - threshold)
 
 
 def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 from hdrh.histogram import HdrHistogram
+from numpy.typing import NDArray
 from pydantic_core import CoreSchema, core_schema
 
 from switchmark.statistics import decoded
@@ -106,12 +107,10 @@ class Histogram:
     def shifted(self, less_ns: int) -> Histogram:
         """Every sample less `less_ns`, at least 1 ns. The precision stays that of the samples
         before (0.1 % of them)."""
-        before, counts = self._samples, self._counts
+        before = self._samples
         after = HdrHistogram(1, before.highest_trackable_value, before.significant_figures)
-        for index in np.flatnonzero(counts):
-            value = before.get_value_from_index(int(index))
-            middle = (value + before.get_highest_equivalent_value(value)) // 2
-            after.record_value(max(1, middle - less_ns), int(counts[index]))
+        for low, high, count in self.slots():
+            after.record_value(max(1, (low + high) // 2 - less_ns), count)
         return Histogram._holding(after)
 
     def slots(self) -> Iterable[tuple[int, int, int]]:
@@ -136,16 +135,15 @@ class Histogram:
         """The distribution at `points` quantiles, evenly spread on the log scale of 1/(1-q).
 
         Ends at the last quantile that the number of samples can tell: 1 - 1/count."""
-        nines = float(np.log10(max(self.count, 2)))
-        quantiles = [float(quantile) for quantile in 1.0 - 10.0 ** -np.linspace(0.0, nines, points)]
-        values = self._values_at([quantile * 100.0 for quantile in quantiles])
-        return PercentileCurve(tuple(quantiles), tuple(values))
+        return self._curve(1 - np.geomspace(1, 1 / max(self.count, 2), points))
 
     def cumulative(self, points: int = 200) -> PercentileCurve:
         """The distribution at `points` quantiles, evenly spread from 0 to 1."""
-        quantiles = [float(one) for one in np.linspace(0.0, 1.0, points)]
-        values = self._values_at([100.0 * one for one in quantiles])
-        return PercentileCurve(tuple(quantiles), tuple(values))
+        return self._curve(np.linspace(0, 1, points))
+
+    def _curve(self, quantiles: NDArray[np.float64]) -> PercentileCurve:
+        values = self._values_at((100 * quantiles).tolist())
+        return PercentileCurve(tuple(quantiles.tolist()), tuple(values))
 
     def values_at_ranks(self, ranks: Sequence[int]) -> list[float]:
         """The sample at each rank (1 is the smallest), as exactly as the histogram keeps it."""
@@ -203,9 +201,7 @@ class Distances:
     below: Histogram
 
 
-def percentiles_of_distances(
-    parts: Iterable[Distances], wanted: Iterable[str] = PERCENTILES
-) -> dict[str, float]:
+def percentiles_of_distances(parts: Iterable[Distances]) -> dict[str, float]:
     """Percentiles of all samples of all parts, in ns, by the rule of `Histogram.percentiles_ns`;
     empty without samples."""
     values, counts = [], []
@@ -220,10 +216,9 @@ def percentiles_of_distances(
         return {}
     order = np.argsort(values)
     reached = np.cumsum(np.asarray(counts)[order])
-    names = list(wanted)
-    ranks = [_rank(float(name), int(reached[-1])) for name in names]
+    ranks = [_rank(float(name), int(reached[-1])) for name in PERCENTILES]
     found = np.asarray(values)[order][np.searchsorted(reached, ranks)]
-    return dict(zip(names, (float(value) for value in found), strict=True))
+    return dict(zip(PERCENTILES, found.tolist(), strict=True))
 
 
 def _rank(percentage: float, count: int) -> int:

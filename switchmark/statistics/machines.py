@@ -62,9 +62,9 @@ class RatioOverMachines:
         return not self.low <= ratio <= self.high
 
 
-def over_machines(ratios: Sequence[PairedRatio], level: float = LEVEL) -> RatioOverMachines | None:
-    """Combine the ratios of machines, one of each, with intervals of confidence 1 - `level`; None
-    for a single machine."""
+def over_machines(ratios: Sequence[PairedRatio]) -> RatioOverMachines | None:
+    """Combine the ratios of machines, one of each, with intervals of 95 %; None for a single
+    machine."""
     if len(ratios) < MIN_MACHINES:
         return None
     from scipy.special import stdtrit
@@ -73,13 +73,13 @@ def over_machines(ratios: Sequence[PairedRatio], level: float = LEVEL) -> RatioO
     variances = np.asarray([_variance(one) for one in ratios])
     tau = math.sqrt(between(logs, variances))
     mean, error = mean_of(logs, variances, tau**2)
-    reach = float(stdtrit(len(ratios) - 1, 1 - level / 2))
+    reach = float(stdtrit(len(ratios) - 1, 1 - LEVEL / 2))
     spread = predicted = None
     if len(ratios) >= MIN_TO_SPREAD:
-        low, high = (math.sqrt(one) for one in q_profile(logs, variances, level))
+        low, high = (math.sqrt(one) for one in q_profile(logs, variances, LEVEL))
         spread = MachineSpread(math.exp(tau), math.exp(low), math.exp(high))
         # (where few ratios agree by luck, the mean itself is no surer than its interval)
-        predicted = max(prediction(logs, variances, level), reach * error)
+        predicted = max(prediction(logs, variances, LEVEL), reach * error)
     return RatioOverMachines(
         value=math.exp(mean),
         low=math.exp(mean - reach * error),

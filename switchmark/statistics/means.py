@@ -23,12 +23,12 @@ def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
     It is exact, where a merged histogram knows no value better than its slot: for a constant delay
     of 20 ms that would give a spread of some microseconds. Raises ValueError without a sample."""
     held = [part for part in parts if part[0]]
-    total = sum(count for count, _, _ in held)
-    if not total:
+    if not held:
         raise ValueError("no samples to combine")
-    mean = math.fsum(count * each for count, each, _ in held) / total
-    squares = math.fsum(count * (spread**2 + (each - mean) ** 2) for count, each, spread in held)
-    return mean, math.sqrt(squares / total)
+    counts, means, spreads = zip(*held, strict=True)
+    mean = statistics.fmean(means, counts)
+    squares = [spread**2 + (each - mean) ** 2 for each, spread in zip(means, spreads, strict=True)]
+    return mean, math.sqrt(statistics.fmean(squares, counts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +64,13 @@ def estimate(values: Sequence[float], level: float = LEVEL) -> Estimate:
     of the look (boundaries.py)."""
     if not values:
         raise ValueError("no values to estimate from")
-    mean, median, held = math.fsum(values) / len(values), statistics.median(values), tuple(values)
+    mean, median, held = statistics.fmean(values), statistics.median(values), tuple(values)
     if len(values) < 2:
         return Estimate(mean, median, len(values), values=held)
+    import numpy as np
     from scipy.special import stdtrit
 
-    # (What statistics.stdev does with fractions, in a tenth of its time.)
-    stdev = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
+    stdev = float(np.std(values, ddof=1))  # (statistics.stdev takes ten times as long)
     half = float(stdtrit(len(values) - 1, 1 - level / 2)) * stdev / math.sqrt(len(values))
     low, high = _bounds(mean, half, is_positive=min(values) >= 0)
     return Estimate(mean, median, len(values), stdev, low, high, held)

@@ -12,27 +12,21 @@ so it is the narrowest that can be claimed; the spread between repetitions shows
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 
 from switchmark.statistics.histogram import PERCENTILES, Histogram
+from switchmark.statistics.means import LEVEL
 
-LEVEL = 0.05
 Bounds = tuple[float | None, float | None]
 
 
-def percentile_intervals_ns(
-    histogram: Histogram, wanted: Iterable[str] = PERCENTILES
-) -> dict[str, Bounds]:
+def percentile_intervals_ns(histogram: Histogram) -> dict[str, Bounds]:
     """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples."""
-    ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in wanted}
+    ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in PERCENTILES}
     asked = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
     values = dict(zip(asked, histogram.values_at_ranks(asked), strict=True))
     return {
-        name: (
-            None if low is None else values[low],
-            None if high is None else values[high],
-        )
+        name: (None if low is None else values[low], None if high is None else values[high])
         for name, (low, high) in ranks.items()
     }
 

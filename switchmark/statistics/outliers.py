@@ -9,14 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from statistics import NormalDist
 
 import numpy as np
 
+from switchmark.statistics.robust import DEVIATION
 from switchmark.statistics.two_bands import Bands, find_bands
 
 OUTLIER_SCORE = 3.5
-_NORMAL_MAD = NormalDist().inv_cdf(0.75)  # median absolute deviation of the standard normal
 TWO_BANDS = "two bands:"  # so begins the sentence that tells of them
 
 
@@ -36,7 +35,7 @@ def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
     distances = np.asarray(values, float) - np.median(values)
     # Where more than half of the values are equal, their median distance is 0 and the mean
     # distance has to serve (Iglewicz and Hoaglin, the same section).
-    scale = float(np.median(np.abs(distances))) / _NORMAL_MAD
+    scale = DEVIATION * float(np.median(np.abs(distances)))
     scale = scale or math.sqrt(math.pi / 2) * float(np.abs(distances).mean())
     if scale == 0:
         return ()

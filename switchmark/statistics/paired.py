@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.means import LEVEL, RESOLUTION
 from switchmark.statistics.robust import robust_fit, usual_degrees
 from switchmark.statistics.state_figures import HALF, StateFigure
 from switchmark.statistics.states import State
 
-RESOLUTION = 0.001  # of a figure: histograms keep three significant digits
 # What is done, in the words that results print.
 METHOD = (
     "pairs within a block, the machine's state of each a covariate, fitted to the logarithms by "
@@ -87,7 +87,7 @@ def pairs_of(
     return pairs
 
 
-def ratio_of(pairs: Sequence[LogRatio], level: float = 0.05) -> PairedRatio | None:
+def ratio_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> PairedRatio | None:
     """The ratio with its two-sided interval of confidence 1 - `level`, of all states together; None
     below five pairs.
 
@@ -105,7 +105,7 @@ def _common_ratio(pairs: Sequence[LogRatio], design: Array, level: float) -> Pai
     return _ratio(alike, _ones(len(alike)), np.ones(1), level)
 
 
-def ratios_of(pairs: Sequence[LogRatio], level: float = 0.05) -> list[PairedRatio]:
+def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRatio]:
     """One ratio where the states agree, otherwise one for each state, whose intervals hold
     together.
 

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 REACH = 1.345  # deviations within which a residual counts in full
 FULL_SHARE = 0.82  # of normal residuals lies within
 DEGREES = 0.8
+DEVIATION = 1.4826  # of normal values, over the median of their distances from their own median
 ERROR = 1.026  # of an estimate from normal values, over that of the mean
 _LEAST_SHARE = 0.3  # of residuals that count in full; with fewer nothing is known
 _ROUNDS = 20  # of reweighting
@@ -51,7 +52,7 @@ def robust_fit(design: Array, values: Array) -> RobustFit | None:
     # The first fit goes through as many observations as it has coefficients: all but one of these
     # tell nothing of the deviation.
     away = np.sort(np.abs(values - design @ found))[columns - 1 :]
-    scale = max(1.4826 * float(np.median(away)), _ALIKE)
+    scale = max(DEVIATION * float(np.median(away)), _ALIKE)
     for _ in range(_ROUNDS):
         distance = np.abs(values - design @ found)
         found = _weighted(

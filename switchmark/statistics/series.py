@@ -19,7 +19,13 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from switchmark.statistics.change_points import find_cuts
-from switchmark.statistics.comparison import THRESHOLD, Verdict, ratio_of
+from switchmark.statistics.comparison import (
+    THRESHOLD,
+    Verdict,
+    is_negligible,
+    ratio_of,
+    verdict,
+)
 from switchmark.statistics.means import LEVEL
 
 MIN_HISTORY = 3  # earlier runs needed to judge the newest
@@ -80,7 +86,7 @@ def find_changes(
     changes = []
     for cut, (before, after) in zip(cuts, pairwise(stretches), strict=True):
         found = ratio_of(before, after)
-        if found.value is not None and not 1 - threshold <= found.value <= 1 / (1 - threshold):
+        if found.value is not None and not is_negligible(found.value, threshold):
             changes.append(ChangePoint(cut.index, found.value, cut.p, found.low, found.high))
     return changes
 
@@ -88,17 +94,12 @@ def find_changes(
 def verdict_of_newest(
     newest: Newest | None, adjusted_p: float | None, higher_is_better: bool, threshold: float
 ) -> Verdict:
-    """Judge the newest run as a comparison of two is judged: significant and large enough."""
-    if newest is None or adjusted_p is None:
+    """Judge the newest run as a comparison of two is judged: significant and large enough. Where
+    nothing is out of line, whether that means much depends on how wide the line is."""
+    if newest is None:
         return Verdict.UNTESTABLE
-    small = 1 - threshold <= newest.ratio <= 1 / (1 - threshold)
-    if adjusted_p < LEVEL:
-        if small:
-            return Verdict.NEGLIGIBLE
-        return Verdict.BETTER if (newest.ratio > 1) == higher_is_better else Verdict.WORSE
-    # Nothing is out of line; whether that means much depends on how wide the line is.
-    narrow = newest.expected_low >= 1 - threshold and newest.expected_high <= 1 / (1 - threshold)
-    return Verdict.SAME if narrow and small else Verdict.UNCLEAR
+    low, high = newest.expected_low, newest.expected_high
+    return verdict(newest.ratio, low, high, adjusted_p, higher_is_better, threshold)
 
 
 def is_recent(change: ChangePoint, runs: int) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from switchmark.statistics.means import LEVEL
 
-def share_interval(count: float, total: float, level: float = 0.05) -> tuple[float, float]:
+
+def share_interval(count: float, total: float, level: float = LEVEL) -> tuple[float, float]:
     """The bounds of the true share, except with the chance `level`, when `count` of `total` were
     seen.
 

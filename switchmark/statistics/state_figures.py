@@ -17,6 +17,7 @@ import numpy as np
 
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.states import LineTimes, State, label_with_levels, lines_of, step_of
+from switchmark.statistics.two_bands import best_split
 
 HALF = 0.5
 LEAST_STRETCH = 0.5  # of a trial, that is told of when the state changed there and back
@@ -63,15 +64,7 @@ def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateF
         if part.size < LEAST_STRETCH * samples.size:
             return None
     else:
-        place = _change(samples)
+        place, _ = best_split(np.log(samples))  # the one change that explains them best
         is_first = 2 * place >= samples.size
         part, far = (samples[:place], is_far[0]) if is_first else (samples[place:], is_far[-1])
     return StateFigure(figure * float(part.mean() / samples.mean()), float(far))
-
-
-def _change(samples: np.ndarray[tuple[int], np.dtype[np.float64]]) -> int:
-    """The number of samples before the one change that explains them best."""
-    logs = np.log(samples)
-    before = np.arange(1, logs.size)
-    sums = np.cumsum(logs - logs.mean())[:-1]
-    return int(np.argmax(sums**2 * (1 / before + 1 / (logs.size - before)))) + 1

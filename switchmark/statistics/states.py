@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmark.statistics.blocks import BlockTrial
+from switchmark.statistics.robust import DEVIATION
 from switchmark.statistics.two_bands import best_split
 
 LEAST_FACTOR = 1.5  # between the line times of two states
@@ -30,10 +31,9 @@ LEAST_DISTANCE = 4.0  # Ashman's D; halves of one broad group reach 3 at most
 LEAST_SPREAD = 0.02  # of ln(line): a clock's resolution must not look like certainty
 STEP_LEVEL = 0.05  # trials in which the machine held still and that are called changed, at most
 LEAST_STEP = math.log(1.25)  # smaller steps are noise, or cost less than the trial is worth
-CORRELATION = (
-    3.0  # variance of a stretch's mean over that of independent samples: (1 + r) / (1 - r)
-)
-# for a lag-1 correlation r of 0.5; samples of a trial are alike, and few tell how much
+# Variance of a stretch's mean over that of independent samples: (1 + r) / (1 - r) for a lag-1
+# correlation r of 0.5; samples of a trial are alike, and few tell how much.
+CORRELATION = 3.0
 
 
 class State(StrEnum):
@@ -52,7 +52,6 @@ class LineTimes:
     near_ns: float  # medians
     far_ns: float
     border_ns: float  # geometric mean of the nearest of both groups
-    far_share: float
 
 
 def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
@@ -70,7 +69,7 @@ def find_states(lines_ns: Iterable[float]) -> LineTimes | None:
         return None
     near_ns, far_ns = (math.exp(float(np.median(group))) for group in (near, far))
     border_ns = math.exp(float(near[-1] + far[0]) / 2)
-    return LineTimes(near_ns, far_ns, border_ns, far.size / logs.size)
+    return LineTimes(near_ns, far_ns, border_ns)
 
 
 def label(trials: Sequence[BlockTrial]) -> list[State]:
@@ -140,12 +139,13 @@ def step_of(samples: tuple[float, ...]) -> tuple[int, int] | None:
         return None
     logs = np.log(np.asarray(samples, float))
     count = logs.size
-    first, last = _stretches(count)
+    # (One that reaches the end is the complement of one that begins at the start.)
+    first, last = np.triu_indices(count, 1)
     sums = np.concatenate([[0.0], np.cumsum(logs - logs.mean())])
     inside = sums[last] - sums[first]
     size = last - first
     step = inside / size + inside / (count - size)
-    squares = float(np.sum((logs - logs.mean()) ** 2))
+    squares = float(logs.var() * count)
     between = inside**2 * (1 / size + 1 / (count - size))
     place = int(np.argmax(between))
     if abs(step[place]) < LEAST_STEP:
@@ -189,16 +189,7 @@ def lines_of(trial: BlockTrial) -> list[float]:
 
 def _spread(logs: NDArray[np.floating[Any]]) -> float:
     """The standard deviation of a normal group, from the median distance from its median."""
-    distance = float(np.median(np.abs(logs - np.median(logs))))
-    return max(1.4826 * distance, LEAST_SPREAD)
-
-
-@lru_cache(maxsize=64)
-def _stretches(count: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Begin and end of every stretch; one that reaches the end is the complement of one that begins
-    at the start."""
-    first, last = np.triu_indices(count, 1)
-    return first, last
+    return max(DEVIATION * float(np.median(np.abs(logs - np.median(logs)))), LEAST_SPREAD)
 
 
 @lru_cache(maxsize=64)

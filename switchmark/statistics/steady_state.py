@@ -16,12 +16,12 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from switchmark.statistics.outliers import Outlier, find_outliers
+from switchmark.statistics.outliers import TWO_BANDS, Outlier, find_outliers
 from switchmark.statistics.two_bands import Bands, find_bands
 
 MSER_BATCH = 5
@@ -53,22 +53,36 @@ class SteadyState:
 
 def detect(samples: Sequence[float]) -> SteadyState:
     """Find the warm-up, then test what is left."""
-    if len(samples) < MIN_SAMPLES:
-        return _too_short(samples)
-    cut = find_warm_up(samples)
-    if cut is None:
-        reason = "no steady part: the run was still settling half-way"
-        return _account(samples, 0, False, reason, None)
+    is_long = len(samples) >= MIN_SAMPLES
+    found = find_warm_up(samples) if is_long else None
+    cut = found or 0
     kept = samples[cut:]
-    p = change_p(kept)
+    p = None if found is None else change_p(kept)
     bands = find_bands(kept)
-    if bands is not None:
-        reason = f"two bands: {bands.describe()}"
+    if not is_long:
+        reason = f"{len(samples)} samples are too few to tell: {MIN_SAMPLES} are needed"
+    elif p is None:
+        reason = "no steady part: the run was still settling half-way"
+    elif bands is not None:
+        reason = f"{TWO_BANDS} {bands.describe()}"
     elif p < ALPHA:
         reason = f"the mean changes within the run (CUSUM, p {p:.2g})"
     else:
         reason = f"steady after {cut} samples (CUSUM, p {p:.2g})"
-    return _account(samples, cut, bands is None and p >= ALPHA, reason, p)
+    outliers = tuple(replace(one, index=one.index + cut) for one in find_outliers(kept))
+    strange = {one.index for one in outliers}
+    rest = [value for index, value in enumerate(kept, cut) if index not in strange]
+    return SteadyState(
+        samples=len(samples),
+        warm_up_samples=cut,
+        steady=bands is None and p is not None and p >= ALPHA,
+        reason=reason,
+        change_p=p,
+        mean=statistics.fmean(kept) if kept else None,
+        mean_without_outliers=statistics.fmean(rest) if rest else None,
+        outliers=outliers,
+        bands=bands,
+    )
 
 
 def find_warm_up(samples: Sequence[float]) -> int | None:
@@ -102,8 +116,8 @@ def change_p(samples: Sequence[float]) -> float:
     from scipy.special import kolmogorov
 
     deviations = np.asarray(samples, float) - np.mean(samples)
-    times = np.arange(deviations.size) - (deviations.size - 1) / 2
-    trend = times * (times @ deviations / (times @ times))
+    times = np.arange(deviations.size)
+    trend = np.polyval(np.polyfit(times, deviations, 1), times)
     scale = _long_run_variance(deviations - trend)
     if scale <= 0:
         return 1.0
@@ -118,30 +132,3 @@ def _long_run_variance(deviations: Array) -> float:
     products = [float(deviations[lag:] @ deviations[: count - lag]) for lag in range(lags + 1)]
     weights = [1.0, *(2 * (1 - lag / (lags + 1)) for lag in range(1, lags + 1))]
     return math.fsum(w * p for w, p in zip(weights, products, strict=True)) / count
-
-
-def _too_short(samples: Sequence[float]) -> SteadyState:
-    reason = f"{len(samples)} samples are too few to tell: {MIN_SAMPLES} are needed"
-    return _account(samples, 0, False, reason, None)
-
-
-def _account(
-    samples: Sequence[float], cut: int, steady: bool, reason: str, p: float | None
-) -> SteadyState:
-    kept = samples[cut:]
-    outliers = tuple(
-        Outlier(found.index + cut, found.value, found.score) for found in find_outliers(kept)
-    )
-    strange = {outlier.index for outlier in outliers}
-    rest = [value for index, value in enumerate(kept, cut) if index not in strange]
-    return SteadyState(
-        samples=len(samples),
-        warm_up_samples=cut,
-        steady=steady,
-        reason=reason,
-        change_p=p,
-        mean=statistics.fmean(kept) if kept else None,
-        mean_without_outliers=statistics.fmean(rest) if rest else None,
-        outliers=outliers,
-        bands=find_bands(kept),
-    )

@@ -19,9 +19,7 @@ from numpy.typing import NDArray
 
 MIN_VALUES = 6
 MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
-MIN_GAP = (
-    0.01  # between the bands' means, relative to the larger: a smaller gap changes no decision
-)
+MIN_GAP = 0.01  # between the bands' means, over the larger: less changes no decision
 _CRITICAL = (
     (6, 0.018), (8, 0.036), (10, 0.051), (12, 0.067), (15, 0.090), (20, 0.112),
     (30, 0.134), (50, 0.159), (100, 0.186), (200, 0.205), (500, 0.221),
@@ -70,16 +68,16 @@ def critical_ratio(count: int) -> float:
     return float(np.interp(count, counts, ratios, left=0.0))
 
 
-def best_split(ordered: Array, smallest: int = 1) -> tuple[int, float]:
-    """Where to cut sorted values in two (N. Otsu, 1979): the size of the lower part, and the
-    share of the sum of squares that is left within both parts. Neither part is below `smallest`
-    values."""
-    deviations = ordered - ordered.mean()  # keeps the squares from cancelling
+def best_split(values: Array, smallest: int = 1) -> tuple[int, float]:
+    """Where to cut values in two, sorted ones (N. Otsu, 1979) or a series: the size of the first
+    part, and the share of the sum of squares that is left within both parts. Neither part is below
+    `smallest` values."""
+    deviations = values - values.mean()  # keeps the squares from cancelling
     whole = float(deviations @ deviations)
     if whole == 0:
         return smallest, 1.0
-    sizes = np.arange(smallest, ordered.size - smallest + 1)
+    sizes = np.arange(smallest, values.size - smallest + 1)
     totals = deviations.cumsum()[sizes - 1]
-    between = totals**2 * (1 / sizes + 1 / (ordered.size - sizes))
+    between = totals**2 * (1 / sizes + 1 / (values.size - sizes))
     best = int(between.argmax())
     return int(sizes[best]), max(0.0, 1 - float(between[best]) / whole)

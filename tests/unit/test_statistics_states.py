@@ -35,7 +35,6 @@ def test_two_levels_of_line_times_are_two_states() -> None:
     assert found.near_ns == pytest.approx(26, abs=0.5)
     assert found.far_ns == pytest.approx(149.5, abs=0.5)
     assert 28 < found.border_ns < 140
-    assert found.far_share == 0.25
 
 
 @given(st.integers(0, 2**32), st.integers(4, 300), st.floats(0.001, 0.12))

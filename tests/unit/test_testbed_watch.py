@@ -20,7 +20,7 @@ from switchmark.testbed.cores.watch import MachineWatch, watch_machine
 from switchmark.testbed.diagnosis import Level
 from switchmark.testbed.watched import findings
 
-TWO = LineTimes(near_ns=25, far_ns=180, border_ns=70, far_share=0.3)
+TWO = LineTimes(near_ns=25, far_ns=180, border_ns=70)
 
 
 class Host:
@@ -74,7 +74,7 @@ def test_what_cannot_be_read_is_said(cores: list[int]) -> None:
 
 
 def seen_on(lines: Watched, others: float = 0.0, slowed: float = 0.0) -> MachineWatch:
-    clock = LineTimes(0.3, 0.6, 0.42, slowed) if slowed else None
+    clock = LineTimes(0.3, 0.6, 0.42) if slowed else None
     return MachineWatch(10.0, (0, 1), lines, clock, slowed, 0.0, others)
 
 
