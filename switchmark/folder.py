@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from importlib.resources.abc import Traversable
 from types import ModuleType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from switchmark.errors import SwitchmarkError
 
@@ -67,6 +67,20 @@ def yaml_names(folder: Traversable) -> list[str]:
     """The YAML files of a folder by their names without the ending, in alphabetical order."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name.removesuffix(".yaml") for name in names if name.endswith(".yaml"))
+
+
+def value_named(attribute: str) -> Callable[[ModuleType, str], Any]:
+    """What takes the value of this attribute from a module: its `name` is the module's.
+
+    It raises `SwitchmarkError` where there is no such value."""
+
+    def take(module: ModuleType, name: str) -> Any:
+        found = getattr(module, attribute, None)
+        if getattr(found, "name", None) != name:
+            raise SwitchmarkError(f"{module.__name__}: holds no {attribute} with name {name!r}")
+        return found
+
+    return take
 
 
 def class_named(module: ModuleType, name: str) -> type:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from switchmark.method.r_plus import of_trial
 from switchmark.method.support.method import Method, trials_of_full_length
-from switchmark.method.support.one_way import latency_at
+from switchmark.method.support.one_way import figures_of, latency_at
 from switchmark.method.support.task import Task, figure, pps_text
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
@@ -16,7 +16,7 @@ from switchmark.results.record import MethodFigure, MethodResult
 from switchmark.statistics.outliers import in_words
 
 LATENESS_FRACTIONS = (0.1, 0.5, 0.9)
-CEILING = "ceiling"
+CEILING, FLOOR = "ceiling", "one-way floor, median"
 
 
 def run(task: Task) -> MethodResult:
@@ -30,17 +30,8 @@ def run(task: Task) -> MethodResult:
             name = f"latest frame at {fraction * 100:g} % of the ceiling"
             figures.append(MethodFigure(name=name, value=late_ns, unit="ns"))
     floor = latency_at(task, 0.1, 0.1 * found.pps)
-    median, unsure = floor.latency.percentiles_ns["50"], floor.latency.clock_uncertainty_ns
-    figures.append(
-        MethodFigure(
-            name="one-way floor, median",
-            value=median,
-            unit="ns",
-            count=floor.latency.count,
-            low=None if unsure is None else max(0.0, median - unsure),
-            high=None if unsure is None else median + unsure,
-        )
-    )
+    (median,) = figures_of(floor.latency, ["median"])
+    figures.append(median.model_copy(update={"name": FLOOR}))
     return task.result(
         CEILING,
         figures,
@@ -63,7 +54,7 @@ METHOD = Method(
     meaning="the engine's own ceiling and floor, over the bare wire",
     run=run,
     usual_time_s=trials_of_full_length(10),
-    compared=(method_metric(CEILING, "pps"), method_metric("one-way floor, median", "ns")),
-    refusals=refusals,
+    compared=(method_metric(CEILING, "pps"), method_metric(FLOOR, "ns")),
+    refuse=refusals,
     times_frames=True,
 )

@@ -8,7 +8,6 @@ depend on.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
@@ -17,6 +16,7 @@ from switchmark.errors import UsageError
 from switchmark.method.support.bounds import (
     SearchResult,
     Stopped,
+    check_range,
     conclude,
     mixed_range,
     refused_in_kernel,
@@ -59,11 +59,7 @@ def search(
     wire). A warm-up trial at `max_pps` comes first and counts for nothing but the budget. A budget
     that ends, or a switch beyond the range, raises nothing: the bounds known by then are returned,
     and `stopped` and `decided_by` say why."""
-    if not 0 < min_pps < max_pps < math.inf:
-        raise UsageError(
-            f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
-            "a finite maximum"
-        )
+    check_range(min_pps, max_pps)
     budgeted = BudgetedMeasurer(measurer, budget_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
@@ -80,7 +76,6 @@ def search(
         stopped = "noise"
     trials = budgeted.points[warm_up_trials:]
     return SearchResult(
-        method="mlrsearch",
         bounds=with_gap_notes(
             [conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals]
         ),

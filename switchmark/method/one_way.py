@@ -8,16 +8,12 @@ switch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from switchmark.method.support.method import Method
-from switchmark.method.support.one_way import both_ways
+from switchmark.method.support.one_way import both_ways, timed_at
 from switchmark.method.support.task import Task, pps_text
-from switchmark.model.campaign import Sweep
-from switchmark.model.capabilities import Capabilities
 from switchmark.model.trial import Trial
 from switchmark.results.metric import method_metric
-from switchmark.results.record import LatencyAtLoad, MethodResult
+from switchmark.results.record import MethodResult
 
 WARM_UP_SHARE = 0.2  # of the duration, before it
 FIGURES = ("mean", "min", "median", "p90", "p99", "p99.9", "max", "stdev")
@@ -26,47 +22,32 @@ FIGURES = ("mean", "min", "median", "p90", "p99", "p99.9", "max", "stdev")
 def run(task: Task) -> MethodResult:
     """Run one warm-up and one timed trial of the whole duration at the trial's own rate and
     burst."""
-    trial = task.trial
     load_pps = task.max_pps
-    task.measurer.measure(max(0.1, WARM_UP_SHARE * trial.duration_s), load_pps)
-    point, latency = task.measurer.measure_latency(trial.duration_s, load_pps, trial.burst)
-    probes = trial.probe_rate_pps
-    at = LatencyAtLoad(
-        fraction=1.0,
-        load_pps=load_pps,
-        burst=trial.burst,
-        probe_rate_pps=None if probes is None else float(probes * trial.streams),
-        load_met=point.load_met,
-        loss_ratio=point.loss_ratio,
-        latency=latency,
-    )
+    task.measurer.measure(_warm_up_s(task.trial), load_pps)
+    point, found = timed_at(task, 1.0, load_pps, task.trial.burst)
     unmet = f"of {pps_text(load_pps)} only {pps_text(point.offered_pps)} were offered"
     return task.result(
         "one-way median",
-        both_ways(latency, FIGURES),
+        both_ways(found.latency, FIGURES),
         warm_up_trials=1,
         notes=() if point.load_met else (unmet,),
-        latency=[at],
+        latency=[found],
     )
 
 
-def _refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:
-    if None in sweep.rate_pps:
-        yield "method one-way needs a set load; give rate, e.g. 100k (r-plus takes fractions of R+)"
-
-
-def _usual_time_s(trial: Trial) -> float:
-    return trial.duration_s + max(0.1, WARM_UP_SHARE * trial.duration_s)
+def _warm_up_s(trial: Trial) -> float:
+    return max(0.1, WARM_UP_SHARE * trial.duration_s)
 
 
 METHOD = Method(
     name="one-way",
     meaning="one-way times of frames at the set rate, every one or probes beside a load",
     run=run,
-    usual_time_s=_usual_time_s,
+    usual_time_s=lambda trial: trial.duration_s + _warm_up_s(trial),
     fixed_time=True,
     compared=tuple(method_metric(f"one-way {name}", "ns") for name in ("mean", "median", "p99")),
-    refusals=_refusals,
+    needs_rate="method one-way needs a set load; give rate, e.g. 100k (r-plus takes fractions of "
+    "R+)",
     times_frames=True,
     limited_by="rate",
 )

@@ -12,6 +12,7 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Literal
 
 from switchmark.errors import UsageError
@@ -92,25 +93,18 @@ def fit(points: Sequence[LoadPoint]) -> Plateau:
         notes.append("frames are lost below the knee: the passage to the plateau is gradual")
     if residual > POOR_FIT:
         notes.append(f"two lines describe the sweep badly ({residual:.1%} residual): look at it")
-    if len({x for x, _ in above}) < 2:
+    has_plateau = len({x for x, _ in above}) > 1
+    trend = _trend(above) if has_plateau else "unknown"
+    if not has_plateau:
         notes.append("no plateau: the load is followed up to the end of the sweep; raise the end")
-        return Plateau(
-            pps=None,
-            follows_to_pps=follows_to,
-            knee_between_pps=None,
-            trend="unknown",
-            residual=residual,
-            notes=tuple(notes),
-        )
-    trend = _trend(above)
-    if trend == "falling":
+    elif trend == "falling":
         notes.append("the switch forwards less the more it is overloaded")
-    if trend == "rising":
+    elif trend == "rising":
         notes.append("the plateau still rises: the sweep may end below the capacity")
     return Plateau(
-        pps=estimate([y for _, y in above]),
+        pps=estimate([y for _, y in above]) if has_plateau else None,
         follows_to_pps=follows_to,
-        knee_between_pps=_knee(below, above, follows_to),
+        knee_between_pps=_knee(below, above, follows_to) if has_plateau else None,
         trend=trend,
         residual=residual,
         notes=tuple(notes),
@@ -129,12 +123,8 @@ def _fit_at(found: Sequence[tuple[float, float]], knee: float) -> tuple[float, f
 
 
 def _follows_to(found: Sequence[tuple[float, float]]) -> float | None:
-    reached = None
-    for x, y in found:
-        if y < FOLLOWS_SHARE * x:
-            break
-        reached = x
-    return reached
+    followed = list(takewhile(lambda point: point[1] >= FOLLOWS_SHARE * point[0], found))
+    return followed[-1][0] if followed else None
 
 
 def _knee(

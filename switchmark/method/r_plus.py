@@ -34,7 +34,6 @@ from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import Outlier, find_outliers, in_words
 from switchmark.statistics.two_bands import Bands, find_bands
 
-FRACTIONS = (0.10, 0.50, 0.99)
 DEFAULT_TRIAL_S = 10.0
 MIN_REPETITIONS = 5  # fewer do not tell their own spread
 MAX_REPETITIONS = 20
@@ -59,11 +58,6 @@ class RPlus:
     def pps(self) -> float:
         """R+ itself, frames/s."""
         return self.estimate.mean
-
-    @property
-    def precision(self) -> float | None:
-        """Half the 95 % interval over the mean; None with one repetition."""
-        return self.estimate.relative_half_width
 
 
 def measure_r_plus(
@@ -121,19 +115,11 @@ def _estimate(points: Sequence[LoadPoint], rule: StoppingRule, *, is_last: bool)
     return estimate([point.forwarded_pps for point in points], level)
 
 
-def loads_at(r_plus_pps: float, fractions: Sequence[float] = FRACTIONS) -> dict[float, float]:
-    """The total load at each fraction of R+: fraction -> frames/s."""
-    for fraction in fractions:
-        if not 0 < fraction <= 1:
-            raise UsageError(f"fraction of R+: {fraction:g} must be above 0 and at most 1")
-    return {fraction: fraction * r_plus_pps for fraction in fractions}
-
-
 def run(task: Task) -> MethodResult:
     """Measure R+, then one-way times at fractions of it."""
     shares = _shares(task.trial)
     found = of_trial(task, later_s=len(shares) * task.trial.duration_s)
-    latency = [latency_at(task, share, load) for share, load in loads_at(found.pps, shares).items()]
+    latency = [latency_at(task, share, share * found.pps) for share in shares]
     notes = in_words(found.outliers, found.bands, "trial", pps_text)
     notes += repeated_note(found.repeated)
     notes += [

@@ -101,9 +101,7 @@ def run(task: Task) -> MethodResult:
 
 def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
     """Why this switch cannot be changed while it runs; empty when it can."""
-    if switch == WIRE:
-        yield f"method reconfiguration needs a switch; leave {WIRE} out"
-    elif not can.reconfigures:
+    if switch != WIRE and not can.reconfigures:
         why = can.cannot_reconfigure or UNKNOWN_WAY
         yield f"{switch}: {why}; leave it out of method reconfiguration"
 
@@ -114,7 +112,8 @@ METHOD = Method(
     run=run,
     usual_time_s=trials_of_full_length(5),
     compared=(method_metric("longest outage", "s"),),
-    refusals=refusals,
+    needs_switch=True,
+    refuse=refusals,
     one_host="it changes one switch, and here there are two; leave location: remote out",
     finds_outages=True,
 )

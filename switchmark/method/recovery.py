@@ -7,7 +7,7 @@ started again; the outage is given by missing frames and by silence, as RFC 6201
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from switchmark.method.support.disturbance import Disturbance, Disturber, StepDown
@@ -19,9 +19,6 @@ from switchmark.method.support.disturbed_load import (
 )
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task
-from switchmark.model.campaign import Sweep
-from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import WIRE
 from switchmark.results.metric import method_metric
 from switchmark.results.record import MethodFigure, MethodResult
 
@@ -133,19 +130,13 @@ def run(task: Task) -> MethodResult:
     return task.result(headline, figures, warm_up_trials=looks, notes=found.notes)
 
 
-def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
-    """Why this cannot be restarted, as a wire cannot; empty when it can."""
-    if switch == WIRE:
-        yield f"method recovery needs a switch; leave {WIRE} out"
-
-
 METHOD = Method(
     name="recovery",
     meaning="time back to no loss after overload, outage of a restart (26.5, 26.6)",
     run=run,
     usual_time_s=trials_of_full_length(3),
     compared=(method_metric("recovery", "s"), method_metric("reset: outage", "s")),
-    refusals=refusals,
+    needs_switch=True,
     one_host="it restarts one switch, and here there are two; leave location: remote out",
     finds_outages=True,
     restarts_switch=True,

@@ -2,28 +2,16 @@
 
 from __future__ import annotations
 
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from switchmark.errors import SwitchmarkError
-from switchmark.folder import Folder
+from switchmark.folder import Folder, value_named
 from switchmark.model.choices import PLAIN
 from switchmark.model.trial import Trial
 
 if TYPE_CHECKING:
     from switchmark.method.support.method import Method
 
-
-def _method(module: ModuleType, name: str) -> Method:
-    from switchmark.method.support.method import Method  # names alone do not wait for it
-
-    found = getattr(module, "METHOD", None)
-    if not isinstance(found, Method) or found.name != name:
-        raise SwitchmarkError(f"{module.__name__}: holds no METHOD with name {name!r}")
-    return found
-
-
-METHODS: Folder[Method] = Folder("switchmark.method", _method)
+METHODS: Folder[Method] = Folder("switchmark.method", value_named("METHOD"))
 
 
 def method_names() -> tuple[str, ...]:

@@ -13,15 +13,13 @@ given apart, since a port that takes nothing loses nothing of what it took.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure, pps_text
-from switchmark.model.campaign import Sweep
-from switchmark.model.capabilities import Capabilities
 from switchmark.results.metric import method_metric
 from switchmark.results.record import MethodFigure, MethodResult
 from switchmark.statistics.means import Estimate, estimate
@@ -45,7 +43,6 @@ class Soak:
     lossy_share_low: float  # 95 % Clopper-Pearson interval of the share of lossy windows;
     lossy_share_high: float  # holds when windows are independent of each other
     loss_ratio_limit: float | None  # no loss seen: the ratio it is below, 95 %; else None
-    worst_window: int  # index of the window with the highest loss ratio
     longest_clean_s: float  # longest run of windows without loss
     forwarded_pps: Estimate
     course: SteadyState  # of the windows' forwarded loads: drift, steps, bands, outliers
@@ -128,7 +125,6 @@ def _summary(load_pps: float, windows: list[LoadPoint], silence: _Silence) -> So
         lossy_share_low=low,
         lossy_share_high=high,
         loss_ratio_limit=min(1.0, 3 / offered) if not lost and offered else None,
-        worst_window=max(range(len(windows)), key=lambda i: windows[i].loss_ratio),
         longest_clean_s=_longest_clean_s(windows),
         forwarded_pps=estimate(values),
         course=detect(values),
@@ -151,11 +147,9 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
 
 
 def _longest_clean_s(windows: list[LoadPoint]) -> float:
-    longest = current = 0.0
-    for window in windows:
-        current = 0.0 if window.lost_frames else current + window.duration_s
-        longest = max(longest, current)
-    return longest
+    runs = groupby(windows, lambda window: window.lost_frames > 0)
+    clean = (run for is_lossy, run in runs if not is_lossy)
+    return max((math.fsum(one.duration_s for one in run) for run in clean), default=0.0)
 
 
 def run(task: Task) -> MethodResult:
@@ -210,12 +204,6 @@ def _notes(found: Soak) -> list[str]:
     return notes
 
 
-def refusals(sweep: Sweep, _switch: str, _can: Capabilities) -> Iterator[str]:
-    """Why this load cannot be soaked: a soak proves a load that the campaign names."""
-    if None in sweep.rate_pps:
-        yield "method soak tests one load; give its rate"
-
-
 METHOD = Method(
     name="soak",
     meaning="one load for long: how much is lost, and how often",
@@ -223,7 +211,7 @@ METHOD = Method(
     run=run,
     usual_time_s=trials_of_full_length(1),
     compared=(method_metric("loss ratio", "ratio"),),
-    refusals=refusals,
+    needs_rate="method soak tests one load; give its rate",
     finds_outages=True,
     limited_by="rate",
 )

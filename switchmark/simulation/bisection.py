@@ -6,9 +6,8 @@ accident moves the result for good, and nothing in the result says so.
 
 from __future__ import annotations
 
-from switchmark.errors import UsageError
 from switchmark.method.ndr_pdr import DEFAULT_MIN_PPS
-from switchmark.method.support.bounds import SearchResult, Stopped, conclude
+from switchmark.method.support.bounds import SearchResult, Stopped, check_range, conclude
 from switchmark.method.support.goal import Goal
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, Measurer
 
@@ -42,11 +41,7 @@ def search(
 
     The first trial is at `max_pps`; `min_pps` is tried only when everything above was bad.
     """
-    if not 0 < min_pps < max_pps < float("inf"):
-        raise UsageError(
-            f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
-            "a finite maximum"
-        )
+    check_range(min_pps, max_pps)
     budgeted = BudgetedMeasurer(measurer, budget_s)
     lower: float | None = None
     upper: float | None = None
@@ -69,7 +64,6 @@ def search(
         stopped = "budget"
     trials = budgeted.points[warm_up_trials:]
     return SearchResult(
-        method="bisection",
         bounds=(conclude(goal, lower, upper, forwarded, trials, (min_pps, max_pps)),),
         trials=tuple(budgeted.points),
         warm_up_trials=warm_up_trials,

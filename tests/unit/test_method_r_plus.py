@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
-from switchmark.method.r_plus import loads_at, measure_r_plus
+from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.support.measurer import BudgetError
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
@@ -51,11 +51,11 @@ def test_stopping_when_narrow_costs_no_coverage(noise, fewest):
 def test_it_repeats_until_the_interval_is_narrow():
     found = run(1, {"trial_noise": 0.01}, max_repetitions=100)
     assert found.stopped == "precise"
-    assert found.precision <= 0.01
+    assert found.estimate.relative_half_width <= 0.01
     wide = run(1, {"trial_noise": 0.2})
     assert wide.stopped == "repetitions"
     assert len(wide.trials) == 20
-    assert wide.precision > 0.01
+    assert wide.estimate.relative_half_width > 0.01
 
 
 @settings(max_examples=80)
@@ -90,13 +90,10 @@ def test_bands_and_outliers_are_told():
 
 def test_one_repetition_has_no_interval():
     found = run(min_repetitions=1, max_repetitions=1)
-    assert found.precision is None
+    assert found.estimate.relative_half_width is None
     assert math.isclose(found.pps, CAPACITY)
 
 
-def test_loads_at_fractions():
-    assert loads_at(1e6) == {0.10: 1e5, 0.50: 5e5, 0.99: 9.9e5}
-    with pytest.raises(UsageError, match="at most 1"):
-        loads_at(1e6, [1.2])
+def test_repetitions_that_cannot_be_are_refused():
     with pytest.raises(UsageError, match="repetitions"):
         run(min_repetitions=3, max_repetitions=2)

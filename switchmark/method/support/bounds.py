@@ -11,10 +11,12 @@ kind, and see noise less often.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from switchmark.errors import UsageError
 from switchmark.method.support.goal import Goal
 from switchmark.method.support.measurer import RING_FULL_SHARE, LoadPoint
 from switchmark.results.record import DecidedBy, GoalBounds
@@ -33,7 +35,6 @@ Stopped = Literal["done", "budget", "noise"]
 class SearchResult:
     """A whole search: bounds for each goal and every trial made, in order."""
 
-    method: str
     bounds: tuple[GoalBounds, ...]
     trials: tuple[LoadPoint, ...]
     warm_up_trials: int  # the first so many of `trials` served for nothing else
@@ -46,6 +47,15 @@ class SearchResult:
             if bounds.goal == name:
                 return bounds
         raise KeyError(name)
+
+
+def check_range(min_pps: float, max_pps: float) -> None:
+    """Raise `UsageError` for a range of loads that cannot be searched."""
+    if not 0 < min_pps < max_pps < math.inf:
+        raise UsageError(
+            f"search from {min_pps:g} to {max_pps:g} pps: the minimum must be above 0 and below "
+            "a finite maximum"
+        )
 
 
 def conclude(

@@ -43,25 +43,20 @@ class Goal:
                 raise UsageError(f"goal {self.name}: {key}: {value} must be {remedy}")
 
 
-def _pair(
-    final_trial_s: float,
-    duration_sum_s: float,
-    exceed_ratio: float,
-    preceding_targets: int,
-    width: float = 0.005,
-) -> tuple[Goal, Goal]:
-    def goal(name: str, loss_ratio: float) -> Goal:
-        return Goal(
+def _ndr_and_pdr(
+    final_trial_s: float, duration_sum_s: float, exceed_ratio: float, width: float = 0.005
+) -> tuple[Goal, ...]:
+    return tuple(
+        Goal(
             name=name,
             loss_ratio=loss_ratio,
             final_trial_s=final_trial_s,
             duration_sum_s=duration_sum_s,
             exceed_ratio=exceed_ratio,
             width=width,
-            preceding_targets=preceding_targets,
         )
-
-    return goal("NDR", 0.0), goal("PDR", 0.005)
+        for name, loss_ratio in (("NDR", 0.0), ("PDR", 0.005))
+    )
 
 
 # csit: what FD.io CSIT uses. rfc2544: one trial of 60 s decides (RFC 2544 section 24 and
@@ -69,10 +64,10 @@ def _pair(
 # NFV-TST 009 binary search with loss verification, max(r) = 2: a bad trial is believed only
 # when a second one is bad, too. quick: a first look, in some 20 s.
 PRESETS: dict[str, tuple[Goal, ...]] = {
-    "csit": _pair(1.0, 21.0, 0.5, 2),
-    "rfc2544": _pair(60.0, 60.0, 0.0, 2),
-    "tst009": _pair(60.0, 120.0, 0.5, 2),
-    "quick": _pair(1.0, 3.0, 0.5, 2, width=0.01),
+    "csit": _ndr_and_pdr(1.0, 21.0, 0.5),
+    "rfc2544": _ndr_and_pdr(60.0, 60.0, 0.0),
+    "tst009": _ndr_and_pdr(60.0, 120.0, 0.5),
+    "quick": _ndr_and_pdr(1.0, 3.0, 0.5, width=0.01),
 }
 
 

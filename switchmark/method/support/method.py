@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.method.support.task import Task
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
+from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
 from switchmark.results.metric import Metric
 from switchmark.results.record import MethodResult
@@ -30,8 +31,9 @@ class Method:
     fixed_time: bool = False  # it always takes its usual time; a search may end sooner
     default_budget_s: float | None = None  # None: as long as it takes
     compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
-    # What it cannot be asked of, and what to do instead; one sentence each.
-    refusals: Callable[[Sweep, str, Capabilities], Iterable[str]] = nothing_refused
+    needs_rate: str = ""  # why its load has to be set; empty: it finds its loads itself
+    needs_switch: bool = False  # it does something to one
+    refuse: Callable[[Sweep, str, Capabilities], Iterable[str]] = nothing_refused  # besides
     one_host: str = ""  # why it is of one host, and what to do instead; empty: of two, too
     reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them
     times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
@@ -41,6 +43,14 @@ class Method:
     limited_by: Literal["switch", "rate", "unknown"] = "switch"
     # What its trials are drawn as: forwarded over offered load, or windows over time.
     picture: Literal["loads", "course"] | None = None
+
+    def refusals(self, sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+        """What it cannot be asked of, and what to do instead; one sentence each."""
+        if self.needs_rate and None in sweep.rate_pps:
+            yield self.needs_rate
+        if self.needs_switch and switch == WIRE:
+            yield f"method {self.name} needs a switch; leave {WIRE} out"
+        yield from self.refuse(sweep, switch, can)
 
 
 def trials_of_full_length(count: int) -> Callable[[Trial], float]:

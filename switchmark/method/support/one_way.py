@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.task import Task
 from switchmark.results.record import Latency, LatencyAtLoad, MethodFigure
 
@@ -16,17 +17,24 @@ def latency_at(task: Task, fraction: float, load_pps: float) -> LatencyAtLoad:
     Where the trial has a probe rate, probes are timed beside the load, which keeps its bursts. Else
     every frame is timed and sent singly, since a burst measures its own queue; a sender that cannot
     offer the load so takes the trial's burst."""
-    probes = task.trial.probe_rate_pps
-    burst = 1 if probes is None else task.trial.burst
-    point, latency = task.measurer.measure_latency(task.trial.duration_s, load_pps, burst)
-    if not point.load_met and task.trial.burst > burst:
-        burst = task.trial.burst
-        point, latency = task.measurer.measure_latency(task.trial.duration_s, load_pps, burst)
-    return LatencyAtLoad(
+    burst = 1 if task.trial.probe_rate_pps is None else task.trial.burst
+    _, found = timed_at(task, fraction, load_pps, burst)
+    if not found.load_met and task.trial.burst > burst:
+        _, found = timed_at(task, fraction, load_pps, task.trial.burst)
+    return found
+
+
+def timed_at(
+    task: Task, fraction: float, load_pps: float, burst: int
+) -> tuple[LoadPoint, LatencyAtLoad]:
+    """One trial of one-way times in bursts of this size."""
+    trial, probes = task.trial, task.trial.probe_rate_pps
+    point, latency = task.measurer.measure_latency(trial.duration_s, load_pps, burst)
+    return point, LatencyAtLoad(
         fraction=fraction,
         load_pps=load_pps,
         burst=burst,
-        probe_rate_pps=None if probes is None else float(probes * task.trial.streams),
+        probe_rate_pps=None if probes is None else float(probes * trial.streams),
         load_met=point.load_met,
         loss_ratio=point.loss_ratio,
         latency=latency,

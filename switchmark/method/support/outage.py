@@ -7,10 +7,11 @@ stretch of samples in which nothing arrived (as fine as the samples are long).
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import groupby
+
+import numpy as np
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,23 +37,14 @@ def longest_silence(samples: Sequence[Sample]) -> Span:
 
     The silence may reach into the samples on both sides, so it lasts that run at least, and the run
     with both neighbours at most. Without an empty sample it is shorter than the longest sample."""
-    best: tuple[int, int, int] | None = None  # length of the run in ns, its first and last index
-    begun: int | None = None
-    for index, sample in enumerate(samples):
-        if sample.frames > 0:
-            begun = None
-            continue
-        begun = index if begun is None else begun
-        length = sum(one.duration_ns for one in samples[begun : index + 1])
-        if best is None or length > best[0]:
-            best = (length, begun, index)
-    if best is None:
-        longest = max((one.duration_ns for one in samples), default=0)
-        return Span(0.0, 0.0, longest / 1e9)
-    length, first, last = best
-    around = samples[max(0, first - 1) : first] + list(samples[last + 1 : last + 2])  # type: ignore[operator]
-    high = length + sum(one.duration_ns for one in around)
-    return Span(length / 1e9, length / 1e9, high / 1e9)
+    lengths_ns = [one.duration_ns for one in samples]
+    runs = groupby(range(len(samples)), lambda index: samples[index].frames <= 0)
+    silences = [list(run) for is_silent, run in runs if is_silent]
+    if not silences:
+        return Span(0.0, 0.0, max(lengths_ns, default=0) / 1e9)
+    run = max(silences, key=lambda one: sum(lengths_ns[index] for index in one))
+    low_s = sum(lengths_ns[run[0] : run[-1] + 1]) / 1e9
+    return Span(low_s, low_s, sum(lengths_ns[max(0, run[0] - 1) : run[-1] + 2]) / 1e9)
 
 
 def last_loss(
@@ -84,25 +76,13 @@ def _missing(
     sent: Sequence[Sample], arrived: Sequence[Sample], unique: int, begun_ns: int
 ) -> list[tuple[int, float]]:
     """(time, frames sent and not arrived by then) at the end of every sample of arrivals."""
-    counts = [0, *accumulate(one.frames for one in sent)]
-    times = [begun_ns, *(one.t_ns for one in sent)]
-    found, later = [], 0
-    for sample in reversed(arrived):
-        if sample.t_ns - sample.duration_ns < begun_ns:
-            break
-        found.append((sample.t_ns, _at(times, counts, sample.t_ns) - (unique - later)))
-        later += sample.frames
-    return found[::-1]
-
-
-def _at(times: Sequence[int], counts: Sequence[int], t_ns: int) -> float:
-    """The count at a moment, along a straight line between the samples."""
-    after = bisect_right(times, t_ns)
-    if after >= len(times):
-        return float(counts[-1])
-    span = times[after] - times[after - 1]
-    share = (t_ns - times[after - 1]) / span if span else 1.0
-    return counts[after - 1] + share * (counts[after] - counts[after - 1])
+    times_ns = [begun_ns, *(one.t_ns for one in sent)]
+    counts = np.cumsum([0, *(one.frames for one in sent)])
+    inside = [one for one in arrived if one.t_ns - one.duration_ns >= begun_ns]
+    ends_ns = [one.t_ns for one in inside]
+    came = np.cumsum([one.frames for one in inside])
+    missing = np.interp(ends_ns, times_ns, counts) - (unique + came - came[-1:])
+    return list(zip(ends_ns, missing.tolist(), strict=True))
 
 
 def _reached_at(behind: Sequence[tuple[int, float]], lost: float) -> int:
