@@ -11,9 +11,9 @@ import math
 import random
 from dataclasses import dataclass
 
-from switchmark.method.support.measurer import LoadPoint
+import numpy as np
 
-_POISSON_NORMAL_FROM = 50.0  # mean from which the normal approximation serves
+from switchmark.method.support.measurer import LoadPoint
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +48,7 @@ class SimulatedSwitch:
         self.behaviour = behaviour
         self.now_s = 0.0
         self._random = random.Random(seed)
+        self._losses = np.random.default_rng(seed)
         self._in_second_band: bool | None = None
 
     def true_capacity_pps(self, loss_ratio: float = 0.0) -> float:
@@ -123,13 +124,4 @@ class SimulatedSwitch:
 
     def _rare_loss(self, duration_s: float) -> int:
         mean = self.behaviour.rare_losses_per_s * duration_s
-        return self._poisson(mean) * self.behaviour.rare_loss_frames if mean else 0
-
-    def _poisson(self, mean: float) -> int:
-        if mean > _POISSON_NORMAL_FROM:
-            return max(0, round(self._random.gauss(mean, math.sqrt(mean))))
-        limit, count, product = math.exp(-mean), 0, self._random.random()
-        while product > limit:
-            product *= self._random.random()
-            count += 1
-        return count
+        return int(self._losses.poisson(mean)) * self.behaviour.rare_loss_frames
