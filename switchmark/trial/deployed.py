@@ -25,7 +25,7 @@ from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
 from switchmark.trial.side_counts import SideCounts, as_trials
-from switchmark.trial.throughput import common_time, on_schedule, socket_drops, stretch
+from switchmark.trial.throughput import common_time, socket_drops, stretch
 from switchmark.trial.traffic import Tick, run_traffic
 from switchmark.trial.trim import kept_intervals
 from switchmark.trial.verification import PairEnds
@@ -65,6 +65,8 @@ class DeployedMeasurer:
         self._sample_s: float | None = None  # of the trial that runs
         self._trial = trial
         self._ends = list(ends)
+        self._senders = [pair.a for pair in ends]
+        self._receivers = [pair.b for pair in ends]
         self._tick = tick
         self._switch_pids = switch_pids  # none of a switch in the kernel
         self._clocks = clocks  # of the two hosts that the ends are on; None: they are on one
@@ -136,20 +138,18 @@ class DeployedMeasurer:
         interval_s: float | None = None,
     ) -> LoadPoint:
         begun = time.monotonic()
-        senders = [pair.a for pair in self._ends]
-        receivers = [pair.b for pair in self._ends]
         usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
         self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
         every = {"interval": f"{self._sample_s:.6f}"}
         before = ThreadTimes.of(self._switch_pids())
         run_traffic(
-            senders,
-            receivers,
+            self._senders,
+            self._receivers,
             duration_s,
             tick or self._tick,
             source_options=[
                 {**every, **self._schedule(load_pps), **source_options, "rate": rate}
-                for rate in rates_of(load_pps, len(senders))
+                for rate in rates_of(load_pps, len(self._ends))
             ],
             sink_options={**every, **sink_options},
         )
@@ -159,8 +159,7 @@ class DeployedMeasurer:
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
         """Keep a finished trial; of receivers that go on, only the samples of the next one are
         kept."""
-        senders = [pair.a for pair in self._ends]
-        receivers = [] if receivers_go_on else [pair.b for pair in self._ends]
+        senders, receivers = self._senders, [] if receivers_go_on else self._receivers
         self.points.append(replace(point, samples_pps=()))  # (a soak of hours has many)
         self.side_counts.append(self._side_counts(receivers))
         if point.duration_s >= SHORTEST_JUDGED_S:
@@ -197,7 +196,7 @@ class DeployedMeasurer:
             offered_frames=whole.offered_frames,
             lost_frames=whole.lost_frames - lost_away,
             lost_away=lost_away,
-            late_frames=sum(pair.a.result.totals.tx_late for pair in self._ends),
+            late_frames=sum(one.result.totals.tx_late for one in self._senders),
             queued_frames=self._queued(duration_s, stalled_s),
             stalled_s=min(stalled_s, duration_s),
             duration_s=duration_s,
@@ -210,23 +209,23 @@ class DeployedMeasurer:
 
     def _queued(self, duration_s: float, stalled_s: float) -> int:
         """Frames that arrived so long after their trial that a queue must have grown in it."""
-        patience = max(pair.b.patience for pair in self._ends)
+        patience = max(one.patience for one in self._receivers)
         allowed_s = patience * max(RESIDUAL_S, RESIDUAL_SHARE * duration_s) + stalled_s
         if self._trial.cpu_limit is not None:
             allowed_s += QUOTA_PERIOD_S
-        each = [pair.b.result.residual for pair in self._ends]
+        each = [one.result.residual for one in self._receivers]
         return sum(one.frames for one in each if one and one.within_ns > 1e9 * allowed_s)
 
     def _ring_full_share(self) -> float | None:
         """The share of all senders' transmit calls that met a full ring."""
-        sent = [pair.a.result.totals for pair in self._ends]
+        sent = [one.result.totals for one in self._senders]
         polls = sum(one.tx_polls for one in sent)
         return sum(one.ring_full_polls for one in sent) / polls if polls else None
 
     def _forwarded(self, unique: int) -> tuple[float, tuple[float, ...]]:
         """The forwarded rate and its samples, from the intervals in which all were sending."""
-        window = common_time([pair.a for pair in self._ends])
-        kept = [list(kept_intervals(pair.b.intervals, window)) for pair in self._ends]
+        window = common_time(self._senders)
+        kept = [list(kept_intervals(one.intervals, window)) for one in self._receivers]
         if min(map(len, kept)) < MIN_INTERVALS:
             return loads.frame_rate(unique, window[1] - window[0]), ()
         rates = [[forwarded_pps([sample]) for sample in samples] for samples in kept]
@@ -238,20 +237,15 @@ class DeployedMeasurer:
     def _side_counts(self, receivers: Sequence[EngineProcess]) -> SideCounts:
         results = [one.result for one in receivers]
         losses = [loads.loss_of(one) for one in results]
-        pacings = [p for pair in self._ends if (p := pair.a.result.pacing)]
-        idle = sum(one.totals.idle_polls for one in results)
-        polls = idle + sum(one.totals.useful_polls for one in results)
+        pacings = [p for one in self._senders if (p := one.result.pacing)]
         return SideCounts(
             socket_drops=socket_drops(receivers),
             duplicates=sum(one.duplicates for one in losses),
             reordered=sum(one.reordered for one in losses),
             corrupt=sum(one.totals.rx_corrupt for one in results),
-            foreign=sum(one.totals.rx_foreign for one in results),
             stale=sum(one.totals.rx_stale for one in results),
             drained=all(bool(one.drained) for one in results),
-            on_schedule=on_schedule([pair.a for pair in self._ends]),
             late_max_ns=max((pacing.late_max_ns for pacing in pacings), default=None),
-            idle_share=idle / polls if polls else None,
         )
 
 

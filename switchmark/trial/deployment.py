@@ -18,7 +18,6 @@ from switchmark.environment.support.base import Node, VirtualMachine, patience_w
 from switchmark.environment.support.closing import close_nodes
 from switchmark.errors import TrialFailed
 from switchmark.results.record import Placement
-from switchmark.switch.support.base import Switch
 from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
@@ -45,14 +44,15 @@ class Deployment:
     def __init__(self, session: Session, plan: TrialPlan) -> None:
         self.session = session
         self.plan = plan
+        self.switch = plan.switch
+        self.nodes: dict[str, Node] = {}  # in the order of their ports
         self.ends: list[PairEnds] = []  # path by path
         self.vnfs: list[Vnf] = []
         self.machine_details: dict[str, dict[str, str]] = {}  # by node, once it is taken down
-        self._nodes: dict[str, Node] = {}  # in the order of their ports
         self._spawned: list[EngineProcess] = []
         self.guest: InstrumentRun | None = None  # has the ports, once our applications left them
         self._undo = ExitStack()
-        self.running_switch = RunningSwitch(session, plan, self._nodes, self._undo)
+        self.running_switch = RunningSwitch(session, plan, self.nodes, self._undo)
         self.far_placement: Placement | None = None  # of the other host's cores
 
     def __enter__(self) -> Deployment:
@@ -72,24 +72,14 @@ class Deployment:
         self._take_down(error)
 
     @property
-    def switch(self) -> Switch:
-        """The switch itself."""
-        return self.plan.switch
-
-    @property
     def engines(self) -> list[EngineProcess]:
         """The applications at all ends, pair by pair."""
         return [engine for pair in self.ends for engine in (pair.a, pair.b)]
 
     @property
-    def nodes(self) -> dict[str, Node]:
-        """All nodes by name, in the order of their ports."""
-        return dict(self._nodes)
-
-    @property
     def machines(self) -> list[VirtualMachine]:
         """The nodes that are virtual machines."""
-        return [node for node in self._nodes.values() if isinstance(node, VirtualMachine)]
+        return [node for node in self.nodes.values() if isinstance(node, VirtualMachine)]
 
     @property
     def streams(self) -> list[PairEnds]:
@@ -120,7 +110,7 @@ class Deployment:
             applications=applications,
             devices={
                 name: DeviceDrops(*drops)
-                for name, node in self._nodes.items()
+                for name, node in self.nodes.items()
                 if (drops := node.device_drops()) is not None
             },
             switch=self.switch.counters(),
@@ -132,7 +122,7 @@ class Deployment:
         the moment of return on. Raises `TrialFailed`."""
         close_engines(self._spawned)
         (pair,) = self.ends
-        self.guest = InstrumentRun(self.session, self.plan.trial, pair, self._nodes)
+        self.guest = InstrumentRun(self.session, self.plan.trial, pair, self.nodes)
         self._undo.callback(self.guest.close)
         self.guest.wait_ready(READY_TIMEOUT_S)
         self.switch.wait_ports_up(READY_TIMEOUT_S)
@@ -182,7 +172,7 @@ class Deployment:
             self.running_switch.keep_last_words()
         self.machine_details = {
             name: node.details()
-            for name, node in self._nodes.items()
+            for name, node in self.nodes.items()
             if isinstance(node, VirtualMachine)
         }
 
@@ -192,8 +182,8 @@ class Deployment:
             self.far_placement = plan.far.begin()
         made = self.running_switch.make_ports()
         specs = with_made(plan.specs(), made)
-        self._undo.callback(lambda: close_nodes(list(self._nodes.values())))
-        create_nodes(self.session, plan, self.running_switch.prepare(specs), self._nodes)
+        self._undo.callback(lambda: close_nodes(list(self.nodes.values())))
+        create_nodes(self.session, plan, self.running_switch.prepare(specs), self.nodes)
         self._undo.callback(lambda: close_engines(self._spawned))
         self._undo.callback(self._close_vnfs)
         for path in plan.topology.paths:
@@ -227,7 +217,7 @@ class Deployment:
             vnf.request_exit()
 
     def _start_vnf(self, name: str, pair: int) -> Vnf:
-        plan, node = self.plan, self._nodes[name]
+        plan, node = self.plan, self.nodes[name]
         if not plan.topology.node(name).far or plan.far is None or self.far_placement is None:
             return start_vnf(self.session, plan.trial, node, pair, plan.placement.idle)
         session = plan.far.site.session(self.session)
@@ -241,7 +231,7 @@ class Deployment:
                 each.callback(vnf.close)
 
     def _spawn(self, name: str, end: int) -> EngineProcess:
-        plan, node, place = self.plan, self._nodes[name], self.plan.topology.node(name)
+        plan, node, place = self.plan, self.nodes[name], self.plan.topology.node(name)
         placement = (self.far_placement if place.far else None) or plan.placement
         args = engine_args(
             plan.trial,

@@ -18,7 +18,9 @@ from switchmark.method.support.disturbance import Disturbance, StepDown
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.outage import Sample, Span, last_loss, longest_silence
 from switchmark.trial.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
+from switchmark.trial.throughput import common_time
 from switchmark.trial.traffic import run_traffic, stop_all
+from switchmark.trial.trim import kept_intervals
 
 SAMPLES_A_TRIAL = 1000
 LONGEST_SAMPLE_S = 0.01
@@ -52,24 +54,24 @@ class DisturbedMeasurer(DeployedMeasurer):
                 ends.append(time.monotonic() + tail_s if tail_s is not None else math.inf)
             if ends and time.monotonic() >= ends[0]:
                 ends[0] = math.inf
-                for pair in self._ends:
-                    pair.a.request_stop()
+                for sender in self._senders:
+                    sender.request_stop()
 
         usual_s = duration_s if tail_s is None else at_s + tail_s
         point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(usual_s))
         if tail_s is not None:  # it was ended, and lasted as long as it lasted
-            lasted_ns = max(pair.a.result.duration_ns for pair in self._ends)
+            lasted_ns = max(one.result.duration_ns for one in self._senders)
             point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
             raise TrialFailed(f"the trial of {duration_s:g} s ended before the disturbance began")
         own_drops = self.side_counts[-1].socket_drops  # at the receivers' sockets: not the switch's
-        silences = [longest_silence(self._while_sending(pair.b)) for pair in self._ends]
+        silences = [longest_silence(self._while_sending(one)) for one in self._receivers]
         return Disturbance(
             point=point,
             missing_frames=max(0, point.unoffered_frames + point.lost_frames - own_drops),
             silence=max(silences, key=lambda one: one.seconds),
             action_s=took[0],
-            resumed=all(self._flows_at_end(pair.b) for pair in self._ends),
+            resumed=all(map(self._flows_at_end, self._receivers)),
         )
 
     def step_down(
@@ -77,8 +79,7 @@ class DisturbedMeasurer(DeployedMeasurer):
     ) -> StepDown:
         """Overload, then offer the lower load at once, while the receivers go on: for them it is
         one trial, in which the second load's frames count and the first's are stale."""
-        senders = [pair.a for pair in self._ends]
-        receivers = [pair.b for pair in self._ends]
+        senders, receivers = self._senders, self._receivers
         if any(sender is receiver for sender in senders for receiver in receivers):
             raise TrialFailed("an overload needs senders that do not receive; use one direction")
         every = {"interval": f"{_sample_s(second_s):.6f}"}
@@ -125,7 +126,7 @@ class DisturbedMeasurer(DeployedMeasurer):
         whole = loads.total(
             [loads.load_so_far(pair.a.result, pair.b.intervals) for pair in self._ends]
         )
-        duration_ns = max(pair.a.result.duration_ns for pair in self._ends)
+        duration_ns = max(one.result.duration_ns for one in self._senders)
         return LoadPoint(
             intended_pps=load_pps,
             offered_pps=whole.offered_pps,
@@ -147,14 +148,7 @@ class DisturbedMeasurer(DeployedMeasurer):
         return last_loss(sent, arrived, unique, BURSTS_BETWEEN_CLOCKS * self._trial.burst)
 
     def _while_sending(self, receiver: EngineProcess) -> list[Sample]:
-        senders = [pair.a for pair in self._ends]
-        begun = max(one.started_ns for one in senders)
-        ended = min(one.started_ns + one.result.duration_ns for one in senders)
-        return [
-            one
-            for one in _arrivals(receiver)
-            if one.t_ns - one.duration_ns >= begun and one.t_ns <= ended
-        ]
+        return list(kept_intervals(_arrivals(receiver), common_time(self._senders)))
 
     def _flows_at_end(self, receiver: EngineProcess) -> bool:
         """Whether frames arrived in the last twentieth of the trial, and of a short one in its last

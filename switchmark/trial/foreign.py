@@ -7,21 +7,21 @@ whole run. What the instrument cannot know is left out.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from statistics import variance
+from statistics import stdev
 
 from switchmark.engine.loads import NO_FRAMES, asked_pps, frame_rate
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.reading import CountedInterval, Reading
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
+from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.results.record import Figures, Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.measurement import Measurement
-from switchmark.trial.throughput import L1_OVERHEAD_BYTES, steady_run
+from switchmark.trial.throughput import steady_run
 from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 
@@ -121,7 +121,7 @@ def _rate_pps(counts: Sequence[CountedInterval]) -> float:
 
 def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
     rates = [frame_rate(one.frames, one.duration_ns) for one in counts]
-    return math.sqrt(variance(rates)) if len(rates) > 1 else 0.0
+    return stdev(rates) if len(rates) > 1 else 0.0
 
 
 def _on_schedule(trial: Trial, reading: Reading) -> bool:

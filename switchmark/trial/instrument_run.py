@@ -14,7 +14,7 @@ from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Instrument, Job, Station
-from switchmark.instrument.support.reading import CountedInterval, EndReading, Reading
+from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.model.campaign import sample_s
 from switchmark.model.trial import Trial
 from switchmark.results.record import EngineRun, InstrumentNote, Interval
@@ -206,16 +206,13 @@ def _run(node: str, role: str, end: EndReading, begun_ns: int, counter: str) -> 
         args=list(end.command),
         ready={"version": end.version},
         intervals=[
-            _interval(index, one, begun_ns, counter) for index, one in enumerate(end.counts)
+            Interval(
+                index=index,
+                t_ns=begun_ns + one.t_ns,
+                duration_ns=one.duration_ns,
+                counters={counter: one.frames},
+            )
+            for index, one in enumerate(end.counts)
         ],
         result=end.told,
-    )
-
-
-def _interval(index: int, one: CountedInterval, begun_ns: int, counter: str) -> Interval:
-    return Interval(
-        index=index,
-        t_ns=begun_ns + one.t_ns,
-        duration_ns=one.duration_ns,
-        counters={counter: one.frames},
     )

@@ -13,6 +13,7 @@ from typing import Literal
 
 from switchmark.method.registry import METHODS
 from switchmark.method.support.bounds import refused_in_kernel
+from switchmark.method.support.measurer import RING_FULL_SHARE
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
 from switchmark.results.record import Figures, Latency, Limit, MethodResult, Throughput
@@ -22,10 +23,7 @@ What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", 
 CEILING_SHARE = 0.90  # within 10 % of the bare wire: the applications, not the switch
 BEATEN_SHARE = 1.10  # above the bare wire by more than this: the wire was no ceiling
 LOAD_MET_SHARE = 0.995  # forwarded / intended from which a paced load counts as met
-BACKPRESSURE_SHARE = 0.05  # transmit calls refused, from which the port pushed back
 RECEIVER_BUSY_SHARE = 0.05  # fewer idle receive polls than this: the receiver never waited
-
-
 LOSS_WORTH_NAMING = 0.001
 HELD_BACK_SHARE = 0.90  # forwarded / offered in one window, below which frames were held or lost
 CPU_WAIT_SHARE = 0.10
@@ -118,7 +116,7 @@ def _what(trial: Trial, seen: Throughput, evidence: Evidence) -> What:
     if on_cable and seen.loss_ratio >= LOSS_WORTH_NAMING:
         return "link"
     ceiling = _ceiling_pps(seen, evidence)
-    pushed_back = evidence.refused_share >= BACKPRESSURE_SHARE
+    pushed_back = evidence.refused_share >= RING_FULL_SHARE
     # A queue that has not filled yet has lost nothing: what it took in shows as held back.
     lossy = seen.loss_ratio >= LOSS_WORTH_NAMING or _held_back(seen)
     downstream_full = pushed_back or lossy

@@ -24,7 +24,7 @@ from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.cost.meter import Meter
-from switchmark.trial.cost.quota import QuotaReading, without_neighbour
+from switchmark.trial.cost.quota import quota_since, without_neighbour
 from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
@@ -72,7 +72,8 @@ def measure_deployed(
     deployment.forget_faults()  # of warming up: they took nothing from what is measured
     before = deployment.read()
     neighbour = NoisyNeighbour(deployment.session, trial, plan.placement)
-    quota = QuotaReading.take(deployment.running_switch.limit)
+    quota = deployment.running_switch.limit
+    throttled_before = quota.read() if quota is not None else None
     machines = [pid for machine in deployment.machines for pid in machine.process_ids()]
     remote_before = begin_remote_cost(plan.far) if plan.far else None
     state_before = deployment.state_reader.read()
@@ -87,7 +88,7 @@ def measure_deployed(
     used = without_neighbour(used, noise)
     if plan.far is not None and remote_before is not None:
         plan.far.cpu = remote_cost(deployment, plan.far, remote_before, seen)
-    limited = quota.until_now(trial, deployment.running_switch.limit, used.switch_cores_used)
+    limited = quota_since(throttled_before, trial, quota, used.switch_cores_used)
     watch.lap("measure")
     deployment.check_alive()
     pinning = deployment.running_switch.unpinned()
@@ -138,18 +139,13 @@ def measure_deployed(
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": {
-            **switch.details(), **program_details(trial.program), **pinning, **_stand_in(plan)
+            **switch.details(), **program_details(trial.program), **pinning,
+            **({"stand_in": words} if (words := plan.stand_in()) else {}),
         },
         "switch_counters_before": _plain(before.switch),
         "switch_counters_after": _plain(after.switch),
         "reconciliation": reconciled,
     }  # fmt: skip
-
-
-def _stand_in(plan: TrialPlan) -> dict[str, str]:
-    """What the ports stand in for, where they are not the switch's own."""
-    words = plan.stand_in()
-    return {} if words is None else {"stand_in": words}
 
 
 def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import resource
 import time
-from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -143,11 +142,7 @@ def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
         folder.mkdir(exist_ok=True)
         script = ["sh", str(APACHE_SCRIPT), str(folder), str(APACHE_CLIENTS)]
         return ["unshare", "--net", "--", *script]
-    return ["stress-ng", "--quiet", *_options(neighbour, workers)]
-
-
-def _options(neighbour: str, workers: int) -> Sequence[str]:
-    return KINDS[neighbour].format(n=workers).split()
+    return ["stress-ng", "--quiet", *KINDS[neighbour].format(n=workers).split()]
 
 
 def _children_s() -> float:

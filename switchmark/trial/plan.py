@@ -21,15 +21,10 @@ from switchmark.model.io import sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
-from switchmark.model.topology import (
-    NodePlace,
-    Topology,
-)
+from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
 from switchmark.remote.site import FarSide, Site, SiteSwitch
-from switchmark.results.record import (
-    Placement,
-)
+from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.support.draw import Labels
 from switchmark.scenario.support.split import split_of
@@ -43,6 +38,8 @@ from switchmark.testbed.cores.demand import Demand
 from switchmark.testbed.cores.placement import place
 from switchmark.testbed.facts import Cpu
 from switchmark.trial.neighbour import cores_of
+
+WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
 
 
 class Cores:
@@ -230,6 +227,3 @@ class TrialPlan:
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
         return [replace(spec, vcpus=self.trial.vcpus) for spec in specs]
-
-
-WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers

@@ -98,7 +98,14 @@ class RunningSwitch:
         """Impose the limit of CPU time and check the pins, once the ports are up: starting costs
         far more than forwarding, and a switch pins its threads while it starts."""
         self._unpin()
-        self._impose_limit()
+        plan = self._plan
+        if plan.trial.cpu_limit is not None:
+            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
+            own_group = not contained.has_own_cgroup(plan.trial.switch_environment)
+            self.limit = CpuLimit.impose(
+                self._session, self.switch.process_ids(), cores, own_group=own_group
+            )
+            self._undo.callback(self.limit.lift)
 
     def restart(self) -> None:
         """Kill the switch as a crash would, and start it anew with the same ports; state in the
@@ -165,16 +172,6 @@ class RunningSwitch:
         if cores := self._plan.placement.switch_free_cores:
             unpin(self.switch.process_ids(), cores)
             self._moves_before = moves_of(self.switch.process_ids())
-
-    def _impose_limit(self) -> None:
-        plan = self._plan
-        if plan.trial.cpu_limit is not None:
-            cores = plan.trial.cpu_limit * max(1, len(plan.placement.switch_cores))
-            own_group = not contained.has_own_cgroup(plan.trial.switch_environment)
-            self.limit = CpuLimit.impose(
-                self._session, self.switch.process_ids(), cores, own_group=own_group
-            )
-            self._undo.callback(self.limit.lift)
 
     def _remove_limit(self) -> None:
         if self.limit is not None:

@@ -17,12 +17,9 @@ class SideCounts:
     duplicates: int
     reordered: int
     corrupt: int
-    foreign: int  # another pair's frames
     stale: int  # frames of an earlier trial, counted apart
     drained: bool  # every receiver fell silent before it was stopped
-    on_schedule: bool
     late_max_ns: int | None  # of the senders' pacing; None: saturating
-    idle_share: float | None  # of the receivers' polls, those that found nothing
 
 
 def as_trials(points: Sequence[LoadPoint], side_counts: Sequence[SideCounts]) -> list[MethodTrial]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import defaultdict
 from dataclasses import dataclass, field
 
 from switchmark.results.record import Timing
@@ -12,14 +13,14 @@ from switchmark.results.record import Timing
 class Stopwatch:
     """Runs from the moment when it is made; times are in seconds."""
 
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
     _last: float = field(default_factory=time.monotonic)
     _first: float = field(default_factory=time.monotonic)
 
     def lap(self, name: str) -> None:
         """Charge the time since the last lap to this part of the trial."""
         now = time.monotonic()
-        self.seconds[name] = self.seconds.get(name, 0.0) + now - self._last
+        self.seconds[name] += now - self._last
         self._last = now
 
     @property
@@ -29,12 +30,10 @@ class Stopwatch:
 
     def timing(self) -> Timing:
         """The parts, as the record keeps them."""
-        whole = self.whole_s
-        measure = self.seconds.get("measure", 0.0)
         return Timing(
-            deploy_s=self.seconds.get("deploy", 0.0),
-            verify_s=self.seconds.get("verify", 0.0),
-            measure_s=measure,
-            teardown_s=self.seconds.get("teardown", 0.0),
-            overhead_s=whole - measure,
+            deploy_s=self.seconds["deploy"],
+            verify_s=self.seconds["verify"],
+            measure_s=self.seconds["measure"],
+            teardown_s=self.seconds["teardown"],
+            overhead_s=self.whole_s - self.seconds["measure"],
         )

@@ -18,6 +18,7 @@ from switchmark.engine.loads import KeptLoss, Load, forwarded_pps, sending_half,
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import TrimPolicy
+from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.results.record import (
     DirectionLoads,
@@ -33,8 +34,6 @@ from switchmark.trial.quality import jain, reordering
 from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds
-
-L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Measurement:

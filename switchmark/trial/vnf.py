@@ -17,7 +17,7 @@ from switchmark.results.record import VnfRun
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.vnf_base import Vnf, VnfCounters
-from switchmark.trial.vnf_bridge import BridgeVnf, GuestBridgeVnf
+from switchmark.trial.vnf_bridge import BRIDGE, BridgeVnf, GuestBridgeVnf
 from switchmark.trial.vnf_program import GuestProgramVnf, ProgramVnf
 
 READ_TIMEOUT_S = 5.0
@@ -81,7 +81,8 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
     Raises TrialFailed when it cannot be started."""
     try:
         if trial.vnf == "bridge" and isinstance(node, VirtualMachine):
-            return GuestBridgeVnf(node.spec.name, pair, node.spawn_bridge())
+            command = [f"{BRIDGE} of the guest"]
+            return GuestBridgeVnf(node.spec.name, pair, command, node.spawn_bridge())
         if trial.vnf == "bridge":
             return BridgeVnf.make(session, node, pair)
         if trial.vnf.startswith("/"):
@@ -106,4 +107,4 @@ def _program(program: str, node: Node, pair: int) -> ProgramVnf:
     for letter, port in zip("AB", ports, strict=True):
         env |= {f"SWITCHMARK_MAC_{letter}": port.mac, f"SWITCHMARK_NEXT_{letter}": port.peer_mac}
     kind = GuestProgramVnf if isinstance(node, VirtualMachine) else ProgramVnf
-    return kind(node.spec.name, pair, node.spawn_program(command, env), command)
+    return kind(node.spec.name, pair, command, node.spawn_program(command, env))

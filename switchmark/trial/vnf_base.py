@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
 
 from switchmark.errors import TrialFailed
 from switchmark.results.record import VnfRun
@@ -53,11 +53,28 @@ class Vnf(Protocol):
 
 
 @dataclass
-class SpawnedVnf:
-    """A VNF that is a program of the host's, such as a virtual machine."""
+class ForeignVnf:
+    """A VNF that is not our engine: it has no counters of its own."""
 
+    kind: ClassVar[str]
     node: str
     pair: int
+    command: list[str]
+    cpu: ApplicationCpu | None = field(default=None, init=False)
+
+    def counters(self) -> VnfCounters:
+        """No counters."""
+        return VnfCounters()
+
+    def as_run(self) -> VnfRun:
+        """The command line that was run, or the lines that configured it."""
+        return VnfRun(node=self.node, pair=self.pair, kind=self.kind, command=self.command)
+
+
+@dataclass
+class SpawnedVnf(ForeignVnf):
+    """A VNF that is a program of the host's, such as a virtual machine."""
+
     spawned: Spawned
 
     def wait_guest(self, timeout_s: float, else_it: str) -> None:
@@ -69,6 +86,14 @@ class SpawnedVnf:
         if line is None:
             words = last_line(self.spawned.stderr_tail(), NOTHING)
             raise TrialFailed(f"VNF {self.node}: its guest {else_it}: {words}")
+
+    def died(self) -> str | None:
+        """Its exit code and last words, if it has ended."""
+        code = self.spawned.poll()
+        if code is None:
+            return None
+        words = last_line(self.spawned.stderr_tail(), NOTHING)
+        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
 
     def request_exit(self) -> None:
         """Close its input, at which machines and many filters end."""

@@ -7,11 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from switchmark.environment.support.base import Node
-from switchmark.results.record import VnfRun
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.entries import NetworkDevice
-from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.vnf_base import SpawnedVnf, VnfCounters
+from switchmark.trial.vnf_base import ForeignVnf, SpawnedVnf
 
 BRIDGE = "br0"
 
@@ -21,17 +19,14 @@ def _nothing() -> None:
 
 
 @dataclass
-class BridgeVnf:
+class BridgeVnf(ForeignVnf):
     """A Linux bridge in the VNF's network namespace, between its two devices.
 
     It learns nothing: with two ports there is nothing to choose, and addresses are seen on
-    both sides of a chain."""
+    both sides of a chain. The drops of its devices are counted as the node's."""
 
-    node: str
-    pair: int
-    lines: list[str]
+    kind = "bridge"
     undo: Callable[[], object]
-    cpu: ApplicationCpu | None = None
 
     @classmethod
     def make(cls, session: Session, node: Node, pair: int) -> BridgeVnf:
@@ -55,17 +50,9 @@ class BridgeVnf:
     def wait_ready(self, timeout_s: float) -> None:
         """Return at once: a bridge forwards as soon as it is made."""
 
-    def counters(self) -> VnfCounters:
-        """No counters: the drops of its devices are counted as the node's."""
-        return VnfCounters()
-
     def died(self) -> str | None:
         """None: it has no process."""
         return None
-
-    def as_run(self) -> VnfRun:
-        """How it was configured."""
-        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=self.lines)
 
     def request_exit(self) -> None:
         """Do nothing: there is no process to end."""
@@ -78,23 +65,10 @@ class BridgeVnf:
 
 @dataclass
 class GuestBridgeVnf(SpawnedVnf):
-    """A Linux bridge in the kernel of a virtual machine, between its two devices."""
+    """A Linux bridge in the kernel of a virtual machine, whose devices are out of reach."""
 
-    cpu: ApplicationCpu | None = None
+    kind = "bridge"
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the guest says that its ports are joined. Raises TrialFailed."""
         self.wait_guest(timeout_s, "made no bridge")
-
-    def counters(self) -> VnfCounters:
-        """No counters: the guest's devices are out of reach."""
-        return VnfCounters()
-
-    def died(self) -> str | None:
-        """Its machine's exit code, if it has one."""
-        code = self.spawned.poll()
-        return None if code is None else f"VNF {self.node} ended with exit code {code}"
-
-    def as_run(self) -> VnfRun:
-        """What the record says of the machine."""
-        return VnfRun(node=self.node, pair=self.pair, kind="bridge", command=["br0 of the guest"])

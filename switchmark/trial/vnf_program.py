@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from switchmark.results.record import VnfRun
 from switchmark.testbed.cores.cpu_time import process_cpu_s
-from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.vnf_base import SpawnedVnf, VnfCounters
 
@@ -16,9 +14,8 @@ from switchmark.trial.vnf_base import SpawnedVnf, VnfCounters
 class ProgramVnf(SpawnedVnf):
     """A program of the user's, given its two ports as arguments."""
 
-    command: list[str]
-    cpu: ApplicationCpu | None = None
-    _looked: tuple[int, float] = (0, 0.0)  # when, and its CPU time then
+    kind = "program"
+    _looked: tuple[int, float] = field(default=(0, 0.0), init=False)  # when, and its CPU time then
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return at once: a program cannot say when it is ready; the first frames that arrive show
@@ -31,18 +28,6 @@ class ProgramVnf(SpawnedVnf):
         self.cpu = ApplicationCpu(now_ns - then_ns, round((used_s - before_s) * 1e9))
         self._looked = now_ns, used_s
         return VnfCounters()
-
-    def died(self) -> str | None:
-        """Its exit code and last words, if it has ended."""
-        code = self.spawned.poll()
-        if code is None:
-            return None
-        words = last_line(self.spawned.stderr_tail(), NOTHING)
-        return f"VNF {self.node} ({self.command[0]}) ended with exit code {code}: {words}"
-
-    def as_run(self) -> VnfRun:
-        """The command line that was run."""
-        return VnfRun(node=self.node, pair=self.pair, kind="program", command=self.command)
 
 
 @dataclass

@@ -145,7 +145,7 @@ class EnergyReading:
 
 @dataclass(frozen=True, slots=True)
 class MeterReading:
-    """Readings on another host after the traffic, of that host alone."""
+    """Readings on one host after the traffic, of that host alone."""
 
     clocks: CpuReading
     counted: Counted | None

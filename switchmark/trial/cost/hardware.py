@@ -1,20 +1,35 @@
 """The counts of hardware counters and RAPL, as figures of a frame.
 
-`testbed.hardware` reads them on each host; a counter that is absent has a reason instead.
+`testbed/cores/counters.py` reads them on each host; a counter that is absent has a reason instead.
 """
 
 from __future__ import annotations
 
-from switchmark.results.record.cost import EnergyUse, HardwareUse
-from switchmark.testbed.cores.counters import Counted, EnergyReading
+from switchmark.results.record.cost import CpuCost, EnergyUse, HardwareUse
+from switchmark.testbed.cores.counters import Counted, EnergyReading, MeterReading
+
+
+def with_hardware(found: CpuCost, read: MeterReading, frames: int) -> CpuCost:
+    """The cost with what was counted meanwhile, or why nothing was; `frames` passed the switch."""
+    hardware = hardware_use(read.counted, frames)
+    energy = energy_between(read.energy_before, read.energy, frames)
+    absent = read.counters_absent or "the counters never ran"
+    return found.model_copy(
+        update={
+            "hardware": hardware,
+            "hardware_absent": "" if hardware else absent,
+            "energy": energy,
+            "energy_absent": "" if energy else read.energy_absent,
+        }
+    )
 
 
 def hardware_use(found: Counted | None, frames: int) -> HardwareUse | None:
     """The counters' figures; `frames` passed the switch. None where nothing was counted."""
-    return None if found is None else _use(found.scope, dict(found.values), found.share, frames)
+    if found is None:
+        return None
+    values = dict(found.values)
 
-
-def _use(scope: str, values: dict[str, int], share: float, frames: int) -> HardwareUse:
     def ratio(part: str, whole: str) -> float | None:
         return values[part] / values[whole] if part in values and values.get(whole) else None
 
@@ -22,9 +37,9 @@ def _use(scope: str, values: dict[str, int], share: float, frames: int) -> Hardw
         return values[name] / frames if name in values and frames else None
 
     return HardwareUse(
-        scope=scope,
+        scope=found.scope,
         events=values,
-        counted_share=min(1.0, share),
+        counted_share=min(1.0, found.share),
         instructions_per_cycle=ratio("instructions", "cycles"),
         cache_miss_ratio=ratio("cache_misses", "cache_references"),
         cycles_per_frame=each("cycles"),

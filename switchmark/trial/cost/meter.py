@@ -9,10 +9,15 @@ from switchmark.results.record import Placement
 from switchmark.results.record.cost import CpuCost
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.work import SwitchWork, TellsWork
-from switchmark.testbed.cores.counters import EnergyReading, HardwareCounters, energy_absent
+from switchmark.testbed.cores.counters import (
+    EnergyReading,
+    HardwareCounters,
+    MeterReading,
+    energy_absent,
+)
 from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
-from switchmark.trial.cost.hardware import energy_between, hardware_use
+from switchmark.trial.cost.hardware import with_hardware
 
 
 @dataclass
@@ -32,13 +37,12 @@ class Meter:
         machines."""
         pids = switch.process_ids()
         cores = [core for own in placement.application_cores.values() for core in own]
-        work = _work(switch)
         return cls(
             switch=switch,
+            work=_work(switch),
             counters=HardwareCounters.open_for(pids, cores),
             energy=EnergyReading.take(),
             clocks=CpuReading.take(pids, machines),
-            work=work,
             machines=machines,
         )
 
@@ -52,27 +56,20 @@ class Meter:
         self, applications: Sequence[ApplicationCpu], frames: int, wire_ns_per_frame: float | None
     ) -> CpuCost:
         """The cost since `begin`; `frames` passed the switch meanwhile."""
-        clocks = CpuReading.take(self.switch.process_ids(), self.machines)
-        hardware = hardware_use(self.counters.stop(), frames)
-        energy = energy_between(self.energy, EnergyReading.take(), frames)
+        read = MeterReading(
+            CpuReading.take(self.switch.process_ids(), self.machines), self.counters.stop(),
+            self.counters.absent, self.energy, EnergyReading.take(), energy_absent(),
+        )  # fmt: skip
         now = _work(self.switch)
         found = cost(
             self.clocks,
-            clocks,
+            read.clocks,
             applications,
             frames=frames,
             wire_ns_per_frame=wire_ns_per_frame,
             work=now.since(self.work) if now and self.work else None,
         )
-        absent = self.counters.absent or "the counters never ran"
-        return found.model_copy(
-            update={
-                "hardware": hardware,
-                "hardware_absent": "" if hardware else absent,
-                "energy": energy,
-                "energy_absent": "" if energy else energy_absent(),
-            }
-        )
+        return with_hardware(found, read, frames)
 
 
 def _work(switch: Switch) -> SwitchWork | None:

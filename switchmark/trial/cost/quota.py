@@ -3,8 +3,6 @@ used."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from switchmark.model.trial import Trial
 from switchmark.results.record import CpuQuota, Neighbour
 from switchmark.results.record.cost import CpuCost
@@ -15,40 +13,27 @@ from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit, Throttling
 TOLERANCE_SHARE, TOLERANCE_CORES = 0.1, 0.05
 
 
-@dataclass(frozen=True, slots=True)
-class QuotaReading:
-    """The kernel's counts of the limit when the measurement began; None without a limit."""
-
-    before: Throttling | None
-
-    @classmethod
-    def take(cls, limit: CpuLimit | None) -> QuotaReading:
-        """Read the counts."""
-        return cls(limit.read() if limit is not None else None)
-
-    def until_now(
-        self, trial: Trial, limit: CpuLimit | None, used_cores: float | None
-    ) -> CpuQuota | None:
-        """How the limit was used since this reading; None where there is none."""
-        if limit is None or self.before is None or trial.cpu_limit is None:
-            return None
-        after, cores = limit.read(), limit.quota_us / PERIOD_US
-        held = used_cores is not None and (
-            used_cores <= cores * (1 + TOLERANCE_SHARE) + TOLERANCE_CORES
-        )
-        return CpuQuota(
-            share=trial.cpu_limit,
-            cores=cores,
-            used_cores=used_cores,
-            quota_us=limit.quota_us,
-            period_us=PERIOD_US,
-            cgroup_version=1 if limit.hierarchy.version == 1 else 2,
-            periods=after.periods - self.before.periods,
-            throttled_periods=after.throttled_periods - self.before.throttled_periods,
-            throttled_s=after.throttled_s - self.before.throttled_s,
-            in_force=held and limit.in_force(),
-            group=limit.group,
-        )
+def quota_since(
+    before: Throttling | None, trial: Trial, limit: CpuLimit | None, used_cores: float | None
+) -> CpuQuota | None:
+    """How the limit was used since the kernel's counts were read; None where there is none."""
+    if limit is None or before is None or trial.cpu_limit is None:
+        return None
+    after, cores = limit.read(), limit.quota_us / PERIOD_US
+    most_cores = cores * (1 + TOLERANCE_SHARE) + TOLERANCE_CORES
+    return CpuQuota(
+        share=trial.cpu_limit,
+        cores=cores,
+        used_cores=used_cores,
+        quota_us=limit.quota_us,
+        period_us=PERIOD_US,
+        cgroup_version=1 if limit.hierarchy.version == 1 else 2,
+        periods=after.periods - before.periods,
+        throttled_periods=after.throttled_periods - before.throttled_periods,
+        throttled_s=after.throttled_s - before.throttled_s,
+        in_force=used_cores is not None and used_cores <= most_cores and limit.in_force(),
+        group=limit.group,
+    )
 
 
 def without_neighbour(used: CpuCost, noise: Neighbour | None) -> CpuCost:

@@ -7,7 +7,7 @@ from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.runs import FarHost
 from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
-from switchmark.trial.cost.hardware import energy_between, hardware_use
+from switchmark.trial.cost.hardware import with_hardware
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.measurement import Measurement
 
@@ -26,18 +26,8 @@ def remote_cost(
     read = far.site.end_meter()
     there = [ApplicationCpu.of(one) for one in deployment.engines if one.has_result and one.far]
     work = deployment.vnf_work(far=True)
-    found = cost(before, read.clocks, [*(seen.far_cpu or there), *work], frames=seen.passed_frames)
-    hardware = hardware_use(read.counted, seen.passed_frames)
-    energy = energy_between(read.energy_before, read.energy, seen.passed_frames)
-    absent = read.counters_absent or "the counters never ran"
-    return found.model_copy(
-        update={
-            "hardware": hardware,
-            "hardware_absent": "" if hardware else absent,
-            "energy": energy,
-            "energy_absent": "" if energy else read.energy_absent,
-        }
-    )
+    used, frames = [*(seen.far_cpu or there), *work], seen.passed_frames
+    return with_hardware(cost(before, read.clocks, used, frames=frames), read, frames)
 
 
 def hosts_used(far: FarHost | None, used: CpuCost) -> list[CpuCost]:
