@@ -14,7 +14,7 @@ from statistics import median
 
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.decision import MOST_TURNS
-from switchmark.certify.support.series import Series, all_open
+from switchmark.certify.support.series import Series
 from switchmark.certify.support.stand import CpuTimes, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
 from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError
@@ -78,7 +78,7 @@ class Certification:
 
     def _on(self, stand: Stand, deadline: float) -> None:
         tried = [one for one in self.series.values() if one.truth.stand is stand]
-        if not all_open(tried) or self._has_failed():
+        if not any(one.is_open for one in tried) or self._has_failed():
             return
         settings = {"io": self.io.value, "port_kind": self.port_kind.value, **SETTINGS[stand]}
         with ExitStack() as stack:
@@ -98,7 +98,7 @@ class Certification:
     def _turns(self, rig: Rig, tried: Sequence[Series], deadline: float) -> None:
         order = random.Random(SEED)
         for _ in range(MOST_TURNS):
-            round_ = all_open(tried)
+            round_ = [one for one in tried if one.is_open]
             order.shuffle(round_)
             for one in round_:
                 if time.monotonic() > deadline or self._has_failed():

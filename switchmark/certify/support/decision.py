@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
+from switchmark.statistics.means import LEVEL
 from switchmark.statistics.order_statistics import ranks_of
 from switchmark.statistics.shares import share_interval
 
@@ -91,13 +92,9 @@ def median_interval(values: Sequence[float], level: float) -> tuple[float, float
     return ordered[low - 1], ordered[high - 1]
 
 
-def share_of_errors(wrong: float, frames: int, level: float = 0.05) -> tuple[float, float]:
+def share_of_errors(wrong: float, frames: int) -> tuple[float, float]:
     """The interval of the share of frames that are counted wrong; one-sided if none was."""
-    if not frames:
-        return 0.0, 1.0
-    if not wrong:
-        return 0.0, 1 - level ** (1 / frames)
-    return share_interval(min(wrong, frames), frames, level)
+    return share_interval(min(wrong, frames), frames, LEVEL if wrong else 2 * LEVEL)
 
 
 def _next(rule: StoppingRule, turns: int) -> int:

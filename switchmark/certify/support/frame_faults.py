@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from pyroute2 import NetlinkError
@@ -97,23 +97,18 @@ def struck(switch: LinuxBridge, fault: Fault, *ports: int) -> Iterator[Struck]:
     together.
 
     Raises `UnavailableError` where the kernel lacks BPF, or its traffic control does."""
-    map_fd = bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1)
-    try:
+    netns, devices = switch.namespace.name, [device_of(switch.ports[k]) for k in ports]
+    with ExitStack() as stack:
+        map_fd = bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1)
+        stack.callback(os.close, map_fd)
         program = bpf.assemble(_program(map_fd, fault))
         made = bpf_calls.load_program(
             bpf_calls.PROG_TYPE_TC, program, "a program for traffic control", licence_name=b"GPL"
         )
-        try:
-            netns, devices = switch.namespace.name, [device_of(switch.ports[k]) for k in ports]
-            namespaces.inside(netns, lambda: _hook(devices, made))
-            try:
-                yield Struck(map_fd)
-            finally:
-                namespaces.inside(netns, lambda: _unhook(devices))
-        finally:
-            os.close(made)
-    finally:
-        os.close(map_fd)
+        stack.callback(os.close, made)
+        namespaces.inside(netns, lambda: _hook(devices, made))
+        stack.callback(namespaces.inside, netns, lambda: _unhook(devices))
+        yield Struck(map_fd)
 
 
 def index_of(switch: LinuxBridge, port: int) -> int:

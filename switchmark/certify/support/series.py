@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -147,8 +146,3 @@ class Series:
             return ""
         each_s = self.seconds / len(self.turns)
         return f"about {max(1, round(found.turns_to_go * each_s))} s more are needed to decide it"
-
-
-def all_open(series: Sequence[Series]) -> list[Series]:
-    """The measurements that need another turn."""
-    return [one for one in series if one.is_open]

@@ -13,7 +13,7 @@ import os
 import platform
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from statistics import median
 
@@ -91,9 +91,9 @@ def calls_timed(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
     sender, receiver = (sender_pid, SENDERS_CALL), (receiver_pid, RECEIVERS_CALL)
     if sender_pid == receiver_pid:
         receiver = sender
-    opened: list[int] = []
-    try:
-        opened.append(map_fd := bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1))
+    with ExitStack() as stack:
+        map_fd = bpf_calls.create_map(bpf_calls.MAP_ARRAY, 4, VALUE_BYTES, 1)
+        stack.callback(os.close, map_fd)
         for tracepoint, program in (
             ("sys_enter", _entering(map_fd, sender, receiver, calls)),
             ("sys_exit", _returning(map_fd, sender, receiver, calls)),
@@ -104,12 +104,9 @@ def calls_timed(sender_pid: int, receiver_pid: int) -> Iterator[CallTimes]:
                 "a program for tracepoints",
                 licence_name=b"GPL",  # or it may not read the clock
             )
-            opened.append(made)
-            opened.append(bpf_calls.attach_to_tracepoint(made, tracepoint))
+            stack.callback(os.close, made)
+            stack.callback(os.close, bpf_calls.attach_to_tracepoint(made, tracepoint))
         yield CallTimes(map_fd)
-    finally:
-        for descriptor in reversed(opened):
-            os.close(descriptor)
 
 
 OUT = [bpf.set_to(0, 0).at("out"), bpf.leave()]
@@ -187,9 +184,8 @@ def _returning(map_fd: int, sender: Process, receiver: Process, calls: Calls) ->
         bpf.set_to(9, 1),
         *(bpf.jump_if_equal(1, one, "got") for one in calls.receive),
         bpf.jump("out"),
-        bpf.load(64, 8, 7, SENT).at(
-            "got"
-        ),  # before it is off its way, or it might be the next one's
+        # Before it is off its way, or it might be the next one's.
+        bpf.load(64, 8, 7, SENT).at("got"),
         bpf.set_to(1, 0),
         bpf.subtract(1, 9),
         bpf.fetch_add(7, ON_THE_WAY, 1),
