@@ -29,29 +29,20 @@ def bisection_goal(
 
 
 def search(
-    measurer: Measurer,
-    goal: Goal,
-    *,
-    max_pps: float,
-    min_pps: float = DEFAULT_MIN_PPS,
-    budget_s: float = float("inf"),
-    warm_up_s: float = 0.0,
+    measurer: Measurer, goal: Goal, *, max_pps: float, budget_s: float = float("inf")
 ) -> SearchResult:
     """Halve the interval between the highest good and the lowest bad load until it is narrow.
 
-    The first trial is at `max_pps`; `min_pps` is tried only when everything above was bad.
+    The first trial is at `max_pps`; the lowest load is tried only when everything above was bad.
     """
-    check_range(min_pps, max_pps)
+    limits_pps = DEFAULT_MIN_PPS, max_pps
+    check_range(*limits_pps)
     budgeted = BudgetedMeasurer(measurer, budget_s)
     lower: float | None = None
     upper: float | None = None
     forwarded: float | None = None
     stopped: Stopped = "done"
-    warm_up_trials = 0
     try:
-        if warm_up_s > 0:
-            budgeted.measure(warm_up_s, max_pps)
-            warm_up_trials = 1
         load: float | None = max_pps
         while load is not None:
             point = budgeted.measure(goal.final_trial_s, load)
@@ -59,26 +50,23 @@ def search(
                 upper = load
             else:
                 lower, forwarded = load, load * (1 - point.search_loss_ratio)
-            load = _next_load(goal, lower, upper, min_pps)
+            load = _next_load(goal, lower, upper)
     except BudgetError:
         stopped = "budget"
-    trials = budgeted.points[warm_up_trials:]
     return SearchResult(
-        bounds=(conclude(goal, lower, upper, forwarded, trials, (min_pps, max_pps)),),
+        bounds=(conclude(goal, lower, upper, forwarded, budgeted.points, limits_pps),),
         trials=tuple(budgeted.points),
-        warm_up_trials=warm_up_trials,
+        warm_up_trials=0,
         spent_s=budgeted.spent_s,
         stopped=stopped,
     )
 
 
-def _next_load(
-    goal: Goal, lower: float | None, upper: float | None, min_pps: float
-) -> float | None:
+def _next_load(goal: Goal, lower: float | None, upper: float | None) -> float | None:
     """The middle of the interval; None when the search is done."""
-    if upper is None or upper <= min_pps:
+    if upper is None or upper <= DEFAULT_MIN_PPS:
         return None
-    floor = min_pps if lower is None else lower
+    floor = DEFAULT_MIN_PPS if lower is None else lower
     if upper - floor <= goal.width * upper:
-        return min_pps if lower is None else None
+        return DEFAULT_MIN_PPS if lower is None else None
     return (floor + upper) / 2
