@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import Self
 
@@ -26,13 +25,6 @@ EXPECTED_SHARE = 0.8  # of the level, spent by the number of blocks that a campa
 _NODES = 160  # of the integration; more change no digit shown
 
 
-class Spending(StrEnum):
-    """How the level is spent over the looks."""
-
-    POCOCK = "pocock"  # evenly: large leads are proven early
-    OBRIEN_FLEMING = "obrien-fleming"  # late: the last look is almost as sharp as a single one
-
-
 @dataclass(frozen=True, slots=True)
 class StoppingRule:
     """The counts of blocks (or repetitions) at which figures are looked at, and the level of each
@@ -41,7 +33,6 @@ class StoppingRule:
     looks: tuple[int, ...]
     level: float = 0.05  # chance of a false claim at any look, divided by ...
     family: int = 1  # ... the number of comparisons that are claimed together (Bonferroni)
-    spending: Spending = Spending.POCOCK
     expected: int | None = None  # looks until then may spend most of the level; None: the last
 
     def __post_init__(self) -> None:
@@ -83,12 +74,12 @@ class StoppingRule:
         last = max(self.looks[-1], count)
         expected = last if self.expected is None else min(self.expected, last)
         if expected == last:
-            return spent(count / last, share, self.spending)
+            return spent(count / last, share)
         until = EXPECTED_SHARE * share
         if count <= expected:
-            return spent(count / expected, until, self.spending)
+            return spent(count / expected, until)
         rest = (count - expected) / (last - expected)
-        return until + spent(rest, share - until, self.spending)
+        return until + spent(rest, share - until)
 
     def next_look(self, count: int) -> int | None:
         """The first look after so many blocks; None after the last."""
@@ -104,13 +95,10 @@ def planned_looks(most: int, first: int = FIRST_LOOK) -> tuple[int, ...]:
     return (*looks, max(most, 2))
 
 
-def spent(fraction: float, level: float, spending: Spending) -> float:
-    """How much of the level may be spent when this fraction (0 to 1) of the time is over."""
-    if spending is Spending.POCOCK:
-        return level * math.log1p((math.e - 1) * fraction)
-    from scipy.special import ndtr, ndtri
-
-    return float(4 * ndtr(ndtri(level / 4) / math.sqrt(fraction)))  # both sides of the boundary
+def spent(fraction: float, level: float) -> float:
+    """How much of the level may be spent when this fraction (0 to 1) of the time is over: about
+    evenly, as S. Pocock's boundaries do, so that large leads are proven early."""
+    return level * math.log1p((math.e - 1) * fraction)
 
 
 @lru_cache(maxsize=512)
