@@ -84,7 +84,7 @@ class DeployedMeasurer:
         Both are processes of one host and share a clock, or their hosts' clocks are compared. Of
         bidirectional traffic both ways are timed at once, and given together and apart. Raises
         `TrialFailed` when no frame arrived, or none in one direction."""
-        timed = TimedRun.begin(self._clocks, self._ends, duration_s) if self._clocks else None
+        timed = TimedRun(self._clocks, self._ends, duration_s) if self._clocks else None
         if self._trial.probe_rate_pps is not None:
             beside = {"burst": burst, "probe-rate": self._trial.probe_rate_pps}
             point = self._run(duration_s, load_pps, beside, {"probes": 1})

@@ -114,7 +114,7 @@ class Deployment:
                 if (drops := node.device_drops()) is not None
             },
             switch=self.switch.counters(),
-            vnfs={vnf.node: vnf.counters() for vnf in self.vnfs},
+            vnfs={vnf.node: vnf.look() for vnf in self.vnfs},
         )
 
     def hand_over(self) -> InstrumentRun:
@@ -133,7 +133,7 @@ class Deployment:
         there = self.plan.topology.far_names
         asked = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
         for vnf in asked:
-            vnf.counters()
+            vnf.look()
         return [vnf.cpu for vnf in asked if vnf.cpu is not None]
 
     def cable(self) -> tuple[int, int] | None:

@@ -37,31 +37,31 @@ class DisturbedMeasurer(DeployedMeasurer):
         load_pps: float,
         at_s: float,
         action: Callable[[], None],
-        tail_s: float | None = None,
+        tail_s: float,
     ) -> Disturbance:
-        """Run one trial at this load, and call `action` `at_s` after its begin. With `tail_s` the
-        trial ends so long after the action has returned, and lasts `duration_s` at most."""
+        """Run one trial at this load; see `Disturber.disturb`."""
         due = time.monotonic() + at_s
         took: list[float] = []
-        ends: list[float] = []
+        end = math.inf
 
         def tick() -> None:
+            nonlocal end
             self._tick()
             if not took and time.monotonic() >= due:
                 begun = time.monotonic()
                 action()
                 took.append(time.monotonic() - begun)
-                ends.append(time.monotonic() + tail_s if tail_s is not None else math.inf)
-            if ends and time.monotonic() >= ends[0]:
-                ends[0] = math.inf
+                end = time.monotonic() + tail_s
+            if time.monotonic() >= end:
+                end = math.inf
                 for sender in self._senders:
                     sender.request_stop()
 
-        usual_s = duration_s if tail_s is None else at_s + tail_s
-        point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=_sample_s(usual_s))
-        if tail_s is not None:  # it was ended, and lasted as long as it lasted
-            lasted_ns = max(one.result.duration_ns for one in self._senders)
-            point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
+        interval_s = _sample_s(at_s + tail_s)
+        point = self._run(duration_s, load_pps, {}, {}, tick=tick, interval_s=interval_s)
+        # It was ended, and lasted as long as it lasted.
+        lasted_ns = max(one.result.duration_ns for one in self._senders)
+        point = self.points[-1] = replace(point, duration_s=lasted_ns / 1e9)
         if not took:
             raise TrialFailed(f"the trial of {duration_s:g} s ended before the disturbance began")
         own_drops = self.side_counts[-1].socket_drops  # at the receivers' sockets: not the switch's

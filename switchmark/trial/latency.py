@@ -44,7 +44,7 @@ def measure(
     clients = [pair.a for pair in pairs]
     servers = [pair.b for pair in pairs]
     way_there = frame_times if trial.probe_rate_pps is None else probe_times
-    timed = TimedRun.begin(clocks, pairs, trial.duration_s) if clocks else None
+    timed = TimedRun(clocks, pairs, trial.duration_s) if clocks else None
     asked = {"latency": 1} if timed else {}
     run_traffic(clients, servers, trial.duration_s, tick, sink_options=asked)
     samples = [s for client in clients for s in client.intervals]

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 from switchmark.engine.event_parts.delays import Delays, TimedDelays
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess, counters_of
+from switchmark.remote.contact import ClockReading
 from switchmark.trial.verification import PairEnds
 
 # Times come out longer by this beyond the uncertainty, so that none is below 0 where a counter
@@ -24,24 +25,10 @@ MARGIN_NS, DRIFT_NS_PER_S = 20_000, 100_000
 READING_NS = 200  # an application reads its two clocks together to within this
 
 
-class ClockComparison(Protocol):
-    """How far the other host's CLOCK_MONOTONIC is ahead of this one's, and how surely."""
-
-    @property
-    def ahead_ns(self) -> int:
-        """By how much the other host's clock is ahead, in ns; negative: behind."""
-        ...
-
-    @property
-    def uncertainty_ns(self) -> int:
-        """The bound of the error of `ahead_ns`, in ns, either way."""
-        ...
-
-
 class Clocks(Protocol):
     """The clocks of two hosts."""
 
-    def compare(self) -> ClockComparison:
+    def compare(self) -> ClockReading:
         """Compare the clocks now."""
         ...
 
@@ -63,14 +50,16 @@ class _Side:
 
 
 class TimedRun:
-    """The clock comparisons around one run: `begin` before the applications start, `end` after
-    their results."""
+    """The clock comparisons around one run of about `duration_s`: it is made before the
+    applications start, and tells the receivers; `end` comes after their results."""
 
-    def __init__(self, clocks: Clocks, streams: Sequence[PairEnds], margin_ns: int) -> None:
+    def __init__(self, clocks: Clocks, streams: Sequence[PairEnds], duration_s: float) -> None:
         self._clocks = clocks
         self._streams = list(streams)
         self._first = clocks.compare()
-        self._margin_ns = margin_ns + self._first.uncertainty_ns
+        self._margin_ns = (
+            MARGIN_NS + round(DRIFT_NS_PER_S * duration_s) + self._first.uncertainty_ns
+        )
         before = _points([end for pair in streams for end in (pair.a, pair.b)])
         self._sides = [
             (_Side(pair.a, before[id(pair.a)]), _Side(pair.b, before[id(pair.b)]))
@@ -81,11 +70,6 @@ class TimedRun:
                 f"{sender.before.ticks}:{self._told_ns(sender, receiver)}:"
                 f"{round(sender.engine.tick_hz)}"
             )
-
-    @classmethod
-    def begin(cls, clocks: Clocks, streams: Sequence[PairEnds], duration_s: float) -> TimedRun:
-        """Compare the clocks and tell the receivers; the run lasts about `duration_s`."""
-        return cls(clocks, streams, MARGIN_NS + round(DRIFT_NS_PER_S * duration_s))
 
     def end(self) -> list[ClockCorrection]:
         """Compare the clocks again; returns the correction of each stream's times."""
@@ -113,7 +97,7 @@ class TimedRun:
         sender: _Side,
         receiver: _Side,
         after: Mapping[int, EngineCounters],
-        last: ClockComparison,
+        last: ClockReading,
     ) -> float:
         """The excess of a time that is measured now: the receiver's tick at the moment of reading
         the sender's clock, less the tick that the receiver takes that reading for."""
@@ -127,7 +111,7 @@ class TimedRun:
         return (truly - taken_for) * 1e9 / hz
 
 
-def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockComparison) -> int:
+def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockReading) -> int:
     """By how much the receiver's clock is ahead of its sender's, in ns."""
     return (receiver.far - sender.far) * reading.ahead_ns
 

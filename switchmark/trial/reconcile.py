@@ -18,7 +18,6 @@ from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import FramePath, Place, Reconciliation, Stage
 from switchmark.results.record.reconciliation import ChainFrames
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf_base import VnfCounters
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent
 NONE = PortCounters(0, 0)
@@ -39,7 +38,7 @@ class CounterReading:
     applications: dict[str, EngineCounters]
     devices: dict[str, DeviceDrops]
     switch: SwitchCounters
-    vnfs: dict[str, VnfCounters] = field(default_factory=dict)
+    vnfs: dict[str, int] = field(default_factory=dict)  # frames that VNFs report as dropped
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +59,7 @@ class _Changes:
 
     def vnf(self, node: str) -> int:
         """Frames that a VNF reports as dropped, and frames dropped at its devices."""
-        before, after = (each.vnfs.get(node) for each in (self.before, self.after))
-        own = (after.dropped if after else 0) - (before.dropped if before else 0)
+        own = self.after.vnfs.get(node, 0) - self.before.vnfs.get(node, 0)
         at_devices = self.device(node)
         return own + at_devices.rx + at_devices.tx
 

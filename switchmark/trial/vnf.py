@@ -16,7 +16,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.record import VnfRun
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.vnf_base import Vnf, VnfCounters
+from switchmark.trial.vnf_base import Vnf
 from switchmark.trial.vnf_bridge import BRIDGE, BridgeVnf, GuestBridgeVnf
 from switchmark.trial.vnf_program import GuestProgramVnf, ProgramVnf
 
@@ -40,15 +40,15 @@ class EngineVnf:
         self.engine.wait_ready(timeout_s)
         self.engine.start(duration=0)
 
-    def counters(self) -> VnfCounters:
-        """Its counters until now."""
+    def look(self) -> int:
+        """End its trial and begin the next; returns its drops until now."""
         self.engine.request_stop()
         result = self.engine.wait_result(READ_TIMEOUT_S)
         self._forwarded += result.totals.tx_offered
         self._dropped += result.totals.tx_dropped + result.totals.rx_socket_drops
         self.cpu = ApplicationCpu.of(self.engine)
         self.engine.start(duration=0)
-        return VnfCounters(self._forwarded, self._dropped)
+        return self._dropped
 
     def died(self) -> str | None:
         """Its exit code in words, if it has ended."""

@@ -12,27 +12,19 @@ from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.trial.cost.cpu import ApplicationCpu
 
 
-@dataclass(frozen=True, slots=True)
-class VnfCounters:
-    """Frames that a VNF passed on since its start, both ways, and frames that it reports as
-    dropped."""
-
-    forwarded: int | None = None  # None: it does not say
-    dropped: int = 0
-
-
 class Vnf(Protocol):
     """A running VNF with two ports."""
 
     node: str
-    cpu: ApplicationCpu | None  # what it used between the last two looks at its counters
+    cpu: ApplicationCpu | None  # what it used between the last two looks
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return when it forwards, or will as soon as its ports' peers are there."""
         ...
 
-    def counters(self) -> VnfCounters:
-        """Its counters; they may be read only while no traffic runs."""
+    def look(self) -> int:
+        """Take its CPU time, and the frames that it reports as dropped since its start; only while
+        no traffic runs."""
         ...
 
     def died(self) -> str | None:
@@ -62,9 +54,9 @@ class ForeignVnf:
     command: list[str]
     cpu: ApplicationCpu | None = field(default=None, init=False)
 
-    def counters(self) -> VnfCounters:
-        """No counters."""
-        return VnfCounters()
+    def look(self) -> int:
+        """No drops, since it counts none."""
+        return 0
 
     def as_run(self) -> VnfRun:
         """The command line that was run, or the lines that configured it."""

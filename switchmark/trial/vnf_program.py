@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.vnf_base import SpawnedVnf, VnfCounters
+from switchmark.trial.vnf_base import SpawnedVnf
 
 
 @dataclass
@@ -21,13 +21,13 @@ class ProgramVnf(SpawnedVnf):
         """Return at once: a program cannot say when it is ready; the first frames that arrive show
         it."""
 
-    def counters(self) -> VnfCounters:
-        """No counters; its CPU time is read instead."""
+    def look(self) -> int:
+        """Take its CPU time; it counts no drops."""
         now_ns, used_s = time.monotonic_ns(), process_cpu_s(self.spawned.pid)
         then_ns, before_s = self._looked
         self.cpu = ApplicationCpu(now_ns - then_ns, round((used_s - before_s) * 1e9))
         self._looked = now_ns, used_s
-        return VnfCounters()
+        return 0
 
 
 @dataclass

@@ -55,10 +55,10 @@ class SimulatedMeasurer:
         load_pps: float,
         at_s: float,
         action: Callable[[], None],
-        tail_s: float | None = None,
+        tail_s: float,
     ) -> Disturbance:
         action()
-        point = self.measure(at_s + (tail_s or 0.0), load_pps)
+        point = self.measure(at_s + tail_s, load_pps)
         missing = round(0.1 * load_pps)
         return Disturbance(
             point=point, missing_frames=missing, silence=Span(0.1, 0.1, 0.1), action_s=0.01,

@@ -87,7 +87,7 @@ def test_the_true_time_is_within_the_uncertainty(
     near = FakeEngine(world, far=False, hz=3e9, from_ticks=7)
     far = FakeEngine(world, far=True, hz=2.4e9, from_ticks=123_456_789_012)
     a, b = (far, near) if reverse else (near, far)
-    run = TimedRun.begin(world, [PairEnds(a, b)], duration_s=2.0)
+    run = TimedRun(world, [PairEnds(a, b)], duration_s=2.0)
     seen = []
     for _ in range(11):  # through the run
         sent = a.ticks()

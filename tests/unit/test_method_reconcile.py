@@ -11,7 +11,6 @@ from switchmark.model.ports import PortCounters, Split, SwitchCounters
 from switchmark.results.record import Stage
 from switchmark.trial.reconcile import CounterReading, DeviceDrops, reconcile
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf_base import VnfCounters
 from tests.unit.engine_lines import counted
 from tests.unit.trial_fakes import FakeEngine, process
 
@@ -226,20 +225,20 @@ def test_a_stage_that_does_not_add_up_is_refused() -> None:
         Stage(place="in the switch", lost=5, counted=3, unexplained=1)
 
 
-def chain(arrived: int, vnf: VnfCounters, inner: PortCounters) -> CounterReading:
+def chain(arrived: int, vnf_dropped: int, inner: PortCounters) -> CounterReading:
     """One VNF between ports 1 and 2 of the switch; the sender is at 0, the receiver at 3."""
     there = reading(arrived=arrived)
     ports = {0: PortCounters(SENT, 0), 1: inner, 2: PortCounters(0, 0)}
     ports[3] = PortCounters(0, arrived)
-    return replace(there, switch=SwitchCounters(ports), vnfs={"v0-1": vnf})
+    return replace(there, switch=SwitchCounters(ports), vnfs={"v0-1": vnf_dropped})
 
 
 NOTHING = replace(reading(sent=0, arrived=0), switch=SwitchCounters(dict.fromkeys(
-    range(4), PortCounters(0, 0))), vnfs={"v0-1": VnfCounters(0, 0)})  # fmt: skip
+    range(4), PortCounters(0, 0))), vnfs={"v0-1": 0})  # fmt: skip
 
 
 def test_a_chain_is_followed_from_its_first_port_to_its_last() -> None:
-    after = chain(SENT - 700, VnfCounters(SENT - 700, 500), PortCounters(0, SENT, 0, 200))
+    after = chain(SENT - 700, 500, PortCounters(0, SENT, 0, 200))
     found = reconcile(ends(), NOTHING, after, [("v0-1",)])
     (path,) = found.paths
     assert [stage.place for stage in path.stages] == [
@@ -249,7 +248,7 @@ def test_a_chain_is_followed_from_its_first_port_to_its_last() -> None:
     assert (middle.lost, middle.counted, middle.unexplained) == (700, 700, 0)
     assert (path.switch_received, path.switch_sent) == (SENT, SENT - 700)
     assert found.agrees and "700 frames lost in the chain" in found.findings[0]
-    silent = chain(SENT - 700, VnfCounters(SENT, 0), PortCounters(0, SENT))
+    silent = chain(SENT - 700, 0, PortCounters(0, SENT))
     assert not reconcile(ends(), NOTHING, silent, [("v0-1",)]).agrees
 
 

@@ -52,9 +52,9 @@ class Scripted:
         load_pps: float,
         at_s: float,
         action: Callable[[], None],
-        tail_s: float | None = None,
+        tail_s: float,
     ) -> Disturbance:
-        self.asked.append((duration_s, load_pps, at_s, tail_s or 0.0))
+        self.asked.append((duration_s, load_pps, at_s, tail_s))
         action()
         outage = self.outages_s.pop(0)
         lost = round(outage * load_pps)

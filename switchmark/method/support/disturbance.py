@@ -52,7 +52,8 @@ class Disturber(Protocol):
         load_pps: float,
         at_s: float,
         action: Callable[[], None],
-        tail_s: float | None = None,
+        tail_s: float,
     ) -> Disturbance:
-        """Offer a steady load, and call the action while it runs."""
+        """Offer a steady load and call the action `at_s` after its begin; end `tail_s` after the
+        action has returned, or after `duration_s`."""
         ...
