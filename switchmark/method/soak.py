@@ -35,7 +35,6 @@ TOLD_FRAMES = 100  # due in a sample: that none of so many came is no chance
 class Soak:
     """The result of one load over time. Frames and loads are totals over all pairs."""
 
-    load_pps: float
     windows: tuple[LoadPoint, ...]
     offered_frames: int
     lost_frames: int
@@ -106,10 +105,10 @@ def soak(
             break
         except TrialFailed as error:
             raise TrialFailed(f"{error}{_until_then(budgeted.points, window_s)}") from error
-    return _summary(load_pps, budgeted.points, silence)
+    return _summary(budgeted.points, silence)
 
 
-def _summary(load_pps: float, windows: list[LoadPoint], silence: _Silence) -> Soak:
+def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
     offered = sum(window.offered_frames for window in windows)
     lost = sum(window.lost_frames for window in windows)
     lossy = sum(window.lost_frames > 0 for window in windows)
@@ -117,7 +116,6 @@ def _summary(load_pps: float, windows: list[LoadPoint], silence: _Silence) -> So
     values = [window.forwarded_pps for window in windows]
     wanted = sum(window.wanted_frames for window in windows)
     return Soak(
-        load_pps=load_pps,
         windows=tuple(windows),
         offered_frames=offered,
         lost_frames=lost,

@@ -114,18 +114,13 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
     """The label of a trial. `is_read`: lines of this contender can be read, so a trial without any
     is of no state."""
     if lines is None:
-        return State.CHANGED if not is_read and has_step(trial.samples) else State.ONLY
+        return State.CHANGED if not is_read and step_of(trial.samples) else State.ONLY
     told = {line > lines.border_ns for line in lines_of(trial)}
-    if len(told) > 1 or has_step(trial.samples) or (is_read and not told):
+    if len(told) > 1 or step_of(trial.samples) or (is_read and not told):
         return State.CHANGED
     if not told:
         return State.ONLY
     return State.FAR if told.pop() else State.NEAR
-
-
-def has_step(samples: tuple[float, ...]) -> bool:
-    """Whether a stretch of the samples (positive) lies at another level than the rest."""
-    return step_of(samples) is not None
 
 
 @lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials

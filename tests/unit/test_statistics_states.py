@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.simulation import Design, Machine, blocks
-from switchmark.statistics.states import State, find_states, has_step, label, watch
+from switchmark.statistics.states import State, find_states, label, step_of, watch
 
 TWO = {"a": 1.0, "b": 1.0}
 
@@ -91,14 +91,14 @@ def test_a_trial_that_went_there_and_back_between_its_lines_is_changed() -> None
 @pytest.mark.parametrize("place", [1, 2, 3, 4])
 def test_a_step_is_seen_in_five_samples(place: int) -> None:
     steady = (11.9, 12.1, 12.0, 11.8, 12.05)
-    assert not has_step(steady)
-    assert has_step(tuple(x / (2 if index < place else 1) for index, x in enumerate(steady)))
+    assert not step_of(steady)
+    assert step_of(tuple(x / (2 if index < place else 1) for index, x in enumerate(steady)))
 
 
 def test_correlated_samples_are_no_step() -> None:
     machine = Machine(slowdown=1, slice_sd=0.2, slice_correlation=0.8)
     trials = blocks(machine, Design(trial_s=1.0), TWO, 500, np.random.default_rng(2))
-    assert sum(has_step(one.samples) for one in trials) / len(trials) < 0.05
+    assert sum(step_of(one.samples) is not None for one in trials) / len(trials) < 0.05
 
 
 def test_labels_keep_modes_apart() -> None:

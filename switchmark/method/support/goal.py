@@ -24,7 +24,6 @@ class Goal:
     width: float  # (upper - lower) / upper at which the search is done
     initial_trial_s: float = 1.0
     preceding_targets: int = 2  # coarser, shorter targets met on the way; cost time only
-    expansion: int = 2  # growth of the step while one bound is missing; costs time only
 
     def __post_init__(self) -> None:
         checks = [
