@@ -28,7 +28,7 @@ from switchmark.statistics.shares import share_interval
 from switchmark.statistics.steady_state import SteadyState, detect
 
 DEFAULT_WINDOW_S = 60.0
-TOLD_FRAMES = 100  # due in a sample: that none of so many came is no chance
+MANY_FRAMES = 100  # due in a sample: that none of so many came is no chance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,16 +63,16 @@ class _Silence:
 
     longest_s: float = 0.0
     window: int = 0  # in which it ended
-    told: bool = False  # whether any window's samples could tell
+    is_known: bool = False  # whether any window's samples could tell
     _running_s: float = 0.0
 
     def add(self, index: int, window: LoadPoint) -> None:
         """The next window."""
         sample_s = window.sample_s or 0.0
-        if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < TOLD_FRAMES:
+        if not window.samples_pps or (window.intended_pps or 0.0) * sample_s < MANY_FRAMES:
             self._running_s = 0.0
             return
-        self.told = True
+        self.is_known = True
         for rate_pps in window.samples_pps:
             self._running_s = self._running_s + sample_s if rate_pps <= 0 else 0.0
             if self._running_s > self.longest_s:
@@ -128,7 +128,7 @@ def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
         course=detect(values),
         load_met=all(window.load_met for window in windows),
         unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, wanted),
-        silence_s=silence.longest_s if silence.told else None,
+        silence_s=silence.longest_s if silence.is_known else None,
         silence_window=silence.window,
     )
 

@@ -212,8 +212,8 @@ def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) 
     elif is_close:
         note = "not significant: within the resolution of 0.2 %"
     else:
-        told = "< 0.001" if p < 0.001 else f"= {p:.3f}"
-        note = f"{'' if significant else 'not '}significant, p {told}"
+        shown = "< 0.001" if p < 0.001 else f"= {p:.3f}"
+        note = f"{'' if significant else 'not '}significant, p {shown}"
     return Difference(ratio, found.low, found.high, p, significant, note)
 
 

@@ -23,8 +23,8 @@ Bounds = tuple[float | None, float | None]
 def percentile_intervals_ns(histogram: Histogram) -> dict[str, Bounds]:
     """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples."""
     ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in PERCENTILES}
-    asked = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
-    values = dict(zip(asked, histogram.values_at_ranks(asked), strict=True))
+    wanted = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
+    values = dict(zip(wanted, histogram.values_at_ranks(wanted), strict=True))
     return {
         name: (None if low is None else values[low], None if high is None else values[high])
         for name, (low, high) in ranks.items()

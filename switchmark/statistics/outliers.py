@@ -57,12 +57,12 @@ def in_words(
 ) -> list[str]:
     """A sentence for each outlier, about values that are `what` (repetitions, trials), shown as
     `amount`; they are named by their `numbers`, or counted from 1."""
-    told = [
+    sentences = [
         f"outlier: {what} {numbers[one.index] if numbers else one.index + 1} with "
         f"{amount(one.value)} (score {one.score:.1f}), kept in the mean"
         for one in outliers
     ]
-    return [*told, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
+    return [*sentences, *([f"{TWO_BANDS} {bands.describe(amount)}"] if bands else [])]
 
 
 def strange_repetitions(

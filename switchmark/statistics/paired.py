@@ -72,9 +72,9 @@ def pairs_of(
 ) -> list[LogRatio]:
     """The pairs of all blocks in which both contenders have a figure."""
     found: dict[int, dict[str, StateFigure]] = {}
-    for trial, said in zip(trials, figures, strict=True):
-        if trial.contender in (a, b) and said is not None:
-            found.setdefault(trial.block, {})[trial.contender] = said
+    for trial, figure in zip(trials, figures, strict=True):
+        if trial.contender in (a, b) and figure is not None:
+            found.setdefault(trial.block, {})[trial.contender] = figure
     pairs = []
     for block, held in sorted(found.items()):
         if a not in held or b not in held:

@@ -48,8 +48,8 @@ def _state_figure(trial: BlockTrial, state: State, lines: LineTimes | None) -> S
         return None
     if state is not State.CHANGED:
         return StateFigure(trial.figure, _SHARES[state])
-    told = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
-    return _changed(trial, trial.figure, told) if lines is not None and len(told) > 1 else None
+    is_far = [lines is not None and line > lines.border_ns for line in lines_of(trial)]
+    return _changed(trial, trial.figure, is_far) if lines is not None and len(is_far) > 1 else None
 
 
 def _changed(trial: BlockTrial, figure: float, is_far: Sequence[bool]) -> StateFigure | None:

@@ -115,12 +115,12 @@ def _label(trial: BlockTrial, lines: LineTimes | None, is_read: bool) -> State:
     is of no state."""
     if lines is None:
         return State.CHANGED if not is_read and step_of(trial.samples) else State.ONLY
-    told = {line > lines.border_ns for line in lines_of(trial)}
-    if len(told) > 1 or step_of(trial.samples) or (is_read and not told):
+    sides = {line > lines.border_ns for line in lines_of(trial)}
+    if len(sides) > 1 or step_of(trial.samples) or (is_read and not sides):
         return State.CHANGED
-    if not told:
+    if not sides:
         return State.ONLY
-    return State.FAR if told.pop() else State.NEAR
+    return State.FAR if sides.pop() else State.NEAR
 
 
 @lru_cache(maxsize=8192)  # every look at a campaign asks again about all its trials

@@ -98,7 +98,7 @@ class DeployedMeasurer:
 
     def notes(self) -> list[str]:
         """What else happened in the trials: duplicates, reordering, drops of the receivers."""
-        told = {
+        counts = {
             "duplicated": sum(one.duplicates for one in self.side_counts),
             "reordered": sum(one.reordered for one in self.side_counts),
             "lost while a receiver was away from its core (left out)": sum(
@@ -115,7 +115,7 @@ class DeployedMeasurer:
             ),
             "stragglers of an earlier trial (left out)": sum(one.stale for one in self.side_counts),
         }
-        notes = [f"{count} frames were {what}" for what, count in told.items() if count]
+        notes = [f"{count} frames were {what}" for what, count in counts.items() if count]
         restless = sum(not one.drained for one in self.side_counts)
         stalled_s = math.fsum(one.stalled_s for one in self.points)
         if stalled_s > STALL_WORTH_NAMING * math.fsum(one.duration_s for one in self.points):

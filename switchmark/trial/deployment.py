@@ -131,10 +131,10 @@ class Deployment:
     def vnf_work(self, *, far: bool = False) -> list[ApplicationCpu]:
         """The CPU time of this host's VNFs (or the other one's) since the counters were read."""
         there = self.plan.topology.far_names
-        asked = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
-        for vnf in asked:
+        vnfs = [vnf for vnf in self.vnfs if (vnf.node in there) == far]
+        for vnf in vnfs:
             vnf.look()
-        return [vnf.cpu for vnf in asked if vnf.cpu is not None]
+        return [vnf.cpu for vnf in vnfs if vnf.cpu is not None]
 
     def cable(self) -> tuple[int, int] | None:
         """The numbers of the cable's two ends in the counters: this host's, the other's."""

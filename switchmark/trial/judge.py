@@ -40,6 +40,7 @@ def verdict(
     switched = trial.switch != WIRE
     baseline = evidence.baseline
     seen = figures.throughput
+    finds_outages = trial.method != PLAIN and METHODS[trial.method].finds_outages
     steady = is_steady(trial.schedule)  # else its load is meant to change
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     sent = evidence.sender.tx_offered
@@ -61,7 +62,7 @@ def verdict(
         "wrong-connect-mode": bool(verification.wrong_mode),
         "flooding": flooded or flooded_later,
         "unverified": not verification.passed and not flooded and not verification.wrong_mode,
-        "partial": bool(evidence.faults) and not _finds_outages(trial),
+        "partial": bool(evidence.faults) and not finds_outages,
         "counters-disagree": not evidence.counters_agree,
         "no-baseline": switched
         and baseline.forwarded_pps is None
@@ -99,10 +100,6 @@ def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
             trial.duplicates > LOSS_WORTH_NAMING * trial.offered_frames for trial in found.trials
         ),
     }
-
-
-def _finds_outages(trial: Trial) -> bool:
-    return trial.method != PLAIN and METHODS[trial.method].finds_outages
 
 
 def _lost_while_away(evidence: Evidence) -> bool:

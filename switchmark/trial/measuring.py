@@ -9,7 +9,6 @@ from dataclasses import asdict
 from typing import Any
 
 from switchmark.engine.loads import forwarded_pps
-from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
@@ -239,14 +238,11 @@ def _witness(reading: CounterReading) -> int:
 
 
 def _live_pps(ends: Sequence[PairEnds]) -> float | None:
-    """The rate that arrives right now, over all streams: the last sample of each receiving end."""
-    last = [engine.intervals[-1:] for engine in _receiving(ends)]
+    """The rate that arrives right now, over all streams: the last sample of each receiver, or of
+    each client, which receives the answers."""
+    receiving = [pair.a if pair.b.role == "server" else pair.b for pair in ends]
+    last = [engine.intervals[-1:] for engine in receiving]
     return sum(forwarded_pps(samples) for samples in last) if any(last) else None
-
-
-def _receiving(ends: Sequence[PairEnds]) -> list[EngineProcess]:
-    """The ends that receive: receivers, or clients (which receive the answers)."""
-    return [pair.a if pair.b.role == "server" else pair.b for pair in ends]
 
 
 def _plain(counters: SwitchCounters) -> dict[str, Any]:

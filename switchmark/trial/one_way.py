@@ -118,8 +118,8 @@ def _ahead_ns(sender: EngineProcess, receiver: EngineProcess, reading: ClockRead
 
 def _points(engines: Sequence[EngineProcess]) -> dict[int, EngineCounters]:
     """Readings of both clocks at every application, each once."""
-    asked = list({id(one): one for one in engines}.values())
-    return dict(zip(map(id, asked), counters_of(asked), strict=True))
+    each = list({id(one): one for one in engines}.values())
+    return dict(zip(map(id, each), counters_of(each), strict=True))
 
 
 def corrected(seen: TimedDelays, correction: ClockCorrection) -> TimedDelays:

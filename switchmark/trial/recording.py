@@ -54,8 +54,8 @@ def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
     """These facts as those of a failed trial, which has no figures; the first reason is the first
     one told."""
     kept = {name: fact for name, fact in facts.items() if name not in _WITH_FIGURES}
-    told = "; ".join(filter(None, [facts.get("message"), message]))
-    return kept | {"status": "failed", "message": told}
+    reasons = "; ".join(filter(None, [facts.get("message"), message]))
+    return kept | {"status": "failed", "message": reasons}
 
 
 def made_record(
@@ -75,8 +75,8 @@ def made_record(
     try:
         return Record(**as_failed(facts, f"the figures contradict each other: {refused}"))
     except Exception:
-        asked = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
-        return Record(**as_failed(asked, f"the facts of what ran contradict each other: {refused}"))
+        known = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
+        return Record(**as_failed(known, f"the facts of what ran contradict each other: {refused}"))
 
 
 def _utc(moment: datetime) -> str:

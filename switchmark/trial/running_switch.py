@@ -132,11 +132,11 @@ class RunningSwitch:
         if not cores:
             return {}
         check_unpinned(pids, cores)
-        told = f"none: {len(threads_of(pids))} threads on any of {','.join(map(str, cores))}"
+        where = f"none: {len(threads_of(pids))} threads on any of {','.join(map(str, cores))}"
         moves = moves_of(pids)
         if moves is None or self._moves_before is None:
-            return {"pinning": told}
-        return {"pinning": f"{told}, moved {moves - self._moves_before} times"}
+            return {"pinning": where}
+        return {"pinning": f"{where}, moved {moves - self._moves_before} times"}
 
     @property
     def log(self) -> str:

@@ -34,16 +34,16 @@ def run_traffic(
     sinks = [sink for sink in sinks if id(sink) not in both]
     start_all(sinks, [{"duration": 0, **(sink_options or {})}] * len(sinks))
     patience = max(engine.patience for engine in (*sources, *sinks))
-    asked: list[Mapping[str, str | float]] = []
+    each_options: list[Mapping[str, str | float]] = []
     for number, source in enumerate(sources):
         options = dict(source_options[number]) if source_options else {}
         if id(source) in both:
             options |= sink_options or {}
-        asked.append({"duration": _exact(duration_s), **options})
+        each_options.append({"duration": _exact(duration_s), **options})
     if both:
-        _start_together(sources, asked, duration_s, patience)
+        _start_together(sources, each_options, duration_s, patience)
     else:
-        start_all(sources, asked)
+        start_all(sources, each_options)
     waiting = list(sources)
     # In time, and in looks that found nothing: an engine with short samples answers sooner.
     deadline = time.monotonic() + duration_s + RESULT_GRACE_S * patience
@@ -66,15 +66,15 @@ def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -
     """End the sinks' trial once all frames sent to them have arrived or are lost."""
     for sink in sinks:
         own = [one for one in sources if one.pair == sink.pair]
-        told = own and all(one.has_result for one in own)
-        sink.request_stop(sent_frames(own) if told else None)
+        are_done = own and all(one.has_result for one in own)
+        sink.request_stop(sent_frames(own) if are_done else None)
     for sink in sinks:
         sink.wait_result(RESULT_GRACE_S)
 
 
 def _start_together(
     engines: Sequence[EngineProcess],
-    asked: Sequence[Mapping[str, str | float]],
+    each_options: Sequence[Mapping[str, str | float]],
     duration_s: float,
     patience: float,
 ) -> None:
@@ -84,7 +84,7 @@ def _start_together(
     lead_s = (BEGIN_LEAD_S + len(engines) * BEGIN_LEAD_EACH_S) * patience
     for _ in range(BEGIN_TRIES):
         at_ns = time.monotonic_ns() + round(lead_s * 1e9)
-        start_all(engines, [{**options, "at": at_ns} for options in asked])
+        start_all(engines, [{**options, "at": at_ns} for options in each_options])
         if all(engine.started_ns <= at_ns for engine in engines):
             return
         for engine in engines:

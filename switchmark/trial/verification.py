@@ -42,8 +42,8 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
     silent = {(pair.a.pair, end): pair for pair in pairs for end in ("a", "b")}
     pause_s = _FIRST_LOOK_S
     while silent:
-        asked = {id(pair): pair for pair in silent.values()}.values()
-        verify_all([end for pair in asked for end in (pair.a, pair.b)], TEACHING_FRAMES)
+        still = {id(pair): pair for pair in silent.values()}.values()
+        verify_all([end for pair in still for end in (pair.a, pair.b)], TEACHING_FRAMES)
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _POLL_S)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]

@@ -108,14 +108,14 @@ def _opened(device: str) -> socket.socket:
 
 
 def _data_frame(
-    frame: bytes, told: Sequence[tuple[int, int, bytes]], skew_ns: int
+    frame: bytes, ancillary: Sequence[tuple[int, int, bytes]], skew_ns: int
 ) -> Passed | None:
     if len(frame) < UDP_PAYLOAD + 8 or frame[12:15] != b"\x08\x00\x45" or frame[23] != 17:
         return None
     mark, kind, _, sequence = struct.unpack_from("!BBHI", frame, UDP_PAYLOAD)
     if mark != MARK or (kind >> 4) & 3 != DATA:
         return None
-    for level, what, data in told:
+    for level, what, data in ancillary:
         if level == socket.SOL_SOCKET and what == SO_TIMESTAMPNS:
             seconds, ns = TIME.unpack(data[: TIME.size])
             return Passed(sequence, seconds * 1_000_000_000 + ns - skew_ns)
