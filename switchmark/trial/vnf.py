@@ -24,14 +24,11 @@ READ_TIMEOUT_S = 5.0
 
 
 @dataclass
-class EngineVnf:
+class EngineVnf(Vnf):
     """The engine's forwarder, over the fastest I/O; as kind `l2fwd` it gathers frames, as `pcap` it
     makes a system call a frame."""
 
-    node: str
-    kind: str
     engine: EngineProcess
-    cpu: ApplicationCpu | None = None
     _forwarded: int = 0
     _dropped: int = 0
 
@@ -57,14 +54,8 @@ class EngineVnf:
 
     def as_run(self) -> VnfRun:
         """The run with what was counted when it was last asked."""
-        return VnfRun(
-            node=self.node,
-            pair=self.engine.pair,
-            kind=self.kind,
-            command=["switchmark-traffic", *self.engine.args],
-            forwarded_frames=self._forwarded,
-            dropped_frames=self._dropped,
-        )
+        counts = {"forwarded_frames": self._forwarded, "dropped_frames": self._dropped}
+        return super().as_run().model_copy(update=counts)
 
     def request_exit(self) -> None:
         """Close its input."""
@@ -82,7 +73,7 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
     try:
         if trial.vnf == "bridge" and isinstance(node, VirtualMachine):
             command = [f"{BRIDGE} of the guest"]
-            return GuestBridgeVnf(node.spec.name, pair, command, node.spawn_bridge())
+            return GuestBridgeVnf(node.spec.name, pair, "bridge", command, node.spawn_bridge())
         if trial.vnf == "bridge":
             return BridgeVnf.make(session, node, pair)
         if trial.vnf.startswith("/"):
@@ -95,7 +86,7 @@ def start_vnf(session: Session, trial: Trial, node: Node, pair: int, idle: str) 
         spawned, node.spec.name, "forwarder", pair, args,
         in_guest=isinstance(node, VirtualMachine), patience=patience_with(node),
     )  # fmt: skip
-    return EngineVnf(node.spec.name, trial.vnf, engine)
+    return EngineVnf(node.spec.name, pair, trial.vnf, ["switchmark-traffic", *args], engine)
 
 
 def _program(program: str, node: Node, pair: int) -> ProgramVnf:
@@ -107,4 +98,4 @@ def _program(program: str, node: Node, pair: int) -> ProgramVnf:
     for letter, port in zip("AB", ports, strict=True):
         env |= {f"SWITCHMARK_MAC_{letter}": port.mac, f"SWITCHMARK_NEXT_{letter}": port.peer_mac}
     kind = GuestProgramVnf if isinstance(node, VirtualMachine) else ProgramVnf
-    return kind(node.spec.name, pair, command, node.spawn_program(command, env))
+    return kind(node.spec.name, pair, "program", command, node.spawn_program(command, env))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
 
 from switchmark.errors import TrialFailed
 from switchmark.results.record import VnfRun
@@ -12,59 +11,41 @@ from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.trial.cost.cpu import ApplicationCpu
 
 
-class Vnf(Protocol):
-    """A running VNF with two ports."""
+@dataclass
+class Vnf:
+    """A running VNF with two ports; by itself one without a process, that counts nothing."""
 
     node: str
-    cpu: ApplicationCpu | None  # what it used between the last two looks
+    pair: int
+    kind: str  # as the record names it
+    command: list[str]  # as it was run, or the lines that configured it
+    cpu: ApplicationCpu | None = field(default=None, init=False)  # between the last two looks
 
     def wait_ready(self, timeout_s: float) -> None:
         """Return when it forwards, or will as soon as its ports' peers are there."""
-        ...
 
     def look(self) -> int:
         """Take its CPU time, and the frames that it reports as dropped since its start; only while
         no traffic runs."""
-        ...
+        return 0
 
     def died(self) -> str | None:
         """How it ended, in one line; None while it runs."""
-        ...
+        return None
 
     def as_run(self) -> VnfRun:
         """What the record says of it."""
-        ...
+        return VnfRun(node=self.node, pair=self.pair, kind=self.kind, command=self.command)
 
     def request_exit(self) -> None:
         """Ask it to end, without waiting for it."""
-        ...
 
     def close(self) -> None:
         """End it. Idempotent."""
-        ...
 
 
 @dataclass
-class ForeignVnf:
-    """A VNF that is not our engine: it has no counters of its own."""
-
-    kind: ClassVar[str]
-    node: str
-    pair: int
-    command: list[str]
-    cpu: ApplicationCpu | None = field(default=None, init=False)
-
-    def look(self) -> int:
-        """No drops, since it counts none."""
-        return 0
-
-    def as_run(self) -> VnfRun:
-        """The command line that was run, or the lines that configured it."""
-        return VnfRun(node=self.node, pair=self.pair, kind=self.kind, command=self.command)
-
-
-@dataclass
-class SpawnedVnf(ForeignVnf):
+class SpawnedVnf(Vnf):
     """A VNF that is a program of the host's, such as a virtual machine."""
 
     spawned: Spawned

@@ -9,30 +9,25 @@ from functools import partial
 from switchmark.environment.support.base import Node
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.entries import NetworkDevice
-from switchmark.trial.vnf_base import ForeignVnf, SpawnedVnf
+from switchmark.trial.vnf_base import SpawnedVnf, Vnf
 
 BRIDGE = "br0"
 
 
-def _nothing() -> None:
-    """Undo nothing."""
-
-
 @dataclass
-class BridgeVnf(ForeignVnf):
+class BridgeVnf(Vnf):
     """A Linux bridge in the VNF's network namespace, between its two devices.
 
     It learns nothing: with two ports there is nothing to choose, and addresses are seen on
     both sides of a chain. The drops of its devices are counted as the node's."""
 
-    kind = "bridge"
-    undo: Callable[[], object]
+    undo: Callable[[], object] | None  # None: it goes with its namespace
 
     @classmethod
     def make(cls, session: Session, node: Node, pair: int) -> BridgeVnf:
         """Join the two devices of a node. Its bridge goes with the namespace, if it has one."""
         bridge = BRIDGE
-        undo: Callable[[], object] = _nothing
+        undo = None
         if node.netns is None:
             bridge = f"sm{session.id}{node.spec.name}"[:14] + "B"
             undo = partial(session.ledger.undo, session.ledger.record(NetworkDevice(bridge)))
@@ -45,29 +40,17 @@ class BridgeVnf(ForeignVnf):
         ]
         inside = [] if node.netns is None else ["-n", node.netns]
         session.host.run(["ip", *inside, "-batch", "-"], input_text="\n".join(lines) + "\n")
-        return cls(node.spec.name, pair, lines, undo)
-
-    def wait_ready(self, timeout_s: float) -> None:
-        """Return at once: a bridge forwards as soon as it is made."""
-
-    def died(self) -> str | None:
-        """None: it has no process."""
-        return None
-
-    def request_exit(self) -> None:
-        """Do nothing: there is no process to end."""
+        return cls(node.spec.name, pair, "bridge", lines, undo)
 
     def close(self) -> None:
-        """Remove the bridge where it is among the host's devices; elsewhere it goes with its
-        namespace."""
-        self.undo()
+        """Remove the bridge where it is among the host's devices."""
+        if self.undo is not None:
+            self.undo()
 
 
 @dataclass
 class GuestBridgeVnf(SpawnedVnf):
     """A Linux bridge in the kernel of a virtual machine, whose devices are out of reach."""
-
-    kind = "bridge"
 
     def wait_ready(self, timeout_s: float) -> None:
         """Wait until the guest says that its ports are joined. Raises TrialFailed."""

@@ -12,14 +12,10 @@ from switchmark.trial.vnf_base import SpawnedVnf
 
 @dataclass
 class ProgramVnf(SpawnedVnf):
-    """A program of the user's, given its two ports as arguments."""
+    """A program of the user's, given its two ports as arguments. It cannot say when it is ready;
+    the first frames that arrive show it."""
 
-    kind = "program"
     _looked: tuple[int, float] = field(default=(0, 0.0), init=False)  # when, and its CPU time then
-
-    def wait_ready(self, timeout_s: float) -> None:
-        """Return at once: a program cannot say when it is ready; the first frames that arrive show
-        it."""
 
     def look(self) -> int:
         """Take its CPU time; it counts no drops."""
