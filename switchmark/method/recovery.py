@@ -18,6 +18,7 @@ from switchmark.method.support.disturbed_load import (
     time_figure,
 )
 from switchmark.method.support.method import Method, trials_of_full_length
+from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
 from switchmark.results.metric import method_metric
 from switchmark.results.record import MethodFigure, MethodResult
@@ -33,12 +34,10 @@ NEVER_SHARE = 0.9  # losses later than this share of the relief: it has not reco
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """How the switch recovered; times in seconds."""
+    """How the switch recovered."""
 
     step: StepDown
-    seconds: float | None  # from the end of the overload to the last loss; None: not within
-    low_s: float
-    high_s: float
+    time: Span | None  # from the end of the overload to the last loss; None: not within
     reset: Disturbance
     notes: tuple[str, ...]
 
@@ -59,31 +58,28 @@ def recover(
     step = switch.step_down(
         overload_s, OVERLOAD * throughput_pps, relief_s(overload_s), RELIEF * throughput_pps
     )
-    seconds, low, high = _recovered(step)
+    recovered = _recovered(step)
     reset = switch.disturb(
         LONGEST_RESET_S, RELIEF * throughput_pps, RESET_AT_S, restart, RESET_TAIL_S
     )
     return Recovery(
         step=step,
-        seconds=seconds,
-        low_s=low,
-        high_s=high,
+        time=recovered,
         reset=reset,
-        notes=(*_step_notes(step, overload_s, seconds), *_reset_notes(reset)),
+        notes=(*_step_notes(step, overload_s, recovered), *_reset_notes(reset)),
     )
 
 
-def _recovered(step: StepDown) -> tuple[float | None, float, float]:
+def _recovered(step: StepDown) -> Span | None:
     if step.last_loss is None:
-        return 0.0, 0.0, step.gap_s
-    found = step.last_loss
-    bounds = step.gap_s + found.low_s, step.gap_s + found.high_s
+        return Span(0.0, 0.0, step.gap_s)
+    found, gap_s = step.last_loss, step.gap_s
     if found.seconds > NEVER_SHARE * step.after.duration_s:
-        return None, *bounds
-    return step.gap_s + found.seconds, *bounds
+        return None
+    return Span(gap_s + found.seconds, gap_s + found.low_s, gap_s + found.high_s)
 
 
-def _step_notes(step: StepDown, overload_s: float, seconds: float | None) -> list[str]:
+def _step_notes(step: StepDown, overload_s: float, recovered: Span | None) -> list[str]:
     notes = []
     if overload_s < RFC_OVERLOAD_S:
         notes.append(f"overloaded for {overload_s:g} s; RFC 2544 asks for {RFC_OVERLOAD_S:g} s")
@@ -94,7 +90,7 @@ def _step_notes(step: StepDown, overload_s: float, seconds: float | None) -> lis
         )
     if step.overload.lost_frames == 0:
         notes.append("the overload lost no frame: there was nothing to recover from")
-    if seconds is None:
+    if recovered is None:
         notes.append(
             f"frames were still lost at the end of {step.after.duration_s:g} s at half the "
             "throughput: not recovered within"
@@ -119,14 +115,14 @@ def run(task: Task) -> MethodResult:
         restart=task.restart_switch,
     )
     figures = [MethodFigure(name="throughput", value=throughput_pps, unit="pps")]
-    if found.seconds is not None:
-        figures.insert(0, time_figure("recovery", found.seconds, found.low_s, found.high_s))
+    if found.time is not None:
+        figures.insert(0, time_figure("recovery", found.time))
     figures += [
         MethodFigure(name="overload", value=found.step.overload.offered_pps, unit="pps"),
         MethodFigure(name="lost after it", value=found.step.after.lost_frames, unit="frames"),
         *outage_figures("reset", found.reset),
     ]
-    headline = "recovery" if found.seconds is not None else None
+    headline = "recovery" if found.time is not None else None
     return task.result(headline, figures, warm_up_trials=looks, notes=found.notes)
 
 

@@ -20,6 +20,7 @@ from switchmark.method.support.measurer import LoadPoint
 from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
+from switchmark.testbed.cores.cpu_limit import PERIOD_US
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
@@ -38,7 +39,6 @@ SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody'
 # as much of its trial.
 RESIDUAL_S = 0.01
 RESIDUAL_SHARE = 0.0025  # of the trial
-QUOTA_PERIOD_S = 0.1  # in which the kernel gives a limited switch its CPU time anew
 STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
@@ -211,8 +211,8 @@ class DeployedMeasurer:
         """Frames that arrived so long after their trial that a queue must have grown in it."""
         patience = max(one.patience for one in self._receivers)
         allowed_s = patience * max(RESIDUAL_S, RESIDUAL_SHARE * duration_s) + stalled_s
-        if self._trial.cpu_limit is not None:
-            allowed_s += QUOTA_PERIOD_S
+        if self._trial.cpu_limit is not None:  # its CPU time comes anew with each period
+            allowed_s += PERIOD_US / 1e6
         each = [one.result.residual for one in self._receivers]
         return sum(one.frames for one in each if one and one.within_ns > 1e9 * allowed_s)
 

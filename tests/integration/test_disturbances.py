@@ -247,8 +247,8 @@ def test_recovery_of_a_limiter_without_queue_is_at_once(monkeypatch: pytest.Monk
                 restart=lambda: restart_until_frames_flow(rig),
             )  # fmt: skip
             assert found.reset.missing_frames > 0, "a restart cannot pass unseen"
-            if not found.step.overload.lost_frames or found.seconds is None:
+            if not found.step.overload.lost_frames or found.time is None:
                 return 1e9
-            return found.seconds
+            return found.time.seconds
 
         find(0, 0.05, recovered_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from switchmark.errors import TrialFailed
 from switchmark.method.support.disturbance import Disturbance
 from switchmark.method.support.measurer import SATURATING
+from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
 from switchmark.results.record import MethodFigure
 
@@ -28,13 +29,12 @@ def throughput(task: Task) -> tuple[float, int]:
 
 def outage_figures(name: str, seen: Disturbance) -> list[MethodFigure]:
     """The outage by missing frames, and by silence."""
-    silence = seen.silence
     return [
         MethodFigure(name=f"{name}: outage", value=seen.outage_s, unit="s"),
-        time_figure(f"{name}: silence", silence.seconds, silence.low_s, silence.high_s),
+        time_figure(f"{name}: silence", seen.silence),
     ]
 
 
-def time_figure(name: str, seconds: float, low_s: float, high_s: float) -> MethodFigure:
+def time_figure(name: str, time: Span) -> MethodFigure:
     """A time as a figure, with the bounds between which it lies."""
-    return MethodFigure(name=name, value=seconds, unit="s", low=low_s, high=high_s)
+    return MethodFigure(name=name, value=time.seconds, unit="s", low=time.low_s, high=time.high_s)
