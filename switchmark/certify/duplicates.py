@@ -15,7 +15,7 @@ def turn(rig: Rig) -> Turn:
     measurer = rig.measurer
     with struck(rig.bridge, copied(EVERY, index_of(rig.bridge, 1)), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)
-        due, frames = truth.struck(), truth.frames()
+        frames, due = truth.counts()
     beside = measurer.side_counts[-1]
     extra = beside.socket_drops  # either of the two may be among them
     missing = due - beside.duplicates

@@ -18,7 +18,7 @@ def turn(rig: Rig) -> Turn:
     measurer = rig.measurer
     with struck(rig.bridge, dropped(EVERY), 0) as truth:
         point = measurer.measure(DURATION_S, RATE_PPS)
-        due, frames = truth.struck(), truth.frames()
+        frames, due = truth.counts()
     beside = measurer.side_counts[-1]
     lost = point.lost_frames + point.lost_away - beside.socket_drops
     return Turn({"lost": lost - due, "sent": point.offered_frames - frames}, frames=due)

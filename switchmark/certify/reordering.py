@@ -26,7 +26,7 @@ def turn(rig: Rig) -> Turn:
     try:
         with struck(bridge, classed(EVERY, SLOW_CLASS), 0) as truth:
             measurer.measure(DURATION_S, RATE_PPS)
-            due = truth.struck()
+            _, due = truth.counts()
     finally:
         bridge.namespace.batch("tc", [f"qdisc del dev {device_of(bridge.ports[1])} root"])
     check_sent(measurer)

@@ -93,13 +93,9 @@ def ratio_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> PairedRatio | N
 
     Few pairs across states cost more than they tell, since the slowdown has to be estimated, too:
     the pairs of one state alone are used where their interval must be narrower."""
-    return _common_ratio(pairs, _columns(pairs), level)
-
-
-def _common_ratio(pairs: Sequence[LogRatio], design: Array, level: float) -> PairedRatio | None:
     alike = [pair for pair in pairs if pair.far_a == pair.far_b]
     apart = len(pairs) - len(alike)
-    columns = design[:, :2]
+    columns = _columns(pairs)[:, :2]
     if apart >= _LEAST_ACROSS and _reach(columns, level) < _reach(_ones(len(alike)), level):
         return _ratio(pairs, columns, np.asarray([1.0, 0.0]), level)
     return _ratio(alike, _ones(len(alike)), np.ones(1), level)
@@ -111,16 +107,17 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRat
 
     A state in which either contender ran in fewer than five blocks has no ratio of its own: its
     pairs are few among many in the common ratio, and left out beside ratios of states."""
-    seen, columns = states_of(pairs), _columns(pairs)
+    seen = states_of(pairs)
     judged_apart = len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
     if judged_apart and states_differ_p(pairs) < STATES_DIFFER:
         sides = ((State.NEAR, -HALF), (State.FAR, HALF))
+        columns = _columns(pairs)
         found = [
             _ratio(pairs, columns, np.asarray([1.0, 0.0, side]), level / 2, state)
             for state, side in sides
         ]
         return [ratio for ratio in found if ratio]
-    ratio = _common_ratio(pairs, columns, level)
+    ratio = ratio_of(pairs, level)
     return [replace(ratio, state=next(iter(seen)) if len(seen) == 1 else None)] if ratio else []
 
 

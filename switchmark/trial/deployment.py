@@ -8,7 +8,6 @@ only then is anything waited for. Taken down in reverse, whatever happened in be
 from __future__ import annotations
 
 from contextlib import ExitStack
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from switchmark.engine.arguments import engine_args
@@ -63,12 +62,7 @@ class Deployment:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         self._take_down(error)
 
     @property

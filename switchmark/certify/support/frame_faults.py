@@ -78,15 +78,8 @@ class Struck:
     def __init__(self, map_fd: int) -> None:
         self._map_fd = map_fd
 
-    def frames(self) -> int:
-        """The number of frames that came in."""
-        return self._counts()[0]
-
-    def struck(self) -> int:
-        """The number of frames to which the fault happened."""
-        return self._counts()[1]
-
-    def _counts(self) -> tuple[int, int]:
+    def counts(self) -> tuple[int, int]:
+        """The numbers of frames that came in, and to which the fault happened."""
         seen, struck = struct.unpack_from("=QQ", bpf_calls.look_up(self._map_fd, 0, VALUE_BYTES))
         return seen, struck
 
