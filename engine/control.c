@@ -153,7 +153,11 @@ static void *listen_to_all(void *argument)
                             {.fd = c->signal_fd, .events = POLLIN},
                             {.fd = STDIN_FILENO, .events = POLLIN}};
 
-    privileges_drop_all();
+    privileges_drop_all(c->trial->options);
+    pthread_mutex_lock(&c->lock);
+    c->narrowed = true;
+    pthread_cond_signal(&c->arrived);
+    pthread_mutex_unlock(&c->lock);
     if (c->deaf)
         fds[2].fd = -1;
     while (!is_closing(c)) {
@@ -208,7 +212,13 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
 
 bool control_listen(struct control *c)
 {
-    return pthread_create(&c->thread, NULL, listen_to_all, c) == 0;
+    if (pthread_create(&c->thread, NULL, listen_to_all, c) != 0)
+        return false;
+    pthread_mutex_lock(&c->lock);
+    while (!c->narrowed)
+        pthread_cond_wait(&c->arrived, &c->lock);
+    pthread_mutex_unlock(&c->lock);
+    return true;
 }
 
 bool control_next(struct control *c, struct command *command, long timeout_ns)

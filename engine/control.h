@@ -21,13 +21,14 @@ struct control {
     pthread_cond_t arrived;
     struct command queue[COMMANDS_QUEUED];
     unsigned queued;
-    bool running; /* a trial runs or is queued */
-    bool ending;  /* end of file, a signal, `stop` while idle, or a bad command */
-    bool failed;  /* ... the last of these */
-    bool closing; /* the engine is done; the thread is to end */
-    bool deaf;    /* standard input is closed or /dev/null: no command can come */
-    bool heard;   /* a command has come */
-    bool hung_up; /* standard input has ended */
+    bool running;  /* a trial runs or is queued */
+    bool ending;   /* end of file, a signal, `stop` while idle, or a bad command */
+    bool failed;   /* ... the last of these */
+    bool closing;  /* the engine is done; the thread is to end */
+    bool deaf;     /* standard input is closed or /dev/null: no command can come */
+    bool heard;    /* a command has come */
+    bool hung_up;  /* standard input has ended */
+    bool narrowed; /* the thread has given up what it may */
     int wake_fd, signal_fd;
     char line[4096];
     size_t line_length;
@@ -37,7 +38,8 @@ struct control {
  * first command were `start`. */
 bool control_begin(struct control *control, struct trial *trial, bool start_at_once);
 
-/* Begin to listen to standard input; before that only signals are heard. */
+/* Begin to listen to standard input; before that only signals are heard. The thread that listens
+ * has then no privileges any more. */
 bool control_listen(struct control *control);
 
 /* The next command, waiting at most `timeout_ns`; false: none came. Once `ending` is set and

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "confinement.h"
 #include "io/io.h"
 #include "options.h"
 
@@ -83,6 +84,17 @@ static bool lasts(const char *spec)
     return (io_capabilities(spec) & IO_KEEPS_PRIVILEGES) != 0;
 }
 
+/* A thread of a library, begun before the others were confined, has the same memory and would do
+ * for them what they may not. */
+static void confine_unless_open(const struct options *o)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        if ((io_capabilities(o->ports[i]) & IO_OWN_THREADS) != 0)
+            return;
+    }
+    confine();
+}
+
 void privileges_narrow(const struct options *o)
 {
     uint64_t kept = of_trials(o);
@@ -99,11 +111,13 @@ void privileges_drop(const struct options *o)
     for (unsigned i = 0; i < o->port_count; i++)
         kept |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
     keep(kept);
+    confine_unless_open(o);
 }
 
-void privileges_drop_all(void)
+void privileges_drop_all(const struct options *o)
 {
     keep(0);
+    confine_unless_open(o);
 }
 
 void privileges_keep(const char *names)

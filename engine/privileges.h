@@ -13,11 +13,12 @@ struct options;
 /* Keep those that opening the ports, and what was asked for, takes. Before any thread is made. */
 void privileges_narrow(const struct options *options);
 
-/* Keep none, but those that a port keeps for its library, and what each trial takes. */
+/* Keep none, but those that a port keeps for its library, and what each trial takes, and of the
+ * user's own rights no more than confinement.h leaves, unless a library has threads of its own. */
 void privileges_drop(const struct options *options);
 
 /* The same for a thread that needs none whatever was asked for. */
-void privileges_drop_all(void);
+void privileges_drop_all(const struct options *options);
 
 /* Keep one alone ("sys_nice"). */
 void privileges_keep(const char *names);

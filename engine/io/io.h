@@ -68,6 +68,7 @@ enum io_capability {
     IO_PCI_FUNCTION = 32,     /* it names a PCI function, the only kind that EAL then opens */
     IO_KEEPS_PRIVILEGES = 64, /* what it takes to open, it may need until it is closed */
     IO_HOLDS = 128,           /* received frames stay as they are while more are received */
+    IO_OWN_THREADS = 256,     /* its library begins threads as it opens, and opens files later */
 };
 
 /* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's

@@ -19,6 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from switchmark import __version__
+from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.language.printable import printable
 
@@ -38,7 +39,8 @@ _OF_THE_MACHINE = (
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """The parts of a command: a module here, a function in it that typer can read, a line of help.
+    """The parts of a command: a module here, a function in it that typer can read, a line of help,
+    what it keeps of root's rights.
 
     The function's docstring is the command's help, the module's `EPILOG` its examples. The function
     may return its exit code. A module that has commands of its own names no function, and holds
@@ -47,26 +49,35 @@ class Command:
     module: str
     function: str
     help: str
+    keeps: Keeps = Keeps.FILES
 
 
 COMMANDS: dict[str, Command] = {
-    "doctor": Command("doctor", "command", "Say what this machine can and cannot measure."),
+    "doctor": Command(
+        "doctor", "command", "Say what this machine can and cannot measure.", Keeps.BENCH
+    ),
     "list": Command("list_", "command", "Name the switches, environments, campaigns there are."),
     "plan": Command("plan", "command", "Show what a campaign would run, and where."),
-    "run": Command("run", "command", "Measure a campaign; every trial becomes a record."),
-    "trial": Command("trial", "command", "Measure one trial, described by flags."),
+    "run": Command(
+        "run", "command", "Measure a campaign; every trial becomes a record.", Keeps.BENCH
+    ),
+    "trial": Command("trial", "command", "Measure one trial, described by flags.", Keeps.BENCH),
     "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
     "report": Command("report", "report", "Write one self-contained HTML report."),
     "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
     "history": Command("history", "command", "Show how a figure changed, and since when."),
-    "serve": Command("serve", "command", "Serve a read-only web page over results."),
-    "reproduce": Command("reproduce", "command", "Run a paper's figures beside what it says."),
-    "certify": Command("certify", "command", "Prove the figures of this machine's instruments."),
-    "otg": Command("otg", "command", "Serve the Open Traffic Generator API."),
-    "pool": Command("pool", "", "Serve and tend a pool of testbeds."),
-    "agent": Command("agent", "command", "Serve as a testbed of a pool."),
+    "serve": Command("serve", "command", "Serve a read-only web page over results.", Keeps.OWN),
+    "reproduce": Command(
+        "reproduce", "command", "Run a paper's figures beside what it says.", Keeps.BENCH
+    ),
+    "certify": Command(
+        "certify", "command", "Prove the figures of this machine's instruments.", Keeps.BENCH
+    ),
+    "otg": Command("otg", "command", "Serve the Open Traffic Generator API.", Keeps.BENCH),
+    "pool": Command("pool", "", "Serve and tend a pool of testbeds.", Keeps.LISTENS),
+    "agent": Command("agent", "command", "Serve as a testbed of a pool.", Keeps.BENCH),
     "store": Command("store", "", "Keep results of many machines in one place."),
-    "clean": Command("clean", "command", "Undo what a killed bench left behind."),
+    "clean": Command("clean", "command", "Undo what a killed bench left behind.", Keeps.BENCH),
 }
 
 EPILOG = """
@@ -235,7 +246,10 @@ def _complain(message: str, exit_code: int) -> int:
 def main() -> None:
     """Run the command line of this process and exit with its code."""
     _prepare()
-    sys.exit(run())
+    args = sys.argv[1:]
+    named = COMMANDS.get(args[0]) if args else None
+    give_up(named.keeps if named else Keeps.FILES, args)
+    sys.exit(run(args))
 
 
 def _prepare() -> None:

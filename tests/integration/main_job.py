@@ -104,7 +104,7 @@ class Job:
         """Processes of its session with all these words in their command line, by the program
         itself (not by a launcher that carries the command as its arguments)."""
         found = []
-        for pid in _pids_of_session(self.session):
+        for pid in pids_of_session(self.session):
             try:
                 command = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
             except OSError:
@@ -248,7 +248,7 @@ def describe(record: Record) -> str:
     )
 
 
-def _pids_of_session(session: str) -> set[int]:
+def pids_of_session(session: str) -> set[int]:
     """What it has started: by its mark, and what runs in its containers by their group."""
     found = {identity.pid for identity in procfs.marked(session)}
     for pid in procfs.pids():

@@ -139,6 +139,6 @@ def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
         assert name.removesuffix("-dpdk") in text, name
 
 
-def test_what_an_agent_gives_up_is_listed() -> None:
+def test_what_a_bench_gives_up_is_listed() -> None:
     text = " ".join((ROOT / "SECURITY.md").read_text().split())
     assert ", ".join(f"`{name}`" for name in sorted(NEVER)) in text

@@ -28,6 +28,7 @@ NEVER = {
     "wake_alarm": 35, "block_suspend": 36, "audit_read": 37, "checkpoint_restore": 40,
     "linux_immutable": 9,
 }  # fmt: skip
+FILES = {"dac_override": 1}  # reading and writing what belongs to others
 READING = {"dac_read_search": 2}  # files of others, in folders closed to others
 LISTENING = {"net_bind_service": 10}  # at ports below `UNPRIVILEGED_PORT`
 UNPRIVILEGED_PORT = 1024

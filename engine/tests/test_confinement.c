@@ -1,0 +1,169 @@
+/* What a confined thread may still do, and what not, with all that its user may. Each question is
+ * asked in a process of its own, which it is for good. */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "confinement.h"
+
+static char folder[64], file[96];
+
+static int begin(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/test_confinement_XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(file, sizeof file, "%s/file", folder);
+    const int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    unlink(file);
+    return rmdir(folder);
+}
+
+static int reads(void)
+{
+    return open(file, O_RDONLY | O_CLOEXEC);
+}
+
+static int writes(void)
+{
+    return open(file, O_WRONLY | O_CLOEXEC);
+}
+
+static int makes(void)
+{
+    char new[128];
+    snprintf(new, sizeof new, "%s/new", folder);
+    const int made = open(new, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (made >= 0)
+        unlink(new);
+    return made;
+}
+
+static int removes(void)
+{
+    return unlink(file);
+}
+
+static int runs(void)
+{
+    char *const words[] = {(char *)(uintptr_t) "true", NULL};
+    return execv("/bin/true", words);
+}
+
+static int signals_its_parent(void)
+{
+    return kill(getppid(), 0);
+}
+
+static int connects(void)
+{
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(9)};
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    return connect(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), (struct sockaddr *)&to,
+                   sizeof to);
+}
+
+static int reads_the_kernels_files(void)
+{
+    const int times = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+    const int net = open("/sys/class/net", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return times < 0 || net < 0 ? -1 : 0;
+}
+
+static int writes_to_what_is_open(void)
+{
+    return (int)write(STDERR_FILENO, "", 0);
+}
+
+static int signals_its_threads(void)
+{
+    return pthread_kill(pthread_self(), 0) == 0 ? 0 : -1;
+}
+
+static void *ask(void *question)
+{
+    return (void *)(intptr_t)((*(int (**)(void))question)() < 0 ? errno : 0);
+}
+
+/* The error with which a confined process may not do it, 0 where it may; asked of a thread that it
+ * has made afterwards. */
+static int asked(int (*question)(void), bool confined)
+{
+    const pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        pthread_t thread;
+        void *error;
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0)
+            _exit(255);
+        if (confined)
+            confine();
+        if (pthread_create(&thread, NULL, ask, &question) != 0 || pthread_join(thread, &error) != 0)
+            _exit(255);
+        _exit((int)(intptr_t)error);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static void test_it_may_not(void **state)
+{
+    static const struct {
+        int (*question)(void);
+        int error;
+        long since; /* this version of Landlock */
+    } each[] = {
+        {reads, EACCES, 1},   {writes, EACCES, 1},   {makes, EACCES, 1},
+        {runs, EACCES, 1},    {connects, EACCES, 4}, {signals_its_parent, EPERM, 6},
+        {removes, EACCES, 1},
+    };
+    const long version = syscall(444, NULL, (size_t)0, 1U);
+    (void)state;
+
+    if (version < 1)
+        skip();
+    for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
+        if (version >= each[i].since)
+            assert_int_equal(asked(each[i].question, true), each[i].error);
+        assert_int_not_equal(asked(each[i].question, false), each[i].error);
+    }
+}
+
+static void test_it_may(void **state)
+{
+    (void)state;
+    assert_int_equal(asked(reads_the_kernels_files, true), 0);
+    assert_int_equal(asked(writes_to_what_is_open, true), 0);
+    assert_int_equal(asked(signals_its_threads, true), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_it_may_not, begin, end),
+        cmocka_unit_test(test_it_may),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

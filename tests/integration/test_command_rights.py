@@ -1,0 +1,189 @@
+"""What of root's rights each command keeps when it is started from a shell, and that those which
+measure nothing do without."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli.main import COMMANDS
+from switchmark.cli.rights import Keeps
+from switchmark.testbed.kernel.capabilities import FILES, LISTENING, NEVER
+from tests.integration.machine import needs_root
+from tests.unit.records import quick_records, write_run
+
+pytestmark = [pytest.mark.integration, needs_root]
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+# The command line up to where the command itself would begin; it says what the process may do.
+TELL = """
+import sys
+from switchmark.cli import main
+main.run = lambda args: print(open("/proc/self/status").read()) or 0
+main.main()
+"""
+# The command line as it would be with all that root has.
+UNTOUCHED = "import sys; from switchmark.cli import main; sys.exit(main.run(sys.argv[1:]))"
+
+
+def python(
+    code: str, args: Sequence[str], cwd: Path, **env: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", code, *args], cwd=cwd, stdin=subprocess.DEVNULL, timeout=120,
+        env={**os.environ, "HOME": "/", "PYTHONPATH": str(ROOT), **env}, check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+
+
+def status(cwd: Path, *args: str, **env: str) -> dict[str, int]:
+    done = python(TELL, args, cwd, **env)
+    found = re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", done.stdout, re.M)
+    assert len(found) == 6, done.stderr
+    return {name: int(value, 16) for name, value in found}
+
+
+def mask(numbers: Sequence[int] | dict[str, int]) -> int:
+    return sum(1 << one for one in (numbers.values() if isinstance(numbers, dict) else numbers))
+
+
+def has_only(told: dict[str, int], kept: int) -> bool:
+    sets = (told["CapEff"], told["CapPrm"], told["CapBnd"])
+    return set(sets) == {kept} and not told["CapInh"] | told["CapAmb"] and told["NoNewPrivs"] == 1
+
+
+@pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.FILES])
+def test_what_measures_nothing_keeps_nothing(name: str, tmp_path: Path) -> None:
+    assert has_only(status(tmp_path, name), 0)
+
+
+def test_what_listens_may_do_so_at_any_port(tmp_path: Path) -> None:
+    assert has_only(status(tmp_path, "pool", "serve"), mask(LISTENING))
+
+
+@pytest.mark.parametrize(
+    "words", [(), ("--version",), ("nonsense",), ("run", "--help"), ("reproduce", "all", "--list"),
+              ("reproduce", "ara2021", "--only-report")],
+)  # fmt: skip
+def test_nor_does_what_only_tells(words: tuple[str, ...], tmp_path: Path) -> None:
+    assert has_only(status(tmp_path, *words), 0)
+
+
+@pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.BENCH])
+def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
+    told, all_ = status(tmp_path, name), status(tmp_path, "serve")
+    for one in ("CapEff", "CapPrm", "CapBnd"):
+        assert told[one] == all_[one] & ~mask(NEVER)
+    assert told["CapBnd"] != all_["CapBnd"]
+
+
+@pytest.mark.parametrize("place", ["cwd", "home", "results", "--output", "parent", "store"])
+def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
+    """As where root reports in a user's folder."""
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    kept = mask(FILES)
+    match place:
+        case "cwd":
+            assert has_only(status(theirs, "show"), kept)
+        case "home":
+            assert has_only(status(tmp_path, "show", HOME=str(theirs)), kept)
+        case "results":
+            assert has_only(status(tmp_path, "show", "--results", str(tmp_path)), kept)
+            assert has_only(status(tmp_path, "show", f"--results={tmp_path}"), kept)
+        case "--output":
+            assert has_only(status(tmp_path, "report", f"--output={theirs}/new/a.html"), kept)
+        case "parent":
+            (theirs / "own").mkdir()
+            assert has_only(status(theirs / "own", "show"), 0)
+            theirs.chmod(0o700)
+            assert has_only(status(theirs / "own", "show"), kept)
+        case _:
+            assert has_only(status(tmp_path, "store", "push", "--store", "x"), kept)
+            assert has_only(status(tmp_path, "show", "postgresql://a/b/c"), kept)
+            assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), kept)
+
+
+READING = [
+    ("list", "--json"),
+    ("plan", "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)", "--diagram"),
+    ("reproduce", "bonafiglia2015", "--list"),
+    ("show", "--full"),
+    ("history", "synthetic"),
+    ("compare", "synthetic", "other"),
+]
+
+
+@pytest.mark.parametrize("words", READING, ids=" ".join)
+def test_they_say_what_they_would_say_with_all_rights(
+    words: tuple[str, ...], tmp_path: Path
+) -> None:
+    write_run(tmp_path / "results", quick_records())
+    write_run(tmp_path / "results", quick_records(), "other")
+    own = python("from switchmark.cli.main import main; main()", words, tmp_path)
+    full = python(UNTOUCHED, words, tmp_path)
+    assert (own.returncode, own.stderr) == (full.returncode, full.stderr)
+    assert own.stdout == full.stdout
+    assert own.stdout or own.returncode == 2
+
+
+def test_a_report_is_written_into_a_folder_of_another_user(tmp_path: Path) -> None:
+    write_run(tmp_path / "results", quick_records())
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    os.chown(theirs, NOBODY, NOBODY)
+    words = ("report", "-o", str(theirs / "a.html"))
+    done = python("from switchmark.cli.main import main; main()", words, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert (theirs / "a.html").stat().st_size > 10_000
+
+
+# Calls that take a capability, and change nothing where it is there: they ask for what is not.
+CALLS = {
+    "sys_boot": "reboot(1)",
+    "sys_pacct": 'acct(b"/nowhere/at/all")',
+    "sys_time": "adjtimex(bad_tick)",
+    "syslog": "klogctl(9, None, 0)",
+    "wake_alarm": "timerfd_create(8, 0)",
+    "lease": "fcntl(theirs, 1024, 0)",
+}
+REFUSED = """
+import ctypes, json, os, sys
+from switchmark.testbed.kernel import capabilities
+if sys.argv[1] == "unused":
+    capabilities.give_up_unused()
+c = ctypes.CDLL(None, use_errno=True)
+theirs = os.open(sys.argv[2], os.O_RDONLY)
+bad_tick = (ctypes.c_long * 64)(0x4000)
+said = {}
+for name, call in json.loads(sys.argv[3]).items():
+    ctypes.set_errno(0)
+    said[name] = ctypes.get_errno() if eval("c." + call) < 0 else 0
+print(json.dumps(said))
+"""
+
+
+def refused(which: str, path: Path) -> dict[str, int]:
+    args = (which, str(path), json.dumps(CALLS))
+    return dict(json.loads(python(REFUSED, args, path.parent).stdout))
+
+
+def test_the_kernel_refuses_what_was_given_up(tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.touch()
+    os.chown(theirs, NOBODY, NOBODY)
+    without, with_all = refused("unused", theirs), refused("nothing", theirs)
+    assert CALLS.keys() <= NEVER.keys()
+    shown = [name for name in CALLS if with_all[name] != errno.EPERM]
+    assert [name for name in shown if without[name] not in (errno.EPERM, errno.EACCES)] == []
+    assert len(shown) >= 4, with_all
