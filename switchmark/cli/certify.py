@@ -172,7 +172,7 @@ def _not_tried(one: Certificate) -> list[str]:
     for figure in one.figures:
         if figure.outcome == NOT_TRIED:
             named.setdefault(figure.why, []).append(figure.truth)
-    return [f"{'not tried':<11}{', '.join(truths)}: {why}" for why, truths in named.items()]
+    return [f"{'not tried':<12}{', '.join(truths)}: {why}" for why, truths in named.items()]
 
 
 def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
@@ -181,7 +181,7 @@ def _line(figures: Sequence[CertifiedFigure], of: Certificate) -> str:
         if one.outcome == what
     )  # fmt: skip
     name = "" if worst.outcome == PROVEN else f"{worst.quantity}: "
-    said = f"{worst.truth:<11}{worst.outcome:<10} {name}{_interval(worst, figures)}"
+    said = f"{worst.truth:<12}{worst.outcome:<10} {name}{_interval(worst, figures)}"
     levels = [
         f"{name.partition(': ')[2].partition(',')[0]} {_amount(value)}{name.rpartition(',')[2]}"
         for name, value in of.levels.items()

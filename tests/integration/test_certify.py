@@ -120,5 +120,5 @@ def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path
     words = ("--io", "packet-mmap", "--budget", "20s")
     code, out, err = bench.run("certify", *words)
     assert code in (0, 3), out + err
-    assert "not tried  one-way, round-trip: packet-mmap makes no system call for each frame" in out
+    assert "not tried   one-way, round-trip: packet-mmap makes no system call for each frame" in out
     assert len(out.splitlines()) <= 25

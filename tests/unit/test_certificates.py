@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from switchmark.certify.registry import TRUTHS
 from switchmark.cli.certify import MOST_LINES, answer
 from switchmark.experiment.certified import Certificates
 from switchmark.results.certified import certified, of_records
@@ -161,3 +162,9 @@ def test_the_answer_fits_a_screen_whatever_there_is_to_say() -> None:
                                                   for k in range(4)])  # fmt: skip
     assert len(short) == 3 and "proven" in short[0]
     assert len(long) <= MOST_LINES and "more: switchmark certify --json" in long[-2]
+
+
+@pytest.mark.parametrize("outcome", ["proven", "undecided", "refuted"])
+def test_every_truth_is_told_apart_from_what_became_of_it(outcome: str) -> None:
+    lines = answer([certificate(*(figure(name, outcome) for name in TRUTHS))])
+    assert [line.split()[:2] for line in lines[1:-1]] == [[name, outcome] for name in TRUTHS]

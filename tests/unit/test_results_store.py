@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results import store
+from switchmark.results import durable, store
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.find import find_latest, find_run
 from switchmark.results.store import Run, open_run
@@ -140,6 +140,37 @@ def test_a_full_disk_is_a_line_and_leaves_no_half_record(
         with pytest.raises(SwitchmarkError, match=r"No space left.*--resume goes on"):
             run.write(synthetic_record())
         assert list(run.trials_directory.iterdir()) == []
+
+
+def test_a_disk_that_is_full_at_the_start_leaves_nothing_to_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(UsageError, match=r"No space left.*make room, or name another") as told:
+        create(tmp_path / "results")
+    assert "--resume" not in str(told.value)
+    assert list((tmp_path / "results").iterdir()) == []
+
+
+def test_nobody_can_foresee_where_a_file_is_written_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A link that is planted there would lead root's writing elsewhere."""
+    planted = tmp_path / f".{'00' * 8}.tmp"
+    planted.symlink_to(tmp_path / "elsewhere")
+    monkeypatch.setattr(durable.secrets, "token_hex", lambda size: "00" * size)
+    with pytest.raises(SwitchmarkError, match="File exists"):
+        durable.write_durably(tmp_path / "record", b"x")
+    monkeypatch.undo()
+    assert not (tmp_path / "elsewhere").exists()
+    seen = set()
+    monkeypatch.setattr(Path, "replace", lambda self, _: seen.add(self.name))
+    for _ in range(100):
+        durable.write_durably(tmp_path / "record", b"x")
+    assert len(seen) == 100
 
 
 def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:
