@@ -1,7 +1,8 @@
 """The highest rate of this I/O through the switch, by its port's counter and CLOCK_MONOTONIC.
 
 While the traffic runs the counter of the port to the receiver is read with CLOCK_MONOTONIC beside
-it; the receiver's figure for the same time must agree.
+it; the receiver's figure for the same time must agree, with the frames left out that the kernel
+counted as finding no room at its socket.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from switchmark.certify.support.stand import Rig
 from switchmark.certify.support.truth import Stand, Truth, Turn
+from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
 from switchmark.method.support.measurer import SATURATING
@@ -43,11 +45,21 @@ def turn(rig: Rig) -> Turn:
     ]
     if len(kept) < 3:
         raise TrialFailed("too few samples between two looks at the kernel's counter")
-    true_pps = counted_pps(read, kept[0].t_ns - kept[0].duration_ns, kept[-1].t_ns)
     return Turn(
-        {"saturated": forwarded_pps(kept) / true_pps - 1},
+        {"saturated": saturated_error(kept, read)},
         figures={"ceiling, kpps": point.forwarded_pps / 1e3},
     )
+
+
+def saturated_error(kept: Sequence[IntervalEvent], read: Sequence[tuple[int, int]]) -> float:
+    """How far the receiver's rate is off, as a share of that of the frames that it could take.
+    Raises TrialFailed where that were none."""
+    true_pps = counted_pps(read, kept[0].t_ns - kept[0].duration_ns, kept[-1].t_ns)
+    dropped = sum(one.rx_socket_drops for one in kept)
+    taken_pps = true_pps - dropped * 1e9 / sum(one.duration_ns for one in kept)
+    if taken_pps <= 0:
+        raise TrialFailed("the receiver had no core to take frames from its socket")
+    return forwarded_pps(kept) / taken_pps - 1
 
 
 def counted_pps(read: Sequence[tuple[int, int]], begin_ns: int, end_ns: int) -> float:

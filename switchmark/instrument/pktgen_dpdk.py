@@ -68,6 +68,10 @@ class PktgenDpdk(Instrument):
         largest_burst=128,
         shortest_sample_s=1.0,
         largest_frame_bytes=1518,
+        linux_capabilities={
+            PortKind.VHOST_USER: (),
+            PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
+        },
     )
 
     def availability(self) -> Availability:

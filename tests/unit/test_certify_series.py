@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import pytest
+
+from switchmark.certify.ceiling import saturated_error
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, switch_for
 from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import CONTRADICTIONS, FAILURES, Series
 from switchmark.certify.support.truth import Turn
+from switchmark.engine.events import IntervalEvent
 from switchmark.environment.netns import NetnsEnvironment
+from switchmark.errors import TrialFailed
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 
 
@@ -114,3 +119,20 @@ def test_every_kind_of_port_that_is_offered_can_be_made_in_a_namespace() -> None
     for kind in PORTS:
         assert kind in switch_for(kind).capabilities.port_kinds
         assert kind in NetnsEnvironment().port_kinds()
+
+
+def saturated(frames: int, drops: int) -> IntervalEvent:
+    """A tenth of a second of a receiver."""
+    return IntervalEvent.model_construct(
+        t_ns=100_000_000, duration_ns=100_000_000, rx_frames=frames, rx_socket_drops=drops
+    )
+
+
+def test_frames_without_room_at_the_receivers_socket_were_counted_at_the_port() -> None:
+    """As on packet rings at full load: they are no fault of the receiver's count."""
+    read = [(0, 0), (100_000_000, 10_000)]
+    assert saturated_error([saturated(10_000, 0)], read) == pytest.approx(0)
+    assert saturated_error([saturated(7_000, 3_000)], read) == pytest.approx(0)
+    assert saturated_error([saturated(6_860, 3_000)], read) == pytest.approx(-0.02)
+    with pytest.raises(TrialFailed, match="no core"):
+        saturated_error([saturated(0, 10_000)], read)
