@@ -10,7 +10,7 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
     ("version", "fail", "options_value", "memory", "baton", "measure/*", "traffic/*", "io/*"),
     ("role/role", "role/faults", "role/delay_line"),
     ("options*", "port_faults", "queues", "trial_state"),
-    ("report/*", "list", "distances", "command", "idle", "privileges", "workers"),
+    ("report/*", "list", "distances", "command", "idle", "confinement", "privileges", "workers"),
     ("snapshot", "end", "probes"),
     ("trial_loop", "ends", "ends_links"),
     ("role/*", "drain"),
