@@ -138,11 +138,11 @@ static void capabilities_follow_from_backend_and_arguments(void **state)
     assert_int_equal(io_capabilities("nonsense:dev=eth0"), 0);
 #ifdef HAVE_DPDK
     assert_int_equal(io_capabilities("dpdk:af-packet=eth0"),
-                     IO_OWN_THREADS | IO_NO_OUTER_TAG | IO_KEEPS_PRIVILEGES);
-    assert_int_equal(io_capabilities("dpdk:queue-size=64"), IO_OWN_THREADS);
+                     IO_HOLDS | IO_OWN_THREADS | IO_NO_OUTER_TAG | IO_KEEPS_PRIVILEGES);
+    assert_int_equal(io_capabilities("dpdk:queue-size=64"), IO_HOLDS | IO_OWN_THREADS);
     assert_int_equal(io_capabilities("dpdk:pci=0000:03:00.1"),
-                     IO_OWN_THREADS | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES);
-    assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"), IO_OWN_THREADS);
+                     IO_HOLDS | IO_OWN_THREADS | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES);
+    assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"), IO_HOLDS | IO_OWN_THREADS);
 #endif
 }
 
