@@ -161,7 +161,7 @@ def test_nobody_can_foresee_where_a_file_is_written_first(
     """A link that is planted there would lead root's writing elsewhere."""
     planted = tmp_path / f".{'00' * 8}.tmp"
     planted.symlink_to(tmp_path / "elsewhere")
-    monkeypatch.setattr(durable.secrets, "token_hex", lambda size: "00" * size)
+    monkeypatch.setattr("secrets.token_hex", lambda size: "00" * size)
     with pytest.raises(SwitchmarkError, match="File exists"):
         durable.write_durably(tmp_path / "record", b"x")
     monkeypatch.undo()
