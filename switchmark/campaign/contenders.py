@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from switchmark.campaign import settings
 from switchmark.campaign.sweeps import Block, Entry, joined, read_values, unknown_key
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Problem, SourcePlace, Text, YamlMapping
+from switchmark.language.source import Bad, Node, Problem, Problems, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME, COMPARABLE, OF_CONTENDERS
@@ -47,7 +47,7 @@ def is_inside(key: str) -> bool:
 
 
 def read_contenders(
-    node: Node | None, overrides: Mapping[str, Text], known: Known, problems: list[Problem]
+    node: Node | None, overrides: Mapping[str, Text], known: Known, problems: Problems
 ) -> list[Contender]:
     """Read the section, with `--set contenders.NAME.KEY=VALUE` laid over it."""
     found: dict[str, Contender] = {}
@@ -56,14 +56,14 @@ def read_contenders(
             place = node.key_places.get(name, inner.place)
             found[name] = _read(name, inner, place, known, problems)
     elif node is not None and not isinstance(node, Bad):
-        problems.append(Problem(node.place, SECTION, f"holds names; write e.g. {EXAMPLE}"))
+        problems.note(node.place, SECTION, f"holds names; write e.g. {EXAMPLE}")
     for written, text in overrides.items():
         name, _, key = written.removeprefix(f"{SECTION}.").rpartition(".")
         if not is_inside(written):
             continue
         if name not in found:
             message = values.unknown(name or key, found, "contender")
-            problems.append(Problem(text.place, "", message))
+            problems.note(text.place, "", message)
             continue
         entry = _value(key, text, text.place, "", known, problems)
         if entry is not None:
@@ -112,18 +112,14 @@ def twins(
         seen.setdefault(means, one.name)
 
 
-def _read(
-    name: str, node: Node, place: SourcePlace, known: Known, problems: list[Problem]
-) -> Contender:
+def _read(name: str, node: Node, place: SourcePlace, known: Known, problems: Problems) -> Contender:
     path = joined(SECTION, name)
     try:
         values.name(name)
         if name == BY_NAME["contender"].none:
-            problems.append(
-                Problem(place, path, f"'{name}' means that there is none; use another name")
-            )
+            problems.note(place, path, f"'{name}' means that there is none; use another name")
     except BadValueError as error:
-        problems += [Problem(place, path, message) for message in error.messages]
+        problems.note(place, path, *error.messages)
     found = Contender(name, place)
     if isinstance(node, YamlMapping):
         for key, inner in node.entries.items():
@@ -133,12 +129,12 @@ def _read(
                 found.entries[key] = entry
     elif not isinstance(node, Bad):
         message = "holds keys; write e.g. {program: /opt/new/vpp}, or {} for what is set outside"
-        problems.append(Problem(node.place, path, message))
+        problems.note(node.place, path, message)
     return found
 
 
 def _value(
-    key: str, node: Node, place: SourcePlace, path: str, known: Known, problems: list[Problem]
+    key: str, node: Node, place: SourcePlace, path: str, known: Known, problems: Problems
 ) -> Entry | None:
     """The one value of a key; None for a key that does not belong here."""
     if key not in OF_CONTENDERS:
@@ -147,10 +143,10 @@ def _value(
             message = "is the same for all contenders; write it outside of contenders"
         elif key in settings.BY_NAME or key in settings.GROUPS:
             message = "belongs to the whole campaign; write it outside of contenders"
-        problems.append(Problem(place, path, message))
+        problems.note(place, path, message)
         return None
     entry = read_values(OF_CONTENDERS[key], node, path, known, problems)
     if len(entry.values) > 1:
         message = "takes one value, not several; make each a contender with a name of its own"
-        problems.append(Problem(node.place, path, message))
+        problems.note(node.place, path, message)
     return entry

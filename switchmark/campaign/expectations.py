@@ -8,7 +8,7 @@ from typing import Any
 
 from switchmark.campaign import sweeps
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Problem, SourcePlace, YamlMapping
+from switchmark.language.source import Bad, Node, Problems, SourcePlace, YamlMapping
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model.choices import MAX_TIME_S, Dimension
 from switchmark.model.expectation import Expectation, ExpectedFigure
@@ -33,21 +33,21 @@ _READERS: dict[ExpectedFigure, Callable[[str], float]] = {
 
 
 def read_expectations(
-    node: Node | None, dimensions: Collection[Dimension], problems: list[Problem]
+    node: Node | None, dimensions: Collection[Dimension], problems: Problems
 ) -> list[Expectation]:
     """Read the section; what is wrong is added to `problems`, such as a figure that no trial of
     these dimensions has."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, YamlMapping):
-        problems.append(Problem(node.place, "expect", f"holds other keys; {_WRITE}"))
+        problems.note(node.place, "expect", f"holds other keys; {_WRITE}")
         return []
     found = []
     for name, value in node.entries.items():
         place = node.key_places.get(name, value.place)
         if name not in EXAMPLES:
             message = sweeps.unknown_key(name, [str(one) for one in EXAMPLES])
-            problems.append(Problem(place, f"expect.{name}", message))
+            problems.note(place, f"expect.{name}", message)
             continue
         one = _read(ExpectedFigure(name), value, problems)
         if one is not None and not set(one.dimensions) & set(dimensions):
@@ -57,7 +57,7 @@ def read_expectations(
     return found
 
 
-def _read(figure: ExpectedFigure, node: Node, problems: list[Problem]) -> Expectation | None:
+def _read(figure: ExpectedFigure, node: Node, problems: Problems) -> Expectation | None:
     path, example = f"expect.{figure}", EXAMPLES[figure]
     try:
         text = sweeps.text_of(node, f'{figure}: "{example}"')
@@ -66,12 +66,12 @@ def _read(figure: ExpectedFigure, node: Node, problems: list[Problem]) -> Expect
             raise BadValueError(f"'{values.shorten(text)}' is no bound; write e.g. \"{example}\"")
         fields: dict[str, Any] = {"relation": match[1], "bound": _READERS[figure](match[2].strip())}
     except BadValueError as error:
-        problems += [Problem(node.place, path, message) for message in error.messages]
+        problems.note(node.place, path, *error.messages)
         return None
     return Expectation(figure=figure, text=" ".join(text.split()), **fields)
 
 
-def _note_unused(one: Expectation, place: SourcePlace, problems: list[Problem]) -> None:
+def _note_unused(one: Expectation, place: SourcePlace, problems: Problems) -> None:
     wanted = " or ".join(one.dimensions)
     message = f"no trial of this campaign has that figure; add {wanted} to dimension"
-    problems.append(Problem(place, f"expect.{one.figure}", message))
+    problems.note(place, f"expect.{one.figure}", message)

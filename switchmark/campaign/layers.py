@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from switchmark.campaign import contenders, mixes, settings, sweeps
 from switchmark.campaign.contenders import Contender
 from switchmark.campaign.sweeps import Block, Entry, joined
-from switchmark.language.source import Bad, Items, Problem, SourcePlace, Text, YamlMapping
+from switchmark.language.source import Bad, Items, Problems, SourcePlace, Text, YamlMapping
 from switchmark.model.choices import Dimension
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
@@ -21,7 +21,7 @@ IN_SECTIONS = [
 class Layers:
     """Lays blocks of values over each other and collects the problems on the way."""
 
-    def __init__(self, known: Known, problems: list[Problem]) -> None:
+    def __init__(self, known: Known, problems: Problems) -> None:
         self.known = known
         self.problems = problems
 
@@ -84,30 +84,30 @@ class Layers:
         self, dimension: Dimension, place: SourcePlace, key: str, used: Collection[Dimension]
     ) -> None:
         if used and dimension not in used:
-            self._note(place, key, f"is never used; add {dimension} to dimension, or leave it out")
+            message = f"is never used; add {dimension} to dimension, or leave it out"
+            self.problems.note(place, key, message)
 
     def _sweep_blocks(self, table: YamlMapping) -> list[tuple[Block, SourcePlace]]:
         node = table.entries.get("sweeps")
         if node is None or isinstance(node, Bad):
             return []
         if not isinstance(node, Items) or not node.items:
-            self._note(node.place, "sweeps", "is a list of blocks; write e.g. - packet_size: 64")
+            message = "is a list of blocks; write e.g. - packet_size: 64"
+            self.problems.note(node.place, "sweeps", message)
             return []
         found = []
         allowed = [*BY_NAME, *sweeps.SECTIONS]
         for item in node.items:
             if not isinstance(item, YamlMapping):
-                self._note(item.place, "sweeps", "each item holds keys, e.g. - packet_size: 64")
+                message = "each item holds keys, e.g. - packet_size: 64"
+                self.problems.note(item.place, "sweeps", message)
                 continue
             for name, place in item.key_places.items():
                 if name not in allowed:
                     message = sweeps.unknown_key(name, [*allowed, *settings.BY_NAME])
                     if name in (*settings.BY_NAME, *settings.GROUPS, *settings.STRUCTURE):
                         message = "belongs to the whole campaign; write it outside of sweeps"
-                    self._note(place, joined("sweeps", name), message)
+                    self.problems.note(place, joined("sweeps", name), message)
             block = sweeps.read_block(item.entries, "sweeps", self.known, self.problems)
             found.append((block, item.place))
         return found
-
-    def _note(self, place: SourcePlace, key: str, message: str) -> None:
-        self.problems.append(Problem(place, key, message))

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.campaign import contenders, sweeps
-from switchmark.campaign.contenders import Contender
 from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.layers import Layers
 from switchmark.campaign.old_names import read_as_meant
-from switchmark.campaign.published import read_published, unmatched
+from switchmark.campaign.published import note_unmatched, read_published
 from switchmark.campaign.read_settings import SettingsReader
 from switchmark.campaign.rules.times import stops_when_decided, time_refusals
 from switchmark.campaign.rules.traffic import traffic_refusals
@@ -26,11 +25,12 @@ from switchmark.language import source, values
 from switchmark.language.source import (
     CampaignError,
     Problem,
+    Problems,
     SourcePlace,
     Text,
     YamlMapping,
 )
-from switchmark.model.campaign import CampaignDefinition, Published, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.parameter import Known
 from switchmark.statistics.defaults import BUDGET_S
 
@@ -47,7 +47,7 @@ def load_text(
 ) -> CampaignDefinition:
     """Read the campaign in a text; `where` names its source in messages and, less its suffix, the
     campaign itself."""
-    problems: list[Problem] = []
+    problems = Problems()
     table = source.parse(text, where, problems)
     return _Loader(known, problems).campaign(table, _split(overrides, problems), where)
 
@@ -63,20 +63,20 @@ def load_settings(
     """A campaign from keys and values alone, such as the flags of `switchmark trial`.
 
     `label` names the place of a key in messages; by default `--packet-size: 40 is ...`."""
-    problems: list[Problem] = []
+    problems = Problems()
     nodes = {key: Text(text, SourcePlace(label(key))) for key, text in given.items()}
     nodes |= _split(overrides, problems)
     table = YamlMapping({}, SourcePlace(name))
     return _Loader(known, problems).campaign(table, nodes, name)
 
 
-def _split(overrides: Sequence[str], problems: list[Problem]) -> dict[str, Text]:
+def _split(overrides: Sequence[str], problems: Problems) -> dict[str, Text]:
     found: dict[str, Text] = {}
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
             message = f"'{values.shorten(override)}' is not key=value; write e.g. duration=2s"
-            problems.append(Problem(SourcePlace("--set"), "", message))
+            problems.note(SourcePlace("--set"), "", message)
             continue
         found[source.canonical(key.strip())] = Text(
             text.strip() or None, SourcePlace(f"--set {key.strip()}")
@@ -87,7 +87,7 @@ def _split(overrides: Sequence[str], problems: list[Problem]) -> dict[str, Text]
 class _Loader:
     """One load: collects problems on the way and raises them together at the end."""
 
-    def __init__(self, known: Known, problems: list[Problem]) -> None:
+    def __init__(self, known: Known, problems: Problems) -> None:
         self.known = known
         self.problems = problems
 
@@ -109,37 +109,21 @@ class _Loader:
         expect = read_expectations(table.entries.get("expect"), measured, self.problems)
         if not self.problems:
             self._check(grids, options, where)
-            self.problems += self._unmatched(table, top, named, published, where)
+            if published:  # a trial that only `--set` removes still counts
+                as_written = Layers(self.known, Problems())
+                written = as_written.grids(table, top, Block(), named, SourcePlace(where))
+                note_unmatched(published, written, self.problems)
         if self.problems:
             raise CampaignError(
                 sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
             )
-        figures = [figure for figure, _ in published]
-        return _build(grids, options, figures, expect, where)
-
-    def _note(self, place: SourcePlace, key: str, message: str) -> None:
-        self.problems.append(Problem(place, key, message))
-
-    def _unmatched(
-        self,
-        table: YamlMapping,
-        top: Block,
-        named: Sequence[Contender],
-        published: Sequence[tuple[Published, SourcePlace]],
-        where: str,
-    ) -> list[Problem]:
-        """Published figures that match no trial of the file. A trial that only `--set` removes
-        still counts."""
-        if not published:
-            return []
-        as_written = Layers(self.known, []).grids(table, top, Block(), named, SourcePlace(where))
-        return list(unmatched(list(published), as_written))
+        return _build(grids, options, [figure for figure, _ in published], expect, where)
 
     def _check(self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str) -> None:
         repetitions = options.get("repetitions", 1)
         too_many = sweeps.too_many(grids, repetitions)
         if too_many:
-            self._note(SourcePlace(where), "", too_many)
+            self.problems.note(SourcePlace(where), "", too_many)
             return
         trim = _part(TrimPolicy, "trim", options)
         said: dict[Problem, None] = {}
@@ -148,7 +132,7 @@ class _Loader:
                 said[Problem(grid[name].place, grid[name].path, message)] = None
         self.problems += said
         for name, message in time_refusals(grids, options, trim):
-            self._note(SourcePlace(where), name, message)
+            self.problems.note(SourcePlace(where), name, message)
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:

@@ -13,7 +13,7 @@ from switchmark.campaign import sweeps
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.old_names import NEW, OLD
 from switchmark.errors import UsageError
-from switchmark.language.source import CampaignError, Problem, SourcePlace, Text, canonical
+from switchmark.language.source import CampaignError, Problems, SourcePlace, Text, canonical
 from switchmark.language.values import BadValueError, shorten, unknown
 from switchmark.model.parameter import Known, Parameter
 from switchmark.model.parameters import BY_LETTER, BY_NAME, KEYS, PARAMETERS
@@ -56,13 +56,13 @@ def expand_notation(text: str, known: Known | None = None) -> list[Trial]:
     default, but V must be there. `known=None` takes any well-formed names."""
     settings = parse_settings(text)
     repetitions = pop_repetitions(settings)
-    problems: list[Problem] = []
+    problems = Problems()
     nodes = {name: Text(value, SourcePlace("notation")) for name, value in settings.items()}
     block = sweeps.read_block(nodes, "", known or Known(scenarios=None), problems)
     grids = sweeps.grids([block], SourcePlace("notation"), problems)
     too_many = sweeps.too_many(grids, len(repetitions))
     if too_many:
-        problems.append(Problem(SourcePlace("notation"), "", too_many))
+        problems.note(SourcePlace("notation"), "", too_many)
     if problems:
         raise CampaignError(problems)
     grid = dict.fromkeys(trial for g in grids for trial in trials_of(sweeps.to_sweep(g)))

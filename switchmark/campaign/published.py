@@ -7,14 +7,14 @@ the trials that it is of, and a match that no trial of the campaign can fulfil i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
 from typing import Any, get_args
 
 from switchmark.campaign import mixes, sweeps
 from switchmark.language import values
-from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
+from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
 from switchmark.model import rates
 from switchmark.model.campaign import STATISTICS, Published
@@ -57,25 +57,25 @@ KEYS = ("match", "value", "over", "values", *_READERS)
 
 
 def read_published(
-    node: Node | None, known: Known, problems: list[Problem]
+    node: Node | None, known: Known, problems: Problems
 ) -> list[tuple[Published, SourcePlace]]:
     """Read all figures of the section, each with the place where it is written; what is wrong with
     them is added to the problems."""
     if node is None or isinstance(node, Bad):
         return []
     if not isinstance(node, Items):
-        problems.append(Problem(node.place, "published", f"is a list; write e.g. {_EXAMPLE}"))
+        problems.note(node.place, "published", f"is a list; write e.g. {_EXAMPLE}")
         return []
     return [
         (figure, item.place) for item in node.items for figure in _figures(item, known, problems)
     ]
 
 
-def _figures(node: Node, known: Known, problems: list[Problem]) -> list[Published]:
+def _figures(node: Node, known: Known, problems: Problems) -> list[Published]:
     before = len(problems)
     if not isinstance(node, YamlMapping):
         if not isinstance(node, Bad):
-            problems.append(Problem(node.place, "published", f"write e.g. {_EXAMPLE}"))
+            problems.note(node.place, "published", f"write e.g. {_EXAMPLE}")
         return []
     fields: dict[str, Any] = {}
     for name, value in node.entries.items():
@@ -86,12 +86,12 @@ def _figures(node: Node, known: Known, problems: list[Problem]) -> list[Publishe
             try:
                 fields[name] = _READERS[name](sweeps.text_of(value, _EXAMPLE))
             except BadValueError as error:
-                problems += [Problem(value.place, path, message) for message in error.messages]
+                problems.note(value.place, path, *error.messages)
         elif name not in KEYS:
             place = node.key_places.get(name, value.place)
-            problems.append(Problem(place, path, sweeps.unknown_key(name, KEYS)))
+            problems.note(place, path, sweeps.unknown_key(name, KEYS))
     for name, message in _missing(node, fields):
-        problems.append(Problem(node.place, "published", f"{name} is missing; {message}"))
+        problems.note(node.place, "published", f"{name} is missing; {message}")
     if len(problems) > before:
         return []
     found = [
@@ -117,7 +117,7 @@ def _missing(node: YamlMapping, fields: dict[str, Any]) -> Iterator[tuple[str, s
 
 
 def _values(
-    node: YamlMapping, known: Known, problems: list[Problem]
+    node: YamlMapping, known: Known, problems: Problems
 ) -> Iterator[tuple[dict[str, Any], float, str]]:
     """The part of the match that each figure adds to the entry's, its value, and the text of it."""
     try:
@@ -128,7 +128,7 @@ def _values(
         held = node.entries["values"]
         if name not in BY_NAME or not isinstance(held, YamlMapping):
             message = "over names a key of trials, values has a number for each of its values"
-            problems.append(Problem(node.place, "published", message))
+            problems.note(node.place, "published", message)
             return
         for word, value in held.entries.items():
             entry = sweeps.read_values(
@@ -142,7 +142,7 @@ def _values(
                 match = {BY_NAME[name].field: one.value if isinstance(one, Enum) else one}
                 yield match, *_value(sweeps.text_of(value, "4.5"))
     except BadValueError as error:
-        problems += [Problem(node.place, "published", message) for message in error.messages]
+        problems.note(node.place, "published", *error.messages)
 
 
 def _value(text: str) -> tuple[float, str]:
@@ -151,10 +151,10 @@ def _value(text: str) -> tuple[float, str]:
     return float(number), text
 
 
-def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
+def _match(node: Node, known: Known, problems: Problems) -> dict[str, Any]:
     path = "published.match"
     if not isinstance(node, YamlMapping):
-        problems.append(Problem(node.place, path, f"holds trial keys; write e.g. {_EXAMPLE}"))
+        problems.note(node.place, path, f"holds trial keys; write e.g. {_EXAMPLE}")
         return {}
     found: dict[str, Any] = {}
     for name, value in node.entries.items():
@@ -162,14 +162,14 @@ def _match(node: Node, known: Known, problems: list[Problem]) -> dict[str, Any]:
         if key is None:
             place = node.key_places.get(name, value.place)
             message = sweeps.unknown_key(name, BY_NAME)
-            problems.append(Problem(place, f"{path}.{name}", message))
+            problems.note(place, f"{path}.{name}", message)
             continue
         entry = sweeps.read_values(key, value, f"{path}.{name}", known, problems)
         if len(entry.values) > 1:
-            problems.append(Problem(value.place, f"{path}.{name}", "takes one value, not several"))
+            problems.note(value.place, f"{path}.{name}", "takes one value, not several")
         elif entry.values and isinstance(entry.values[0], rates.BitRate):
             message = "a rate of trials is in packets a second; write e.g. 1M"
-            problems.append(Problem(value.place, f"{path}.{name}", message))
+            problems.note(value.place, f"{path}.{name}", message)
         elif entry.values:
             one = entry.values[0]
             found[key.field] = one.value if isinstance(one, Enum) else one
@@ -185,17 +185,19 @@ def _with_canonical_scenario(match: dict[str, Any]) -> dict[str, Any]:
     return {**match, "scenario": found.name, **paths}
 
 
-def unmatched(
-    figures: list[tuple[Published, SourcePlace]], grids: list[dict[str, sweeps.Entry]]
-) -> Iterator[Problem]:
-    """The figures that match no trial of these grids, each with the nearest trial there could
+def note_unmatched(
+    figures: Sequence[tuple[Published, SourcePlace]],
+    grids: Sequence[dict[str, sweeps.Entry]],
+    problems: Problems,
+) -> None:
+    """Note the figures that match no trial of these grids, each with the nearest trial there could
     be."""
     kinds = [_GridValues(grid) for grid in grids]
     for figure, place in figures:
         lacking = min((grid.lacking(figure) for grid in kinds), key=len, default=[])
         if kinds and lacking:
             message = f"{', '.join(lacking)}; change the match, or what is measured"
-            yield Problem(place, "published.match", message)
+            problems.note(place, "published.match", message)
 
 
 class _GridValues:

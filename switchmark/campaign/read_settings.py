@@ -10,14 +10,14 @@ from typing import Any
 from switchmark.campaign import contenders, settings, sweeps
 from switchmark.campaign.layers import IN_SECTIONS
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Problem, SourcePlace, Text, YamlMapping
+from switchmark.language.source import Bad, Node, Problems, Text, YamlMapping
 from switchmark.model.parameters import BY_NAME
 
 
 class SettingsReader:
     """Reads settings and collects the problems on the way."""
 
-    def __init__(self, problems: list[Problem]) -> None:
+    def __init__(self, problems: Problems) -> None:
         self.problems = problems
 
     def read(self, table: YamlMapping) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class SettingsReader:
                 message = sweeps.unknown_key(name, allowed)
                 if name in settings.STRUCTURE or name in settings.GROUPS:
                     message = f"cannot be set as a whole; set a key in it, e.g. {_inside(name)}"
-                self._note(node.place, "", message)
+                self.problems.note(node.place, "", message)
         return found
 
     def refuse_unknown(self, table: YamlMapping) -> None:
@@ -50,7 +50,7 @@ class SettingsReader:
         allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
         for name, place in table.key_places.items():
             if name not in allowed:
-                self._note(place, name, sweeps.unknown_key(name, allowed))
+                self.problems.note(place, name, sweeps.unknown_key(name, allowed))
 
     def _group(self, name: str, node: Node, found: dict[str, Any]) -> None:
         inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]
@@ -58,7 +58,7 @@ class SettingsReader:
             return
         if not isinstance(node, YamlMapping):
             example = settings.BY_NAME[f"{name}.{inner[0]}"].example
-            self._note(
+            self.problems.note(
                 node.place, name, f"holds other keys; write e.g. {name}: {{{inner[0]}: {example}}}"
             )
             return
@@ -67,7 +67,7 @@ class SettingsReader:
                 self._option(f"{name}.{key}", f"{name}.{key}", value, found)
             else:
                 place = node.key_places.get(key, value.place)
-                self._note(place, f"{name}.{key}", sweeps.unknown_key(key, inner))
+                self.problems.note(place, f"{name}.{key}", sweeps.unknown_key(key, inner))
 
     def _option(self, name: str, shown: str, node: Node, found: dict[str, Any]) -> None:
         setting = settings.BY_NAME[name]
@@ -75,10 +75,7 @@ class SettingsReader:
             found[setting.field] = setting.read(sweeps.text_of(node, f"{name}: {setting.example}"))
         except values.BadValueError as error:
             for message in error.messages:
-                self._note(node.place, shown, message)
-
-    def _note(self, place: SourcePlace, key: str, message: str) -> None:
-        self.problems.append(Problem(place, key, message))
+                self.problems.note(node.place, shown, message)
 
 
 def _inside(name: str) -> str:

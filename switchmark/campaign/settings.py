@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any
 
 from switchmark.language import values
 from switchmark.language.values import Limits
-from switchmark.model.campaign import MAX_REPEATS, CampaignDefinition, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import MAX_REPEATS, CampaignDefinition
 from switchmark.model.choices import MAX_REPETITIONS, MAX_TIME_S, MIN_TIME_S
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.testbed import tuning
@@ -27,7 +28,7 @@ class Setting:
     read: Callable[[str], Any]
     example: str
     default: str
-    unit: str = ""
+    unit: str
 
 
 def _time_from_zero(text: str) -> float:
@@ -60,183 +61,85 @@ def _tuning(text: str) -> str:
     return text
 
 
-_TRIM, _VERIFY = TrimPolicy(), VerifyPolicy()
+_USUAL = CampaignDefinition.model_construct()  # (without a name and trials)
 
+
+def _row(
+    name: str,
+    read: Callable[[str], Any],
+    example: str,
+    meaning: str,
+    default: str = "",
+    unit: str = "",
+    field: str = "",
+) -> Setting:
+    """A setting whose field has its name, and the default of that field, unless they are given."""
+    field = field or name
+    usual = default or str(attrgetter(field)(_USUAL))
+    return Setting(name, field, meaning, read, example, usual, unit)
+
+
+# fmt: off
 SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        "name",
-        "name",
-        "names the campaign in results and reports",
-        values.name,
-        "my-campaign",
-        "the file's name",
-    ),
-    Setting(
-        "description",
-        "description",
-        "one line that says what the campaign is for",
-        lambda text: " ".join(text.split()),
-        "What does 64 B cost?",
-        "empty",
-    ),
-    Setting(
-        "repetitions",
-        "repetitions",
+    _row("name", values.name, "my-campaign",
+        "names the campaign in results and reports", "the file's name"),
+    _row("description", lambda text: " ".join(text.split()), "What does 64 B cost?",
+        "one line that says what the campaign is for", "empty"),
+    _row("repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "3",
         "how often every trial is measured; each repetition is a block of all trials. With `prove` "
-        "or `budget`: so many blocks, decided or not",
-        _whole(1, MAX_REPETITIONS, "a number of repetitions"),
-        "3",
-        str(CampaignDefinition.model_fields["repetitions"].default),
-    ),
-    Setting(
-        "prove",
-        "prove",
+        "or `budget`: so many blocks, decided or not"),
+    _row("prove", values.part, "5%",
         "measure block after block until every comparison is decided (one is ahead, or they are "
         "the same within this share), or `budget` is spent: the smallest lead worth knowing",
-        values.part,
-        "5%",
-        f"{PROVE:.0%} with `budget`",
-    ),
-    Setting(
-        "budget",
-        "budget_s",
+        f"{PROVE:.0%} with `budget`"),
+    _row("budget", _time, "3m",
         "time for all trials of a campaign that proves, with the bench's own around them",
-        _time,
-        "3m",
-        f"{values.format_seconds(BUDGET_S)} with `prove`",
-        "time",
-    ),
-    Setting(
-        "confidence",
-        "confidence",
+        f"{values.format_seconds(BUDGET_S)} with `prove`", "time", "budget_s"),
+    _row("confidence", _confidence, "99%",
         "that no claim about a figure at a point is wrong, however often it is looked at",
-        _confidence,
-        "99%",
-        f"{CONFIDENCE:.0%}",
-    ),
-    Setting(
-        "until_ci",
-        "until_ci",
+        f"{CONFIDENCE:.0%}"),
+    _row("until_ci", values.part, "2%",
         "then repeat each trial until half the 95 % confidence interval of its figure is at most "
         "this share of the mean (forwarded load, median round trip, or a method's own figure)",
-        values.part,
-        "2%",
-        "none",
-    ),
-    Setting(
-        "max_repetitions",
-        "max_repetitions",
-        "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too",
-        _whole(1, MAX_REPETITIONS, "a number of repetitions"),
-        "20",
-        str(CampaignDefinition.model_fields["max_repetitions"].default),
-    ),
-    Setting(
-        "repeat_disturbed",
-        "repeat_disturbed",
+        "none"),
+    _row("max_repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "20",
+        "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too"),
+    _row("repeat_disturbed", _whole(0, MAX_REPEATS, "a number of repeats"), "2",
         "measure a trial that other programs disturbed again, up to so many times, and keep the "
-        "least disturbed measurement; `time_budget` does not count these",
-        _whole(0, MAX_REPEATS, "a number of repeats"),
-        "2",
-        str(CampaignDefinition.model_fields["repeat_disturbed"].default),
-    ),
-    Setting(
-        "seed",
-        "seed",
-        "fixes the random order of the trials inside each block",
-        _whole(0, 2**63 - 1, "a seed"),
-        "42",
-        str(CampaignDefinition.model_fields["seed"].default),
-    ),
-    Setting(
-        "trim.warm_up",
-        "trim.warm_up_s",
-        "left out at the beginning of every trial",
-        _time_from_zero,
-        "1s",
-        f"duration / 5, at most {values.format_seconds(_TRIM.warm_up_s)}",
-        "time",
-    ),
-    Setting(
-        "trim.cool_down",
-        "trim.cool_down_s",
-        "left out at the end of every trial",
-        _time_from_zero,
-        "500ms",
-        f"duration / 12.5, at most {values.format_seconds(_TRIM.cool_down_s)}",
-        "time",
-    ),
-    Setting(
-        "verify.frames",
-        "verify.frames",
+        "least disturbed measurement; `time_budget` does not count these"),
+    _row("seed", _whole(0, 2**63 - 1, "a seed"), "42",
+        "fixes the random order of the trials inside each block"),
+    _row("trim.warm_up", _time_from_zero, "1s", "left out at the beginning of every trial",
+        f"duration / 5, at most {values.format_seconds(_USUAL.trim.warm_up_s)}",
+        "time", "trim.warm_up_s"),
+    _row("trim.cool_down", _time_from_zero, "500ms", "left out at the end of every trial",
+        f"duration / 12.5, at most {values.format_seconds(_USUAL.trim.cool_down_s)}",
+        "time", "trim.cool_down_s"),
+    _row("verify.frames", _whole(1, 10_000, "a number of frames"), "20",
         "frames sent each way before a trial, to teach addresses and to see them arrive",
-        _whole(1, 10_000, "a number of frames"),
-        "20",
-        str(_VERIFY.frames),
-        "frames",
-    ),
-    Setting(
-        "verify.min_arrived",
-        "verify.min_arrived_ratio",
+        unit="frames"),
+    _row("verify.min_arrived", values.share, "90%",
         "share of these frames that must arrive, or the result is marked `unverified` (not valid)",
-        values.share,
-        "90%",
-        f"{_VERIFY.min_arrived_ratio:.0%}",
-    ),
-    Setting(
-        "verify.max_strays",
-        "verify.max_strays",
+        f"{_USUAL.verify.min_arrived_ratio:.0%}", field="verify.min_arrived_ratio"),
+    _row("verify.max_strays", _whole(0, 1_000_000, "a number of strays"), "2",
         "frames that may show up at a port they were not meant for, once addresses are learned",
-        _whole(0, 1_000_000, "a number of strays"),
-        "2",
-        str(_VERIFY.max_strays),
-        "frames",
-    ),
-    Setting(
-        "verify.timeout",
-        "verify.timeout_s",
+        unit="frames"),
+    _row("verify.timeout", _time, "10s",
         "how long a switch may take until every port passes frames",
-        _time,
-        "10s",
-        values.format_seconds(_VERIFY.timeout_s),
-        "time",
-    ),
-    Setting(
-        "mixed_connect_modes",
-        "mixed_connect_modes",
-        "`true`: run each switch in its own natural connect mode, although they differ",
-        values.boolean,
-        "true",
-        "false",
-    ),
-    Setting(
-        "skip_unavailable",
-        "skip_unavailable",
+        values.format_seconds(_USUAL.verify.timeout_s), "time", "verify.timeout_s"),
+    _row("mixed_connect_modes", values.boolean, "true",
+        "`true`: run each switch in its own natural connect mode, although they differ", "false"),
+    _row("skip_unavailable", values.boolean, "true",
         "`true`: leave out the switches that cannot do what is asked, or that this machine cannot "
-        "run, each with its reason, instead of refusing the campaign",
-        values.boolean,
-        "true",
-        "false",
-    ),
-    Setting(
-        "tuning",
-        "tuning",
+        "run, each with its reason, instead of refusing the campaign", "false"),
+    _row("tuning", _tuning, "governor:performance+thp:never",
         "settings of the machine for the time of the campaign, restored after it: `as-is`, "
-        "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)",
-        _tuning,
-        "governor:performance+thp:never",
-        str(CampaignDefinition.model_fields["tuning"].default),
-    ),
-    Setting(
-        "time_budget",
-        "time_budget_s",
+        "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)"),
+    _row("time_budget", _time, "3m",
         "refuse the campaign if its trials measure longer than this in sum",
-        _time,
-        "3m",
-        "none",
-        "time",
-    ),
+        "none", "time", "time_budget_s"),
 )
+# fmt: on
 
 # Keys that hold other keys, and what they are for.
 STRUCTURE: dict[str, str] = {

@@ -12,7 +12,7 @@ from typing import Any
 
 from switchmark.campaign import mixes
 from switchmark.language import values
-from switchmark.language.source import Bad, Items, Node, Problem, SourcePlace, Text, YamlMapping
+from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, Text, YamlMapping
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import Dimension
@@ -55,13 +55,11 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     )
 
 
-def read_values(
-    key: Parameter, node: Node, path: str, known: Known, problems: list[Problem]
-) -> Entry:
+def read_values(key: Parameter, node: Node, path: str, known: Known, problems: Problems) -> Entry:
     """All values of one key: a scalar, a YAML list, a range, or a list of those."""
     items = node.items if isinstance(node, Items) else (node,)
     if isinstance(node, Items) and not items:
-        problems.append(Problem(node.place, path, f"is an empty list; write e.g. {key.example}"))
+        problems.note(node.place, path, f"is an empty list; write e.g. {key.example}")
     found: dict[Any, None] = {}
     complete = True
     for item in items:
@@ -72,7 +70,7 @@ def read_values(
             found.update(dict.fromkeys(key.parse(text, known)))
         except values.BadValueError as error:
             complete = False
-            problems += [Problem(item.place, path, message) for message in error.messages]
+            problems.note(item.place, path, *error.messages)
     return Entry(tuple(found) if complete else (), node.place, path)
 
 
@@ -97,9 +95,7 @@ def text_of(node: Node, example: str) -> str:
     raise values.BadValueError
 
 
-def read_block(
-    entries: Mapping[str, Node], path: str, known: Known, problems: list[Problem]
-) -> Block:
+def read_block(entries: Mapping[str, Node], path: str, known: Known, problems: Problems) -> Block:
     """The trial keys and dimension sections among the entries; other keys are left alone."""
     block = Block()
     for name, node in entries.items():
@@ -116,25 +112,25 @@ def _read_key(
     node: Node,
     path: str,
     known: Known,
-    problems: list[Problem],
+    problems: Problems,
     held: dict[str, Entry],
 ) -> None:
     """Read the values of one key into `held`, under the key that they belong to."""
     where, of = joined(path, name), mixes.key_of(name, node)
     if of in held:
-        problems.append(Problem(node.place, where, f"is written twice, as {of}, too; keep one"))
+        problems.note(node.place, where, f"is written twice, as {of}, too; keep one")
     held[of] = read_values(BY_NAME[of], node, where, known, problems)
 
 
 def _read_section(
-    name: str, node: Node, path: str, known: Known, problems: list[Problem]
+    name: str, node: Node, path: str, known: Known, problems: Problems
 ) -> dict[str, Entry]:
     where = joined(path, name)
     if isinstance(node, Bad):
         return {}
     if not isinstance(node, YamlMapping):
         message = f"holds other keys; write e.g. {name}: {{rate: 1M}}"
-        problems.append(Problem(node.place, where, message))
+        problems.note(node.place, where, message)
         return {}
     allowed = [key for key in BY_NAME if key != "dimension"]
     found: dict[str, Entry] = {}
@@ -146,7 +142,7 @@ def _read_section(
             message = unknown_key(inner, allowed)
             if inner == "dimension":
                 message = f"belongs outside; this section is for {name} already"
-            problems.append(Problem(place, joined(where, inner), message))
+            problems.note(place, joined(where, inner), message)
     return found
 
 
@@ -178,9 +174,7 @@ def _writes_mix(layers: list[Block]) -> bool:
     return any(mixes.MIX in one and one[mixes.MIX].path.endswith(mixes.MIX) for one in written)
 
 
-def grids(
-    layers: list[Block], place: SourcePlace, problems: list[Problem]
-) -> list[dict[str, Entry]]:
+def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[dict[str, Entry]]:
     """One grid a dimension: an entry for every key, defaults filled in. A key that is required and
     missing is a problem, reported once."""
     found = []
@@ -199,7 +193,7 @@ def grids(
         found.append(grid)
     for name in sorted(missing):
         message = f"is missing; write e.g. {name}: {BY_NAME[name].example}"
-        problems.append(Problem(place, name, message))
+        problems.note(place, name, message)
     return found
 
 

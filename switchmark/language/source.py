@@ -93,6 +93,14 @@ class Problem:
         )
 
 
+class Problems(list[Problem]):
+    """What is wrong with a file: collected on the way, and raised together at its end."""
+
+    def note(self, place: SourcePlace, key: str, *messages: str) -> None:
+        """Add a problem for each of the messages."""
+        self.extend(Problem(place, key, message) for message in messages)
+
+
 class CampaignError(UsageError):
     """A campaign that is wrong: one line for each problem, all at once (exit code 2)."""
 
