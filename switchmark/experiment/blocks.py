@@ -8,7 +8,6 @@ decisions that it had made.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from switchmark.experiment.course import Course
 from switchmark.experiment.steps import Step
@@ -43,11 +42,7 @@ class CampaignBlocks:
         yield self._baselines
         self._course.take(self._observed([step.plan.trial for step in self._baselines]))
         for block in self._course:
-            yield [self._step(trial) for trial in block]
-
-    def _step(self, trial: Trial) -> Step:
-        step = self._steps[trial.repeated(0).id]
-        return replace(step, plan=replace(step.plan, trial=trial))
+            yield [self._steps[one.repeated(0).id].repeated(one.repetition) for one in block]
 
     def _is_over(self, trial: Trial) -> bool:
         return self._run.path_of(trial.id).exists()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
@@ -39,11 +39,11 @@ def more_blocks(
     if campaign.until_ci is None:
         return
     draw = random.Random(f"{campaign.seed}/more").random
-    first = [step for step in steps if step.plan.trial.repetition == 0 and _is_asked(step)]
+    first = _first(steps)
     spent_s = sum(usual_time_s(step.plan.trial) for step in steps)
     for repetition in range(campaign.repetitions, campaign.max_repetitions):
         block = [
-            _again(step, repetition)
+            step.repeated(repetition)
             for step in first
             if not ending_of(run, campaign, step.plan.trial, repetition).narrow
         ]
@@ -71,15 +71,14 @@ def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> li
     """How every trial of the campaign ended."""
     return [
         ending_of(run, campaign, step.plan.trial, campaign.max_repetitions)
-        for step in steps
-        if step.plan.trial.repetition == 0 and _is_asked(step)
+        for step in _first(steps)
     ]
 
 
 def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, float]]:
     """The figures of the trials that finished, by their repetition."""
     for repetition in range(repetitions):
-        trial_id = trial.model_copy(update={"repetition": repetition}).id
+        trial_id = trial.repeated(repetition).id
         if not run.path_of(trial_id).exists():
             continue
         record = run.read(trial_id)
@@ -87,11 +86,6 @@ def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, fl
             yield repetition, record.headline[0]
 
 
-def _is_asked(step: Step) -> bool:
-    """Whether the campaign asks for the trial; baselines are made once, for all."""
-    return not step.is_baseline
-
-
-def _again(step: Step, repetition: int) -> Step:
-    trial = step.plan.trial.model_copy(update={"repetition": repetition})
-    return replace(step, plan=replace(step.plan, trial=trial))
+def _first(steps: Sequence[Step]) -> list[Step]:
+    """The first repetition of each trial that the campaign asks for; baselines are made once."""
+    return [one for one in steps if one.plan.trial.repetition == 0 and not one.is_baseline]

@@ -9,7 +9,7 @@ kind and placement; it is measured first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
@@ -22,10 +22,7 @@ from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.expectation import ExpectedFigure
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
-from switchmark.model.topology import (
-    ETHERNET_OVERHEAD_BYTES,
-    STANDARD_MTU_BYTES,
-)
+from switchmark.model.topology import mtu_bytes
 from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.switch.support.base import availability_for
@@ -45,6 +42,10 @@ class Step:
     plan: TrialPlan
     baseline: Trial | None
     is_baseline: bool = False  # made for the others' sake, once
+
+    def repeated(self, repetition: int) -> Step:
+        """The step of another repetition of its trial."""
+        return replace(self, plan=replace(self.plan, trial=self.plan.trial.repeated(repetition)))
 
 
 def plan_steps(
@@ -139,17 +140,17 @@ def _nic_problems(steps: Sequence[Step]) -> list[str]:
     """Why ports of the host cannot be lent."""
     wanted: dict[str, int] = {}
     for trial in (step.plan.trial for step in steps):
-        mtu_bytes = max(STANDARD_MTU_BYTES, trial.frame_sizes.largest - ETHERNET_OVERHEAD_BYTES)
+        least_bytes = mtu_bytes(trial.frame_sizes.largest)
         for name in (name for nic in parse_nics(trial.nics) for name in nic.both):
-            wanted[name] = max(mtu_bytes, wanted.get(name, 0))
+            wanted[name] = max(least_bytes, wanted.get(name, 0))
     problems = []
-    for name, mtu_bytes in wanted.items():
+    for name, least_bytes in wanted.items():
         if is_pci(name):
             problem = pci_problem(name)
             problems += [f"nics: {name} {problem}"] if problem else []
             continue
         try:
-            check_facing(LocalHost(), name, mtu_bytes)
+            check_facing(LocalHost(), name, least_bytes)
         except UnavailableError as error:
             problems.append(f"nics: {error}")
     return problems

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,27 +15,13 @@ from switchmark.trial.plan import TrialPlan
 
 
 @dataclass
-class _Waiting:
-    """The trials of one switch that still have to run."""
+class _Sums:
+    """Of the trials of one switch: what is left of them, and what the bench took around others."""
 
-    trials: int = 0
-    measuring_s: float = 0.0
-
-
-@dataclass
-class _Overhead:
-    """How long the bench itself took around the trials so far."""
-
-    trials: int = 0
-    seconds: float = 0.0
-
-    def take(self, seconds: float) -> None:
-        self.trials += 1
-        self.seconds += seconds
-
-    @property
-    def mean_s(self) -> float | None:
-        return self.seconds / self.trials if self.trials else None
+    left: int = 0
+    measuring_s: float = 0.0  # of those that are left
+    timed: int = 0
+    overhead_s: float = 0.0  # of those that were timed
 
 
 class TimeLeft:
@@ -44,32 +31,33 @@ class TimeLeft:
     however many are left."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._waiting: dict[str, _Waiting] = {}
-        self._own: dict[str, _Overhead] = {}
-        self._all = _Overhead()
+        self._sums: dict[str, _Sums] = defaultdict(_Sums)
         for step in steps:
-            waiting = self._waiting.setdefault(step.plan.trial.switch, _Waiting())
-            waiting.trials += 1
-            waiting.measuring_s += measuring_time_s(step.plan)
+            own = self._sums[step.plan.trial.switch]
+            own.left += 1
+            own.measuring_s += measuring_time_s(step.plan)
 
     def done(self, step: Step, record: Record) -> None:
         """Note that this trial has run, and how long the bench itself took around it."""
-        waiting = self._waiting[step.plan.trial.switch]
-        waiting.trials -= 1
-        waiting.measuring_s -= measuring_time_s(step.plan)
+        own = self._sums[step.plan.trial.switch]
+        own.left -= 1
+        own.measuring_s -= measuring_time_s(step.plan)
         if record.timing is not None:
-            self._own.setdefault(step.plan.trial.switch, _Overhead()).take(record.timing.overhead_s)
-            self._all.take(record.timing.overhead_s)
+            own.timed += 1
+            own.overhead_s += record.timing.overhead_s
 
     def estimate_s(self) -> float:
         """Seconds that the remaining trials will take."""
-        usual = self._all.mean_s
-        total = 0.0
-        for switch, waiting in self._waiting.items():
-            own = self._own[switch].mean_s if switch in self._own else usual
-            each = usual_overhead_s(switch) if own is None else own
-            total += waiting.trials * each + (waiting.measuring_s if waiting.trials else 0.0)
-        return total
+        every = self._sums.values()
+        timed, overhead_s = sum(own.timed for own in every), sum(own.overhead_s for own in every)
+        total_s = 0.0
+        for switch, own in self._sums.items():
+            if own.timed:
+                each_s = own.overhead_s / own.timed
+            else:
+                each_s = overhead_s / timed if timed else usual_overhead_s(switch)
+            total_s += own.left * each_s + (own.measuring_s if own.left else 0.0)
+        return total_s
 
 
 def measuring_time_s(plan: TrialPlan) -> float:

@@ -16,11 +16,7 @@ from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
 
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
-
-
 STANDARD_MTU_BYTES = 1500
-
-
 ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
 
 
@@ -156,34 +152,32 @@ class Topology:
         them alone, and the devices get addresses of their own. `linux_capabilities`: see
         `NodeSpec`; VNFs have their own."""
 
-        def port_of(port: TopologyPort, kind: PortKind, nic: Nic | None) -> NodePort:
-            device_mac = port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None
+        def port_of(node: TopologyNode, port: TopologyPort) -> NodePort:
             return NodePort(
-                kind,
+                wire_kind(kind) if node.place is NodePlace.WIRE else kind,
                 port.mac,
                 port.ip,
-                mtu_bytes=self._mtu_bytes(),
-                device_mac=device_mac,
+                mtu_bytes=mtu_bytes(self.frame_size_bytes),
+                device_mac=port_mac(port.index, DEVICE_PREFIX) if past_ip_stack else None,
                 peer_mac=port.next_mac,
                 peer_ip=port.next_ip,
-                nic=nic,
+                nic=node.nic,
             )
-
-        def kind_at(place: NodePlace) -> PortKind:
-            return wire_kind(kind) if place is NodePlace.WIRE else kind
 
         return [
             NodeSpec(
                 node.name,
-                tuple(port_of(port, kind_at(node.place), node.nic) for port in node.ports),
+                tuple(port_of(node, port) for port in node.ports),
                 tuple(cores.get(node.name, ())),
                 vnf_capabilities if node.role == "vnf" else linux_capabilities,
             )
             for node in self.nodes
         ]
 
-    def _mtu_bytes(self) -> int:
-        return max(STANDARD_MTU_BYTES, self.frame_size_bytes - ETHERNET_OVERHEAD_BYTES)
+
+def mtu_bytes(frame_bytes: int) -> int:
+    """The MTU of devices that carry frames of this size (with FCS)."""
+    return max(STANDARD_MTU_BYTES, frame_bytes - ETHERNET_OVERHEAD_BYTES)
 
 
 def wire_kind(kind: PortKind) -> PortKind:
