@@ -10,7 +10,7 @@ to it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import TypeVar, cast
@@ -19,17 +19,11 @@ T = TypeVar("T")
 
 NS_PER_S = 1_000_000_000
 MAX_VALUES = 100_000  # of one key; more is a slip of the pen, not a campaign
+_NO_SUFFIX = {"": 1}
 _SUFFIXES = {"": 1, "k": 1_000, "K": 1_000, "M": 1_000_000, "G": 1_000_000_000}
-_SECONDS = {
-    "": "1",
-    "ns": "1e-9",
-    "us": "0.000001",
-    "ms": "0.001",
-    "s": "1",
-    "m": "60",
-    "min": "60",
-    "h": "3600",
-}
+_SECONDS: dict[str, int | str] = {
+    "": 1, "ns": "1e-9", "us": "1e-6", "ms": "1e-3", "s": 1, "m": 60, "min": 60, "h": 3600,
+}  # fmt: skip
 _NUMBER = re.compile(r"(?P<sign>-?)(?P<digits>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)", re.ASCII)
 _RANGE = re.compile(r"(?P<low>.*?)\.\.(?P<high>.*?)(?:\s+step\b\s*(?P<step>.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
@@ -64,7 +58,7 @@ def shorten(text: str) -> str:
     return flat if len(flat) <= 60 else flat[:57] + "..."
 
 
-def _decimal(text: str, units: dict[str, str], unit_help: str) -> Decimal:
+def _decimal(text: str, units: Mapping[str, int | str], unit_help: str) -> Decimal:
     match = _NUMBER.fullmatch(text)
     if match is None or len(text) > 40:
         raise BadValueError(f"'{shorten(text)}' is not a number; write {unit_help}")
@@ -82,13 +76,10 @@ def _decimal(text: str, units: dict[str, str], unit_help: str) -> Decimal:
 
 def whole(text: str, limits: Limits) -> int:
     """Read a whole number within its limits; `1.5M` is one where suffixes are allowed."""
-    known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
     unit_help = "a whole number"
     if limits.suffixes:
         unit_help += ", or one with a suffix: 10k, 1.5M, 1G"
-    else:
-        known = {"": "1"}
-    number = _decimal(text, known, unit_help)
+    number = _decimal(text, _SUFFIXES if limits.suffixes else _NO_SUFFIX, unit_help)
     if number != number.to_integral_value():
         raise BadValueError(f"'{text}' is not a whole number; write {unit_help}")
     if number < limits.low:
@@ -100,8 +91,7 @@ def whole(text: str, limits: Limits) -> int:
 
 def number(text: str) -> Decimal:
     """Read a number of at least 0 with its decimals and an optional suffix: `50.99`, `14.84M`."""
-    known = {suffix: str(factor) for suffix, factor in _SUFFIXES.items()}
-    found = _decimal(text, known, "a number such as 50.99, 338k or 14.84M")
+    found = _decimal(text, _SUFFIXES, "a number such as 50.99, 338k or 14.84M")
     if found < 0:
         raise BadValueError(f"{text} is below 0; write a figure as it was published")
     return found
@@ -126,7 +116,7 @@ def seconds(text: str, low_s: float, high_s: float) -> float:
 def share(text: str) -> float:
     """Read a share from 0 to 1: `0.95` or `95%`."""
     percent = text.endswith("%")
-    number = _decimal(text.removesuffix("%").strip(), {"": "1"}, "a share such as 95% or 0.95")
+    number = _decimal(text.removesuffix("%").strip(), _NO_SUFFIX, "a share such as 95% or 0.95")
     number = number / 100 if percent else number
     if not 0 <= number <= 1:
         raise BadValueError(f"{text} is not a share; use 0% to 100%, or 0 to 1")

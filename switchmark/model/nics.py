@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-NO_WORD = "none"
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _PORT = rf"(?:{PCI.pattern}|[A-Za-z0-9._-]{{1,15}})"
 _CABLE = rf"{_PORT}/{_PORT}"
@@ -50,7 +49,6 @@ def parse_nics(text: str) -> tuple[Nic, ...]:
 
 
 def read_nics(text: str) -> str:
-    """Read the value of a campaign; `none` gives the empty text. Raises ValueError."""
-    found = "" if text == NO_WORD else text
-    parse_nics(found)
-    return found
+    """Read the value of a campaign. Raises ValueError."""
+    parse_nics(text)
+    return text

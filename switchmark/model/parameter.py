@@ -73,6 +73,7 @@ class Axis:
 
 
 Reader: TypeAlias = Callable[[str, Known], Any]  # one value; raises BadValueError
+Names: TypeAlias = Callable[[Known], Sequence[str] | None]  # None: any well-formed name
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +93,8 @@ class Parameter:
     noun: str = ""  # what messages call a value
     limits: Limits | None = None  # of a number
     ranges: bool = False  # `64..512 step 64` may be written
-    every: Callable[[Known], Sequence[str] | None] | None = None  # what the word `all` stands for
+    names: Names | None = None  # those that a value is one of; None: they are not told
+    every: Names | None = None  # the values that the word `all` stands for
     mapping: bool = False  # a value may be written as a mapping: {emc: off}
     as_written: Any = None  # a type of values that become the field's when trials are made
     usual: Any = None  # the value of a campaign without it, where the field must be given
@@ -177,8 +179,11 @@ class Parameter:
             return values.whole(text, self.limits)
         if self.value_type is bool:
             return values.boolean(text)
+        noun = self.noun or self.name.replace("_", " ")
+        if self.names is not None:
+            return values.choice(text, self.names(known), noun)
         words = ([] if self.none is None else [self.none]) + list(self.choices)
-        return self.choices[values.choice(text, words, self.noun or self.name.replace("_", " "))]
+        return self.choices[values.choice(text, words, noun)]
 
     def text(self, value: Any) -> str:
         """Write a value as `value` reads it."""

@@ -42,36 +42,6 @@ def pairs(text: str, _known: Known) -> int:
     return values.whole(match[1] if match else text, PAIRS)
 
 
-def switch(text: str, known: Known) -> str:
-    """Read the name of a switch."""
-    return values.choice(text, known.switches, "switch")
-
-
-def contenders(known: Known) -> tuple[str, ...] | None:
-    """The names of all switches that are compared with others."""
-    return known.contenders
-
-
-def environment(text: str, known: Known) -> str:
-    """Read the name of an environment."""
-    return values.choice(text, known.environments, "environment")
-
-
-def method(text: str, known: Known) -> str:
-    """Read the name of a method."""
-    return values.choice(text, known.methods, "method")
-
-
-def generator(text: str, known: Known) -> str:
-    """Read the name of an instrument that sends and receives."""
-    return values.choice(text, known.generators, "generator")
-
-
-def goals(text: str, known: Known) -> str:
-    """Read the name of a set of goals of a search."""
-    return values.choice(text, known.goals, "preset of goals")
-
-
 def scenario(text: str, known: Known) -> str:
     """Read a scenario's name. A name with numbers (`loopback-3`) is known by its pattern
     (`loopback-N`)."""

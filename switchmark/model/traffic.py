@@ -14,9 +14,9 @@ from functools import lru_cache
 
 from switchmark.language import values
 from switchmark.language.values import BadValueError, Limits
+from switchmark.model.choices import MAX_FRAME_BYTES, MIN_FRAME_BYTES
 
 NO_WORD = "none"
-SMALLEST_FRAME, LARGEST_FRAME = 64, 9018
 MOST_FLOWS = 1_000_000
 MOST_FIELD_VALUES = 16_777_216
 FLOW_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port", "vlan")
@@ -106,15 +106,13 @@ def _genome(text: str) -> list[int]:
 
 def _frame(digits: str) -> int:
     size = int(digits)
-    if not SMALLEST_FRAME <= size <= LARGEST_FRAME:
-        raise ValueError(f"{size} is not a frame size from {SMALLEST_FRAME} to {LARGEST_FRAME}")
+    if not MIN_FRAME_BYTES <= size <= MAX_FRAME_BYTES:
+        raise ValueError(f"{size} is not a frame size from {MIN_FRAME_BYTES} to {MAX_FRAME_BYTES}")
     return size
 
 
 def read_mix(text: str) -> str:
-    """Read the mix of a campaign; "" for none. Raises ValueError."""
-    if text == NO_WORD:
-        return ""
+    """Read the mix of a campaign. Raises ValueError."""
     mix(text)
     return text
 
@@ -205,4 +203,4 @@ def smallest_frame(ip_version: int, vlan: str) -> int:
     """The smallest frame of this kind that holds the engine's stamp, in bytes with FCS: a tag takes
     4 bytes more than a plain frame's 64, IPv6 20."""
     tags = len(vlan.split(".")) if vlan else 0
-    return SMALLEST_FRAME + 4 * tags + (20 if ip_version == 6 else 0)
+    return MIN_FRAME_BYTES + 4 * tags + (20 if ip_version == 6 else 0)

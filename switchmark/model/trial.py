@@ -71,7 +71,8 @@ class Trial(Frozen):
     switch: Annotated[Name, Parameter(
         "switch", CONTENDER, PLANNED, "[linux-bridge, ovs-dpdk, basicfwd]",
         "the switch under test; `switchmark list switches` names them; `all`: every contender",
-        letter="V", read=read.switch, every=read.contenders)]
+        letter="V", names=lambda known: known.switches,
+        every=lambda known: known.contenders)]
     packet_size_bytes: Annotated[int, Parameter(
         "packet_size", TRAFFIC, SAME, "64..512 step 64, 1024, 1500",
         "Ethernet frame with FCS, 64 to 9018 (the wire adds 20 bytes a frame); several make a "
@@ -115,7 +116,7 @@ class Trial(Frozen):
     environment: Annotated[Name, Parameter(
         "environment", PLACE, SAME, "lxc",
         "where the traffic applications live; `switchmark list environments` names them",
-        read=read.environment)] = "netns"
+        names=lambda known: known.environments)] = "netns"
     connect_mode: Annotated[ConnectMode | None, Parameter(
         "connect_mode", CONTENDER, PLANNED, "learning",
         "how the switch chooses the output port: `cross-connect`, `learning`, `static-mac`, `veb` "
@@ -144,11 +145,11 @@ class Trial(Frozen):
         "method", METHOD, DEFAULT, "ndr-pdr",
         "how a throughput is found: `plain` (one run at the set rate), or by many trials; "
         "`switchmark list methods` names the methods (docs/methods.md); `rate` then bounds the "
-        "load, and `duration` is one trial's", read=read.method)] = PLAIN
+        "load, and `duration` is one trial's", names=lambda known: known.methods)] = PLAIN
     goals: Annotated[Name, Parameter(
         "goals", METHOD, DEFAULT, "rfc2544",
         "what an `ndr-pdr` search looks for: `csit`, `rfc2544`, `tst009` or `quick`",
-        read=read.goals)] = "csit"
+        names=lambda known: known.goals, noun="preset of goals")] = "csit"
     budget_s: Annotated[Seconds | None, Parameter(
         "method_budget", METHOD, DEFAULT, "5m",
         "the time a method may take, its own overhead included; `auto`: the method's default",
@@ -312,7 +313,8 @@ class Trial(Frozen):
         "generator", CONTENDER, SAME, "switchmark, iperf3",
         "what sends and receives the traffic: `switchmark` (its own engine), or an instrument of "
         "others; `switchmark list generators` names them, docs/instruments.md says what each "
-        "cannot know", read=read.generator, say="traffic by {}".format)] = OWN_ENGINE
+        "cannot know", names=lambda known: known.generators,
+        say="traffic by {}".format)] = OWN_ENGINE
     # fmt: on
 
     @property

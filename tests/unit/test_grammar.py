@@ -15,12 +15,13 @@ from switchmark.language import values
 from switchmark.language.source import CampaignError
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model import rates, traffic
+from switchmark.model.choices import MAX_FRAME_BYTES, MIN_FRAME_BYTES
 from switchmark.model.parameters import BY_NAME
 from tests.unit.campaign_fakes import KNOWN
 
 FRAME_BYTES = 64
 ANY = Limits(0, 2**63, "below it", "above it", suffixes=True)
-SIZE = Limits(traffic.SMALLEST_FRAME, traffic.LARGEST_FRAME, "too small", "too large")
+SIZE = Limits(MIN_FRAME_BYTES, MAX_FRAME_BYTES, "too small", "too large")
 A_YEAR_S = 366 * 86_400.0
 
 
