@@ -71,9 +71,9 @@ def expand(
     if problems:
         unique = dict.fromkeys(f"{campaign.name}: {problem}" for problem in problems)
         raise UsageError("\n".join(unique))
-    resolve_names = _AutoResolver(modes, capabilities, environment_ports)
-    trials = dict.fromkeys(resolve_names(t) for sweep in campaign.sweeps for t in trials_of(sweep))
-    return _in_blocks(list(trials), campaign)
+    resolve_auto = _AutoResolver(modes, capabilities, environment_ports)
+    trials = (one for sweep in campaign.sweeps for one in trials_of(sweep, resolve_auto))
+    return _in_blocks(list(dict.fromkeys(map(resolve_names, trials))), campaign)
 
 
 def leave_out_unable(
@@ -108,11 +108,17 @@ def _whose(sweep: Sweep) -> str:
 _RATES = [one.field for one in SWEPT if one.as_written is rates.BitRate]
 
 
-def trials_of(sweep: Sweep) -> Iterator[Trial]:
-    """Every combination of the sweep's values, in no particular order, with connect modes as
-    written. Bit rates become packets a second here, since that takes the packet size."""
+def trials_of(
+    sweep: Sweep, resolve: Callable[[dict[str, Any]], None] | None = None
+) -> Iterator[Trial]:
+    """Every combination of the sweep's values, in no particular order, as written but for what
+    `resolve` changes of the values of each. Bit rates become packets a second here, since that
+    takes the packet size."""
     names = [one.field for one in SWEPT]
-    for values in product(*(getattr(sweep, name) for name in names)):
+    every = [getattr(sweep, name) for name in names]
+    required = {"switch": sweep.switch[0], "packet_size_bytes": sweep.packet_size_bytes[0]}
+    any_of = Trial(dimension=sweep.dimension, **required)  # the sweep's values are valid, each
+    for values in product(*every):
         fields = dict(zip(names, values, strict=True))
         mean_bytes: float = fields["packet_size_bytes"]
         if mix := fields["packet_mix"]:
@@ -123,7 +129,9 @@ def trials_of(sweep: Sweep) -> Iterator[Trial]:
                 fields[name] = fields[name].pps(mean_bytes)
         if rates.has_own_rate(fields["schedule"]):
             fields["rate_pps"] = None
-        yield Trial(dimension=sweep.dimension, **fields)
+        if resolve is not None:
+            resolve(fields)
+        yield any_of.changed(fields)
 
 
 def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstimate:
@@ -138,8 +146,8 @@ def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstim
 
 
 class _AutoResolver:
-    """Replaces `auto` in a trial by what it stands for, where the comparison depends on it. The
-    port kind stays open (the switch's best) unless the I/O cannot use that one."""
+    """Replaces `auto` among a trial's values by what it stands for, where the comparison depends
+    on it. The port kind stays open (the switch's best) unless the I/O cannot use that one."""
 
     def __init__(
         self,
@@ -152,18 +160,16 @@ class _AutoResolver:
         self.environment_ports = environment_ports
         self.forced: dict[tuple[str, str, Io, str], PortKind | None] = {}
 
-    def __call__(self, trial: Trial) -> Trial:
-        update: dict[str, object] = {}
-        if trial.connect_mode is None:
-            update["connect_mode"] = self.modes[trial.switch]
-        if trial.port_kind is None:
-            where = trial.switch, trial.environment, trial.io, trial.generator
+    def __call__(self, values: dict[str, Any]) -> None:
+        if values["connect_mode"] is None:
+            values["connect_mode"] = self.modes[values["switch"]]
+        if values["port_kind"] is None:
+            where = values["switch"], values["environment"], values["io"], values["generator"]
             if where not in self.forced:
                 self.forced[where] = self._forced_port(*where)
-            update["port_kind"] = self.forced[where]
-        if trial.neighbour == "none":  # nobody is anywhere
-            update["neighbour_cpus"] = _NOWHERE
-        return resolve_names(trial.model_copy(update=update) if update else trial)
+            values["port_kind"] = self.forced[where]
+        if values["neighbour"] == "none":  # nobody is anywhere
+            values["neighbour_cpus"] = _NOWHERE
 
     def _forced_port(
         self, switch: str, environment: str, io: Io, generator: str

@@ -107,6 +107,7 @@ class Parameter:
     is_path: bool = False  # of a build: those of other versions lie elsewhere
 
     field: str = ""  # of Trial; filled in, as what follows
+    bounded: Any = None  # its type, with everything that its values must keep
     value_type: Any = None  # without None
     optional: bool = False
     default: Any = None
@@ -117,6 +118,7 @@ class Parameter:
         return replace(
             self,
             field=name,
+            bounded=Annotated[(info.annotation, *info.metadata)],
             value_type=_without_none(info.annotation),
             optional=NoneType in get_args(info.annotation),
             default=None if info.is_required() else info.default,
@@ -136,8 +138,8 @@ class Parameter:
     @property
     def several(self) -> Any:
         """The type of its values in a sweep."""
-        one = self.value_type if self.as_written is None else self.value_type | self.as_written
-        return GenericAlias(tuple, (one | None if self.optional else one, ...))
+        one = self.bounded if self.as_written is None else self.bounded | self.as_written
+        return GenericAlias(tuple, (one, ...))
 
     @property
     def is_number(self) -> bool:

@@ -8,7 +8,8 @@ parameter goes to the end: so notations and ids of trials without it stay as the
 
 import hashlib
 import json
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -331,12 +332,17 @@ class Trial(Frozen):
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def repeated(self, repetition: int) -> "Trial":
-        """This trial as another of its repetitions. `model_copy` would take many times the time and
-        memory, and campaigns have up to 10^5 trials: all share one set of the names of the fields
-        that were given."""
+        """This trial as another of its repetitions."""
+        same = repetition == self.repetition
+        return self if same else self.changed({"repetition": repetition})
+
+    def changed(self, values: Mapping[str, Any]) -> "Trial":
+        """This trial with other values, which must be valid. `model_copy` and a trial of its own
+        would take many times the time and memory, and campaigns have up to 10^5 trials: all share
+        one set of the names of the fields that were given."""
         other = Trial.__new__(Trial)
         put = object.__setattr__
-        put(other, "__dict__", self.__dict__ | {"repetition": repetition})
+        put(other, "__dict__", self.__dict__ | values)
         put(other, "__pydantic_fields_set__", _EVERY_FIELD)
         put(other, "__pydantic_extra__", None)
         put(other, "__pydantic_private__", None)

@@ -116,6 +116,14 @@ def test_bad_schedules_say_what_to_write(text: str, because: str) -> None:
         ),
         ("goals: quick\nmethod: soak\nrate: 5", "c.yaml:2: goals: method soak does not read it"),
         ("probe_rate: 10M\ndimension: latency", "c.yaml:2: probe_rate: 10M is no low rate"),
+        (
+            "probe_rate: 1Gbps-l1\ndimension: latency\npacket_size: [64, 1500]",
+            "c.yaml:2: probe_rate: 1Gbps-l1 is 1488095 frames/s of 64 bytes, which is no low rate",
+        ),
+        (
+            "rate: 10000Gbps-l1",
+            "c.yaml:2: rate: 10000Gbps-l1 is 14880952381 frames/s of 64 bytes, which is above any",
+        ),
     ],
 )
 def test_what_does_not_go_together_is_named(text: str, message: str) -> None:

@@ -9,7 +9,7 @@ from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
-from switchmark.model.choices import MAX_PROBE_RATE_PPS, PLAIN, Dimension
+from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.io import sends_datagrams
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import ConnectMode
@@ -20,6 +20,7 @@ MIN_SAMPLES = 3  # in what is left of a trial after trimming
 def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]]:
     """The loads and times of a sweep that cannot be: the key, and why."""
     yield from (("schedule", message) for message in _schedule_refusals(sweep))
+    yield from _bit_rate_refusals(sweep)
     yield from (("probe_rate", message) for message in _probe_refusals(sweep))
     yield from (("duration", message) for message in _duration_refusals(sweep, trim))
     yield from _unread_refusals(sweep)
@@ -38,15 +39,22 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
             yield f"methods of many trials need a steady load, not {shape}; use poisson"
 
 
-def _probe_refusals(sweep: Sweep) -> Iterator[str]:
+def _bit_rate_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Bits a second that are too many of the smallest frames."""
     means = [float(size) for size in sweep.packet_size_bytes] if "" in sweep.packet_mix else []
     least_bytes = min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
-    for rate in sweep.probe_rate_pps:
-        if isinstance(rate, rates.BitRate) and rate.pps(least_bytes) > MAX_PROBE_RATE_PPS:
-            yield (
-                f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which is no "
-                "low rate; use 1M packets/s or less"
-            )
+    for row in (BY_NAME["rate"], BY_NAME["probe_rate"]):
+        assert row.limits is not None
+        for rate in getattr(sweep, row.field):
+            if isinstance(rate, rates.BitRate) and rate.pps(least_bytes) > row.limits.high:
+                yield (
+                    row.name,
+                    f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which "
+                    f"is {row.limits.above}; use less",
+                )
+
+
+def _probe_refusals(sweep: Sweep) -> Iterator[str]:
     if sweep.probe_rate_pps == (None,) or sweep.dimension is Dimension.LATENCY:
         return
     if not all(name != PLAIN and METHODS[name].times_frames for name in sweep.method):
