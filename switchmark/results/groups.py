@@ -6,9 +6,9 @@ thousand rows as Python dictionaries would cost many times the time and the memo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
 from switchmark.statistics.means import LEVEL, Estimate, estimate
@@ -19,26 +19,27 @@ if TYPE_CHECKING:
 _SLICE_ROWS = 1024
 
 
-class _Slice(Mapping[str, list[Any]]):
+class Columns(Protocol):
+    """Columns by their names, as a dictionary has them."""
+
+    def get(self, name: str, /) -> Sequence[Any] | None:
+        """The values of a column, a row each; None for an unknown one."""
+
+
+class _Slice:
     """Some rows of the table. A column becomes a list when it is first read: a summary reads half
     of the hundred and fifty."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
         self._frame = frame
-        self._made: dict[str, list[Any]] = {}
+        self._made: dict[str, list[Any] | None] = {}
 
-    def __getitem__(self, name: str) -> list[Any]:
+    def get(self, name: str, /) -> list[Any] | None:
+        """See `Columns`."""
         if name not in self._made:
-            if name not in self._frame:
-                raise KeyError(name)
-            self._made[name] = self._frame[name].to_list()
+            column = self._frame.get_column(name, default=None)
+            self._made[name] = None if column is None else column.to_list()
         return self._made[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._frame.columns)
-
-    def __len__(self) -> int:
-        return self._frame.width
 
 
 class Records:
@@ -46,7 +47,7 @@ class Records:
 
     __slots__ = ("_columns", "_rows", "level")
 
-    def __init__(self, columns: Mapping[str, Sequence[Any]], rows: range | Sequence[int]) -> None:
+    def __init__(self, columns: Columns, rows: range | Sequence[int]) -> None:
         self._columns = columns
         self._rows = rows
         self.level = LEVEL  # of intervals: stricter where the campaign looked again and again
@@ -144,15 +145,16 @@ def _slices(bounds: Sequence[int]) -> Iterator[tuple[int, list[int]]]:
         yield start, ends
 
 
-def _by_what_was_done(columns: Mapping[str, Sequence[Any]], rows: range) -> Iterator[Group]:
+def _by_what_was_done(columns: Columns, rows: range) -> Iterator[Group]:
     failed: list[int] = []
     by_done: dict[tuple[Any, ...], list[int]] = {}
-    status, done = columns["status"], [columns[name] for name in RESOLVED_BY_PLAN]
-    for row in rows:
-        if status[row] == "failed":
+    every = Records(columns, rows)
+    done = zip(*map(every.column, RESOLVED_BY_PLAN), strict=True)
+    for row, status, what in zip(rows, every.column("status"), done, strict=True):
+        if status == "failed":
             failed.append(row)
         else:
-            by_done.setdefault(tuple(values[row] for values in done), []).append(row)
+            by_done.setdefault(what, []).append(row)
     finished = list(by_done.values())
     if not failed and len(finished) == 1:
         yield Group(Records(columns, rows), Records(columns, ()))
