@@ -49,7 +49,7 @@ def load_text(
     campaign itself."""
     problems = Problems()
     table = source.parse(text, where, problems)
-    return _Loader(known, problems).campaign(table, _split(overrides, problems), where)
+    return _campaign(table, _split(overrides, problems), where, known, problems)
 
 
 def load_settings(
@@ -67,7 +67,7 @@ def load_settings(
     nodes = {key: Text(text, SourcePlace(label(key))) for key, text in given.items()}
     nodes |= _split(overrides, problems)
     table = YamlMapping({}, SourcePlace(name))
-    return _Loader(known, problems).campaign(table, nodes, name)
+    return _campaign(table, nodes, name, known, problems)
 
 
 def _split(overrides: Sequence[str], problems: Problems) -> dict[str, Text]:
@@ -84,55 +84,50 @@ def _split(overrides: Sequence[str], problems: Problems) -> dict[str, Text]:
     return found
 
 
-class _Loader:
-    """One load: collects problems on the way and raises them together at the end."""
-
-    def __init__(self, known: Known, problems: Problems) -> None:
-        self.known = known
-        self.problems = problems
-
-    def campaign(
-        self, table: YamlMapping, overrides: dict[str, Text], where: str
-    ) -> CampaignDefinition:
-        table, overrides = read_as_meant(table, overrides)
-        layers, said = Layers(self.known, self.problems), SettingsReader(self.problems)
-        top = sweeps.read_block(table.entries, "", self.known, self.problems)
-        over = layers.overriding(overrides)
-        named = contenders.read_contenders(
-            table.entries.get(contenders.SECTION), overrides, self.known, self.problems
+def _campaign(
+    table: YamlMapping, overrides: dict[str, Text], where: str, known: Known, problems: Problems
+) -> CampaignDefinition:
+    """The campaign in a table, under what `--set` gives. All problems are raised together."""
+    table, overrides = read_as_meant(table, overrides)
+    layers, said = Layers(known, problems), SettingsReader(problems)
+    top = sweeps.read_block(table.entries, "", known, problems)
+    over = layers.overriding(overrides)
+    section = table.entries.get(contenders.SECTION)
+    named = contenders.read_contenders(section, overrides, known, problems)
+    options = said.read(table) | said.overridden(overrides)
+    said.refuse_unknown(table)
+    grids = layers.grids(table, top, over, named, SourcePlace(where))
+    published = read_published(table.entries.get("published"), known, problems)
+    measured = {dimension for grid in grids for dimension in grid["dimension"].values}
+    expect = read_expectations(table.entries.get("expect"), measured, problems)
+    if not problems:
+        _check(grids, options, where, problems)
+        if published:  # a trial that only `--set` removes still counts
+            as_written = Layers(known, Problems())
+            written = as_written.grids(table, top, Block(), named, SourcePlace(where))
+            note_unmatched(published, written, problems)
+    if problems:
+        raise CampaignError(
+            sorted(problems, key=lambda p: (p.place.source != where, p.place.line or 0))
         )
-        options = said.read(table) | said.overridden(overrides)
-        said.refuse_unknown(table)
-        grids = layers.grids(table, top, over, named, SourcePlace(where))
-        published = read_published(table.entries.get("published"), self.known, self.problems)
-        measured = {dimension for grid in grids for dimension in grid["dimension"].values}
-        expect = read_expectations(table.entries.get("expect"), measured, self.problems)
-        if not self.problems:
-            self._check(grids, options, where)
-            if published:  # a trial that only `--set` removes still counts
-                as_written = Layers(self.known, Problems())
-                written = as_written.grids(table, top, Block(), named, SourcePlace(where))
-                note_unmatched(published, written, self.problems)
-        if self.problems:
-            raise CampaignError(
-                sorted(self.problems, key=lambda p: (p.place.source != where, p.place.line or 0))
-            )
-        return _build(grids, options, [figure for figure, _ in published], expect, where)
+    return _build(grids, options, [figure for figure, _ in published], expect, where)
 
-    def _check(self, grids: list[dict[str, Entry]], options: dict[str, Any], where: str) -> None:
-        repetitions = options.get("repetitions", 1)
-        too_many = sweeps.too_many(grids, repetitions)
-        if too_many:
-            self.problems.note(SourcePlace(where), "", too_many)
-            return
-        trim = _part(TrimPolicy, "trim", options)
-        said: dict[Problem, None] = {}
-        for grid in grids:
-            for name, message in traffic_refusals(sweeps.to_sweep(grid), trim):
-                said[Problem(grid[name].place, grid[name].path, message)] = None
-        self.problems += said
-        for name, message in time_refusals(grids, options, trim):
-            self.problems.note(SourcePlace(where), name, message)
+
+def _check(
+    grids: list[dict[str, Entry]], options: dict[str, Any], where: str, problems: Problems
+) -> None:
+    """Note what cannot be, of values that can."""
+    if too_many := sweeps.too_many(grids, options.get("repetitions", 1)):
+        problems.note(SourcePlace(where), "", too_many)
+        return
+    trim = _part(TrimPolicy, "trim", options)
+    said: dict[Problem, None] = {}
+    for grid in grids:
+        for name, message in traffic_refusals(sweeps.to_sweep(grid), trim):
+            said[Problem(grid[name].place, grid[name].path, message)] = None
+    problems += said
+    for name, message in time_refusals(grids, options, trim):
+        problems.note(SourcePlace(where), name, message)
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:

@@ -6,6 +6,7 @@ place a `throughput:`/`latency:` section wins over plain keys, and `--set` wins 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -199,10 +200,7 @@ def grids(layers: list[Block], place: SourcePlace, problems: Problems) -> list[d
 
 def count(grid: Mapping[str, Entry]) -> int:
     """How many trials a grid has."""
-    total = 1
-    for entry in grid.values():
-        total *= len(entry.values)
-    return total
+    return math.prod(len(entry.values) for entry in grid.values())
 
 
 def too_many(grids: Sequence[Mapping[str, Entry]], repetitions: int) -> str | None:

@@ -38,7 +38,7 @@ from switchmark.trial.wire import over_cable
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
-LARGEST_BYTES = 1 << 20  # of a kept figure; one has some kilobytes
+LARGEST_BYTES = 1 << 20  # of a kept file; one has some kilobytes
 _BASELINE = TypeAdapter(Baseline)
 UNFIT_MARKS = frozenset({"disturbed", "unstable", "short-window", "two-bands"})
 
@@ -75,13 +75,8 @@ class Calibrations:
             "trial_id": record.trial_id,
             "run_id": record.run_id,
         }
-        path = self._path(plan)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            make_folder(self.directory)
-            temporary.write_text(json.dumps(document, indent=1) + "\n")
-            temporary.chmod(0o644)
-            temporary.replace(path)
+            keep_file(self._path(plan), json.dumps(document, indent=1))
         except OSError:
             return False  # no place to keep it is no reason to lose a trial
         return True
@@ -94,6 +89,15 @@ class Calibrations:
     def _path(self, plan: TrialPlan) -> Path:
         text = json.dumps([dict(self.machine), point_of(plan)], sort_keys=True)
         return self.directory / f"{hashlib.sha256(text.encode()).hexdigest()[:16]}.json"
+
+
+def keep_file(path: Path, text: str) -> None:
+    """Write a file that `read_trusted` believes later, whole or not at all. Raises OSError."""
+    make_folder(path.parent)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(f"{text}\n")
+    temporary.chmod(0o644)
+    temporary.replace(path)
 
 
 def believed(text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]) -> Baseline:

@@ -8,7 +8,6 @@ One that others could have written is not trusted.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,14 +16,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from switchmark.experiment.calibration import machine_facts
+from switchmark.experiment.calibration import LARGEST_BYTES, keep_file, machine_facts
 from switchmark.experiment.covered import why_uncovered
 from switchmark.results.record import Certificate, CertificateNote, Record
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 from switchmark.testbed.facts import Cpu, read_cpus
-from switchmark.testbed.state import cache_dir, make_folder, read_trusted
-
-LARGEST_BYTES = 1 << 20  # of a certificate; one has some kilobytes
+from switchmark.testbed.state import cache_dir, read_trusted
 
 
 @dataclass
@@ -50,13 +47,10 @@ class Certificates:
 
     def keep(self, made: Certificate) -> Path:
         """Keep it in place of the last one. Raises OSError."""
-        make_folder(self.directory)
-        path = self.directory / f"{made.port_kind}-{made.io}.json"
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(made.model_dump_json(indent=1) + "\n")
-        temporary.chmod(0o644)
-        temporary.replace(path)
-        self._read.pop(f"{made.port_kind}-{made.io}", None)
+        name = f"{made.port_kind}-{made.io}"
+        path = self.directory / f"{name}.json"
+        keep_file(path, made.model_dump_json(indent=1))
+        self._read.pop(name, None)
         return path
 
     def why_expired(self, held: Certificate) -> str:

@@ -104,31 +104,24 @@ def check_available(steps: Sequence[Step]) -> None:
     """Ask every switch and environment of these steps whether this machine can run it.
 
     Raises `UnavailableError`, one line each, before anything is started."""
-    problems = []
-    for name in {step.plan.trial.neighbour: None for step in steps}:
-        if name != "none" and not (found := neighbour_availability(name)).available:
-            remedy = f"; {found.remedy}" if found.remedy else ""
-            problems.append(f"neighbour {name} cannot run here: {found.reason}{remedy}")
-    for name in {step.plan.trial.switch_environment: None for step in steps}:
-        if (lacking := contained_problem(name)) is not None:
-            problems.append(lacking)
+    beside = dict.fromkeys(step.plan.trial.neighbour for step in steps)
+    neighbours = [name for name in beside if name != "none"]
+    places = dict.fromkeys(step.plan.trial.switch_environment for step in steps)
     environments = {step.plan.environment.name: step.plan.environment for step in steps}
+    switches, instruments = _switch_availabilities(steps), _instrument_availabilities(steps)
     availabilities = [
-        *(
-            (f"switch {what.name}", availability)
-            for what, availability in _switch_availabilities(steps).items()
-        ),
+        *((f"neighbour {name}", neighbour_availability(name)) for name in neighbours),
+        *((f"switch {what.name}", found) for what, found in switches.items()),
         *((f"environment {name}", each.availability()) for name, each in environments.items()),
-        *(
-            (f"generator {name}", found)
-            for name, found in _instrument_availabilities(steps).items()
-        ),
+        *((f"generator {name}", found) for name, found in instruments.items()),
     ]
-    for what, availability in availabilities:
-        if not availability.available:
-            problems.append(f"{what} cannot run here: {_why(availability)}")
-    problems += _nic_problems(steps)
-    problems = list(dict.fromkeys(problems))  # a switch in several modes
+    lacking = [
+        f"{what} cannot run here: {_why(found)}"
+        for what, found in availabilities
+        if not found.available
+    ]
+    every = [*lacking, *filter(None, map(contained_problem, places)), *_nic_problems(steps)]
+    problems = list(dict.fromkeys(every))  # a switch in several modes
     far = {_Question.of(step): f for step in steps if (f := step.plan.far) is not None}
     for one, side in far.items():
         problems += side.check(one.mode)

@@ -19,6 +19,7 @@ from switchmark.model.choices import MAX_FRAME_BYTES, MIN_FRAME_BYTES
 NO_WORD = "none"
 MOST_FLOWS = 1_000_000
 MOST_FIELD_VALUES = 16_777_216
+USUAL_FIELD = "src-ip"  # in which flows differ
 FLOW_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port", "vlan")
 
 _IMIX = "64*7+570*4+1518"
@@ -119,20 +120,26 @@ def read_mix(text: str) -> str:
 
 def read_flows(text: str) -> str:
     """Read the flows of a campaign. Raises ValueError."""
-    count, *parts = text.split(":")
+    count, fields, settings = _parts_of_flows(text)
     number = _count(count, MOST_FLOWS)
     if number is None:
         raise ValueError(f"'{count}' is not a number of flows from 1 to {MOST_FLOWS}")
-    fields = parts.pop(0) if parts and not parts[0].startswith(_SETTINGS) else None
     seen: set[str] = set()
     for field in fields.split("+") if fields is not None else ():
         name = _flow_field(field)
         if name in seen:
             raise ValueError(f"'{name}' is given twice in '{text}'; keep one")
         seen.add(name)
-    for part in parts:
-        _check_setting(part)
-    return str(number) if not parts and fields is None else text
+    for setting in settings:
+        _check_setting(setting)
+    return str(number) if not settings and fields is None else text
+
+
+def _parts_of_flows(text: str) -> tuple[str, str | None, list[str]]:
+    """The number of flows, the fields in which they differ (None: not named), and the settings."""
+    count, *parts = text.split(":")
+    names_fields = bool(parts) and not parts[0].startswith(_SETTINGS)
+    return count, parts.pop(0) if names_fields else None, parts
 
 
 def _count(text: str, most: int) -> int | None:
@@ -171,20 +178,16 @@ def flow_fields(flows: str) -> frozenset[str]:
     """The fields in which these flows differ; empty for one flow."""
     if flows == "1":
         return frozenset()
-    parts = flows.split(":")
-    if len(parts) == 1 or parts[1].startswith(_SETTINGS):
-        return frozenset({"src-ip"})
-    return frozenset(re.split(r"[=/]", field)[0] for field in parts[1].split("+"))
+    _, fields, _ = _parts_of_flows(flows)
+    return frozenset(re.split(r"[=/]", field)[0] for field in (fields or USUAL_FIELD).split("+"))
 
 
 def mirrored_flows(flows: str) -> str:
     """These flows in the other direction: source and destination change places."""
-    parts = flows.split(":")
-    if len(parts) == 1 or parts[1].startswith(_SETTINGS):
-        parts.insert(1, "src-ip")
+    count, fields, settings = _parts_of_flows(flows)
     other = {"src": "dst", "dst": "src"}
-    parts[1] = re.sub(r"\b(src|dst)-", lambda match: f"{other[match[1]]}-", parts[1])
-    return ":".join(parts)
+    mirrored = re.sub(r"\b(src|dst)-", lambda at: f"{other[at[1]]}-", fields or USUAL_FIELD)
+    return ":".join([count, mirrored, *settings])
 
 
 def read_vlan(text: str) -> str:

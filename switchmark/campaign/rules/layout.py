@@ -277,9 +277,8 @@ def environment_refusals(
     sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
 ) -> Iterator[str]:
     """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
-    if (problem := io_problem(io, environment)) is not None:
-        yield problem
-    yield from filter(None, [idle_problem(idle, io, kind) for idle in sweep.idle])
+    waits = [idle_problem(idle, io, kind) for idle in sweep.idle]
+    yield from filter(None, [io_problem(io, environment), *waits])
     if set(sweep.vcpus) != {None} and not traits_of(environment).guests:
         guests = names_of(lambda traits: traits.guests)
         yield (
@@ -293,6 +292,4 @@ def environment_refusals(
             None, [place_problem(switch, environment, found), wire_end_problem(can, found, kind)]
         )
         if found.chain:
-            for vnf in sweep.vnf:
-                if (problem := vnf_problem(vnf, kind, environment)) is not None:
-                    yield problem
+            yield from filter(None, [vnf_problem(vnf, kind, environment) for vnf in sweep.vnf])

@@ -54,16 +54,14 @@ def refusals(
         if message is not None:
             yield f"{message}; change it, or give each switch a sweep of its own"
             continue
-        for mode in filter(None, sweep.connect_mode):
-            if (message := options.mode_refusal(switch, can, chosen, mode)) is not None:
-                yield message
-        for number in sweep.switch_cores:
-            if (message := options.cores_refusal(switch, can, chosen, number)) is not None:
-                yield message
+        modes = filter(None, sweep.connect_mode)
+        yield from filter(None, [options.mode_refusal(switch, can, chosen, one) for one in modes])
+        cores = sweep.switch_cores
+        yield from filter(None, [options.cores_refusal(switch, can, chosen, one) for one in cores])
         yield from _io_refusals(sweep, switch, can, chosen)
-    cores = max(sweep.switch_cores)
-    if cores > 1 and not can.multi_core:
-        yield f"{switch} runs on one core only, not on switch_cores {cores}; use switch_cores: 1"
+    most = max(sweep.switch_cores)
+    if most > 1 and not can.multi_core:
+        yield f"{switch} runs on one core only, not on switch_cores {most}; use switch_cores: 1"
     yield from frame_refusals(sweep)
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
