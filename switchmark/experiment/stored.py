@@ -11,15 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
-from switchmark.experiment.campaign import Observer
 from switchmark.results.record import Record
 from switchmark.store.address import StoreAddress
 from switchmark.store.errors import StoreAwayError
 from switchmark.store.push import push_folder, push_record
 from switchmark.store.store import open_store
+from switchmark.trial.plan import TrialPlan
 
 
-class StoreUpload(Observer):
+class StoreUpload:
     """An observer that stores every record after its trial."""
 
     def __init__(self, address: StoreAddress, say: Callable[[str], None]) -> None:
@@ -38,6 +38,12 @@ class StoreUpload(Observer):
     def opened(self, folder: Path) -> None:
         """The campaign writes into this folder."""
         self._folder = folder
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        """Do nothing: frames flow soon."""
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """Do nothing: frames flow."""
 
     def trial_ended(self, record: Record) -> None:
         """Store the record, unless the store could not be reached before: a campaign does not wait

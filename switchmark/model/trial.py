@@ -8,7 +8,6 @@ parameter goes to the end: so notations and ids of trials without it stay as the
 
 import hashlib
 import json
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -336,7 +335,7 @@ class Trial(Frozen):
         same = repetition == self.repetition
         return self if same else self.changed({"repetition": repetition})
 
-    def changed(self, values: Mapping[str, Any]) -> "Trial":
+    def changed(self, values: dict[str, Any]) -> "Trial":
         """This trial with other values, which must be valid. `model_copy` and a trial of its own
         would take many times the time and memory, and campaigns have up to 10^5 trials: all share
         one set of the names of the fields that were given."""

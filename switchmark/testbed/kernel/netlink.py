@@ -17,8 +17,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from pyroute2 import IPRoute, NetlinkError
+from typing import TYPE_CHECKING
 
 from switchmark.model.ports import MacvlanParent
 from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
@@ -31,6 +30,9 @@ from switchmark.testbed.kernel.device_settings import (
     set_up,
 )
 from switchmark.testbed.kernel.namespaces import NETNS_DIR, inside, own_namespace
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute  # takes as long to load as all of ours, and plans touch no device
 
 NUD_PERMANENT = 0x80
 NETLINK_DESCRIPTORS = EVENT_LOOP + 2  # with the socket, and one that pyroute2 opens beside it
@@ -49,8 +51,18 @@ class VethEnd:
 
 def route_socket() -> IPRoute:
     """A netlink socket, to be used in a `with`. Raises OSError where descriptors lack."""
+    from pyroute2 import IPRoute
+
     require_free(NETLINK_DESCRIPTORS)
     return IPRoute()
+
+
+def refused() -> type[Exception]:
+    """The error by which the kernel refuses something that netlink asked for."""
+    from pyroute2 import NetlinkError
+
+    error: type[Exception] = NetlinkError
+    return error
 
 
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
@@ -93,7 +105,7 @@ def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
 
     try:
         inside(parent.netns, add)
-    except NetlinkError as error:
+    except refused() as error:
         raise OSError(f"macvlan device {end.device} on {parent.device}: {error}") from None
     finally:
         os.close(fd)
@@ -145,7 +157,7 @@ def _move(device: str, netns: str, name: str | None = None) -> None:
 
     try:
         inside(None, move)
-    except NetlinkError as error:
+    except refused() as error:
         raise OSError(f"network device {device}: cannot be moved to {netns} ({error})") from None
     finally:
         os.close(fd)
@@ -181,7 +193,7 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
     try:
         if inside(netns, send_home):
             inside(None, welcome)
-    except NetlinkError as error:
+    except refused() as error:
         raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
     finally:
         os.close(fd)
@@ -257,7 +269,7 @@ def delete_link(device: str) -> None:
         return
 
     def delete() -> None:
-        with route_socket() as netlink, suppress(NetlinkError):
+        with route_socket() as netlink, suppress(refused()):
             netlink.link("del", ifname=device)
 
     inside(None, delete)
