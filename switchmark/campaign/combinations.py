@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from switchmark.campaign.reference import table
 from switchmark.campaign.rules.combination import Combination, problem
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.ports import CableEnd, PortKind
@@ -47,18 +48,14 @@ def page(
 ) -> str:
     """The whole page."""
     reasons: dict[str, int] = {}
-    lines = _table(["switch", "ports", *COLUMNS], list(_rows(switches, environments, run, reasons)))
-    between = _table(
+    here = table(["switch", "ports", *COLUMNS], _rows(switches, environments, run, reasons))
+    between = table(
         ["switch", "ports", "the cable", *COLUMNS_BETWEEN],
-        list(_rows(switches, environments, run, reasons, between=True)),
+        _rows(switches, environments, run, reasons, between=True),
     )
     notes = [f"{number}. {reason}" for reason, number in reasons.items()]
-    parts = [INTRODUCTION, *lines, "", INTRODUCTION_BETWEEN, *between, "", "## Why not", ""]
+    parts = [INTRODUCTION, here, "", INTRODUCTION_BETWEEN, between, "", "## Why not", ""]
     return "\n".join([*parts, *notes]) + "\n"
-
-
-def _table(head: list[str], rows: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows)]
 
 
 def _rows(

@@ -29,7 +29,7 @@ def trial_keys() -> str:
         )
         for key in KEYS
     ]
-    return _table(("key", "letter", "meaning", "unit", "default", "example"), rows)
+    return table(("key", "letter", "meaning", "unit", "default", "example"), rows)
 
 
 def contender_keys() -> str:
@@ -43,7 +43,7 @@ def contender_keys() -> str:
         (what, ", ".join(f"`{one.name}`" for one in OF_CONTENDERS.values() if one.kind is kind))
         for what, kind in kinds.items()
     ]
-    return _table(("of", "keys"), rows)
+    return table(("of", "keys"), rows)
 
 
 def campaign_keys() -> str:
@@ -51,13 +51,13 @@ def campaign_keys() -> str:
     rows = [
         (f"`{s.name}`", s.meaning, s.unit, s.default, f"`{s.example}`") for s in settings.SETTINGS
     ]
-    return _table(("key", "meaning", "unit", "default", "example"), rows)
+    return table(("key", "meaning", "unit", "default", "example"), rows)
 
 
 def structure_keys() -> str:
     """The keys that hold other keys."""
     rows = [(f"`{name}`", meaning) for name, meaning in settings.STRUCTURE.items()]
-    return _table(("key", "meaning"), rows)
+    return table(("key", "meaning"), rows)
 
 
 def switch_options() -> str:
@@ -67,7 +67,7 @@ def switch_options() -> str:
         for name, make in SWITCHES.items()
         for o in make().capabilities.options
     ]
-    return _table(("switch", "option", "meaning", "values", "default"), rows)
+    return table(("switch", "option", "meaning", "values", "default"), rows)
 
 
 def _default(key: Parameter) -> str:
@@ -82,7 +82,8 @@ def _default(key: Parameter) -> str:
     return ", ".join(f"{text} for {dimension}" for dimension, text in shown.items())
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table in Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
 

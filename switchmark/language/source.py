@@ -86,11 +86,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.place}: {self.key}: {self.message}"
-            if self.key
-            else f"{self.place}: {self.message}"
-        )
+        return ": ".join(filter(None, [str(self.place), self.key, self.message]))
 
 
 class Problems(list[Problem]):
@@ -160,24 +156,18 @@ def _compose(text: str, source: str) -> Any:
     from ruamel.yaml import YAML
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
+    line = None
     try:
         return YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
         line = None if error.problem_mark is None else error.problem_mark.line + 1
         message = " ".join(str(error.problem or error.context).split())
-        problem = Problem(
-            SourcePlace(source, line), "", f"not valid YAML: {message}{_hint(message)}"
-        )
+        reason = f"not valid YAML: {message}{_hint(message)}"
     except YAMLError as error:
-        message = str(error).splitlines()[0]
-        problem = Problem(
-            SourcePlace(source), "", f"not valid YAML: {message}; save it as plain text"
-        )
+        reason = f"not valid YAML: {str(error).splitlines()[0]}; save it as plain text"
     except RecursionError:
-        problem = Problem(
-            SourcePlace(source), "", "is nested too deeply; a campaign has three levels"
-        )
-    raise CampaignError([problem])
+        reason = "is nested too deeply; a campaign has three levels"
+    raise CampaignError([Problem(SourcePlace(source, line), "", reason)])
 
 
 def _hint(message: str) -> str:
