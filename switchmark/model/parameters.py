@@ -37,6 +37,7 @@ def of_kinds(*kinds: Kind) -> tuple[Parameter, ...]:
 
 POINT = of_kinds(Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.METHOD)
 _POINT_FIELDS = tuple(one.field for one in POINT)
+_POINT_NAMES = set(_POINT_FIELDS)
 _point_values = attrgetter(*_POINT_FIELDS)
 CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switch")
 COMPARABLE: dict[str, Parameter] = {  # if asked for
@@ -53,7 +54,7 @@ OF_CONTENDERS: dict[str, Parameter] = {
 def point_of(trial: Trial) -> tuple[tuple[str, Any], ...]:
     """The values that must be equal in trials that are compared, as JSON has them; None stands for
     a value that is itself compared."""
-    values = trial.model_dump(mode="json", include=set(_POINT_FIELDS))
+    values = trial.model_dump(mode="json", include=_POINT_NAMES)
     values |= dict.fromkeys(one.field for one in means_if_asked(trial))
     return tuple(values.items())
 

@@ -15,15 +15,16 @@ from switchmark.results.rows import SummaryRow
 def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
     """Mark rows of points at which switches forward by different rules."""
     modes: dict[Any, set[str]] = defaultdict(set)
-    for row in rows:
+    points = [row.point for row in rows]
+    for row, point in zip(rows, points, strict=True):
         if row.finished and not row.is_baseline and row.connect_mode:
-            modes[row.point].add(row.connect_mode)
+            modes[point].add(row.connect_mode)
     mark = "mixed-connect-modes"
     return [
         replace(row, marks=(*row.marks, mark))
-        if len(modes[row.point]) > 1 and not row.is_baseline and mark not in row.marks
+        if len(modes[point]) > 1 and not row.is_baseline and mark not in row.marks
         else row
-        for row in rows
+        for row, point in zip(rows, points, strict=True)
     ]
 
 
