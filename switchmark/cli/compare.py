@@ -28,8 +28,7 @@ from switchmark.results.metric import chosen
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction
-from switchmark.store.every import every_run
-from switchmark.store.source import find_anywhere
+from switchmark.store.source import every_run, find_anywhere
 
 EPILOG = """
 Examples:
@@ -162,7 +161,7 @@ def _against(
     if not is_alone:
         raise UsageError("--against: goes with one results directory, and without --contenders")
     found = last_good(newest, known, options.metrics, options.smallest_change)
-    note(found.told)
+    note(found.why)
     return found.directory
 
 

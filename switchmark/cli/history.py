@@ -17,7 +17,7 @@ from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.history import History, PastFigure, in_words, read_history, varying_workload
 from switchmark.results.metric import Metric, figures_called
 from switchmark.statistics.comparison import THRESHOLD
-from switchmark.store.every import every_run
+from switchmark.store.source import every_run
 
 EPILOG = """
 Examples:

@@ -100,7 +100,7 @@ class _Point:
         asked = set(self.trials)
         if self.looks is not None and block >= self.proving.blocks:
             is_over = self.looks.rule.next_look(block) is None
-            asked = set() if is_over else self.looks.asked
+            asked = set() if is_over else self.looks.needed
         failing = {one for one, times in self.failures.items() if times >= GIVEN_UP_AFTER}
         asked -= failing - self.able
         return asked if len(asked) > 1 else set()

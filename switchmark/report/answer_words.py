@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from switchmark.language.duration import format_duration
 from switchmark.report import words
-from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, Standing
+from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
 from switchmark.statistics.states import State
 
 FIGURES = {
@@ -59,7 +59,7 @@ def heading(answers: Sequence[PointAnswer]) -> str:
 
 def fits_by_contender(answers: Sequence[PointAnswer], most: int) -> bool:
     """Whether there is room in so many lines for each contender of each point."""
-    return 1 + sum(1 + len(one.standings) for one in answers) <= most
+    return 1 + sum(1 + len(one.ranking) for one in answers) <= most
 
 
 def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords:
@@ -73,10 +73,10 @@ def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords
 def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     """The words about a point in one sentence: the leader, then the others by what is known of
     them."""
-    best = answer.standings[0]
+    best = answer.ranking[0]
     before: list[str] = []
     same, undecided = [], []
-    for one in answer.standings[1:]:
+    for one in answer.ranking[1:]:
         lead = answer.between(best.contender, one.contender)
         if lead is None or lead.verdict is LeadVerdict.UNDECIDED:
             undecided.append(one.contender)
@@ -109,9 +109,9 @@ def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     return ", ".join([size, *more, *testbed])
 
 
-def amount(answer: PointAnswer, standing: Standing) -> str:
+def amount(answer: PointAnswer, ranked: RankedContender) -> str:
     """The typical figure with its unit."""
-    return words.amount(standing.typical, answer.metric.unit)
+    return words.amount(ranked.typical, answer.metric.unit)
 
 
 def ratio(one: LeadRatio, *, short: bool = False) -> str:
@@ -123,13 +123,13 @@ def ratio(one: LeadRatio, *, short: bool = False) -> str:
 
 
 def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
-    best = answer.standings[0].contender
-    for place, standing in enumerate(answer.standings, start=1):
-        found = answer.between(best, standing.contender) if place > 1 else None
+    best = answer.ranking[0].contender
+    for place, ranked in enumerate(answer.ranking, start=1):
+        found = answer.between(best, ranked.contender) if place > 1 else None
         yield ContenderWords(
             place,
-            standing.contender,
-            amount(answer, standing),
+            ranked.contender,
+            amount(answer, ranked),
             _told(found) if found else "",
             found.verdict if found else None,
         )

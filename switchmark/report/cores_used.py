@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from switchmark.report import words
+from switchmark.report import plot, words
 from switchmark.report.drawn_rows import bar_label, facets, ranked
-from switchmark.report.figures import BAR, Drawing, Panels, axis, row_axis, row_names, rows_height
+from switchmark.report.figures import Drawing, Panels
 from switchmark.results.rows import CpuSummary, SummaryRow
 
 
@@ -28,57 +26,34 @@ def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
 def _cpu(title: str, rows: Sequence[SummaryRow]) -> Drawing:
     drawn = ranked(rows)
     labels = [bar_label(row) for row in drawn]
+    costs = [row.cpu for row in drawn if row.cpu]
     parts = (
-        ("switch", "@part0", "", [row.cpu.switch_cores or 0 for row in drawn if row.cpu]),
-        ("applications", "@part1", "/",
-         [row.cpu.applications_cores for row in drawn if row.cpu]),
-        ("soft interrupts beside them", "@part2", ".",
-         [_beside(row.cpu) for row in drawn if row.cpu]),
-    )  # fmt: skip
-    traces = [
-        {
-            "type": "bar",
-            "orientation": "h",
-            "name": name,
-            "x": values,
-            "y": list(range(len(drawn))),
-            "text": labels,
-            "textposition": "none",
-            "width": BAR,
-            "marker": {"color": color, "pattern": {"shape": pattern, "size": 6}},
-            "hovertemplate": Markup("%{{text}}: {} %{{x:.2f}} cores<extra></extra>").format(name),
-        }
-        for name, color, pattern, values in parts
-    ]
+        ("switch", "@part0", "", [cpu.switch_cores or 0 for cpu in costs]),
+        ("applications", "@part1", "/", [cpu.applications_cores for cpu in costs]),
+        ("soft interrupts beside them", "@part2", ".", [_beside(cpu) for cpu in costs]),
+    )
+    traces = []
+    for name, color, pattern, values in parts:
+        marker = {"color": color, "pattern": {"shape": pattern, "size": 6}}
+        traces.append(plot.bars(labels, values, marker, f"{name} %{{x:.2f}} cores", name))
     layout = {
         "barmode": "stack",
-        "xaxis": axis("cores used", rangemode="tozero"),
-        "yaxis": row_axis(len(drawn)),
-        "annotations": row_names(
-            [(bar_label(row), _cpu_told(row.cpu)) for row in drawn if row.cpu]
-        ),
-        "legend": {
-            "orientation": "h",
-            "y": 1.0,
-            "yanchor": "bottom",
-            "x": 0,
-            "traceorder": "normal",
-        },
+        "xaxis": plot.axis("cores used", rangemode="tozero"),
+        "yaxis": plot.row_axis(len(drawn)),
+        "annotations": plot.row_names(list(zip(labels, map(_in_words, costs), strict=True))),
+        "legend": plot.LEGEND_ABOVE | {"traceorder": "normal"},
     }
-    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
+    return Drawing(title, traces, layout, plot.rows_height(len(drawn), legend=True))
 
 
 def _beside(cpu: CpuSummary) -> float:
     """Cores used by neither the switch nor the applications, so that the whole bar is as long as
     all cores used: most soft interrupts run in the applications' time."""
-    total = cpu.total_cores
-    if total is None:
+    if cpu.total_cores is None:
         return cpu.softirq_cores or 0.0
-    return max(0.0, total - (cpu.switch_cores or 0.0) - cpu.applications_cores)
+    return max(0.0, cpu.total_cores - (cpu.switch_cores or 0.0) - cpu.applications_cores)
 
 
-def _cpu_told(cpu: CpuSummary) -> str:
-    cores = "" if cpu.total_cores is None else f"{words.number(cpu.total_cores)} cores"
-    each = cpu.more.get("ns_per_frame")
-    told = "" if each is None else f"{words.number(each)} ns a frame"
-    return ", ".join(filter(None, [cores, told]))
+def _in_words(cpu: CpuSummary) -> str:
+    parts = ((cpu.total_cores, "cores"), (cpu.more.get("ns_per_frame"), "ns a frame"))
+    return ", ".join(f"{words.number(one)} {unit}" for one, unit in parts if one is not None)

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from markupsafe import Markup
-
-from switchmark.report.figures import Drawing, Look, Panels, axis
+from switchmark.report import plot
+from switchmark.report.drawn_rows import mean_forwarded_pps
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
 
 
@@ -39,7 +39,7 @@ def _several(rows: Sequence[SummaryRow]) -> bool:
 
 def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     best: dict[tuple[str, str], dict[int, SummaryRow]] = defaultdict(dict)
-    for row in sorted(rows, key=_forwarded):
+    for row in sorted(rows, key=mean_forwarded_pps):
         best[row.contender, row.trial.location][row.trial.pairs] = row
     traces = []
     several = len({row.trial.pairs for row in rows}) > 1  # else nothing tells the points apart
@@ -50,33 +50,21 @@ def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dra
         remote = apart and location == "remote"
         name = f"{contender}, {'two hosts' if remote else 'one host'}" if apart else contender
         traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers+text" if several else "lines+markers",
-                "name": name,
-                "x": [row.cpu.all_hosts_cores for row in members if row.cpu],
-                "y": [_forwarded(row) / 1e6 for row in members],
-                "text": [f"{row.trial.pairs}vs{row.trial.pairs}" for row in members],
-                "textposition": "top center",
-                "line": {"color": shape.color, "dash": shape.dash, "shape": "hv"},
-                "marker": {
-                    "color": shape.color,
-                    "symbol": f"{shape.marker.removesuffix('-open')}-open" if remote
-                    else shape.marker,
-                    "size": 9,
-                },
-                "hovertemplate": Markup(
-                    "{}, %{{text}}: %{{y:.4g}} Mpps, %{{x:.2f}} cores<extra></extra>"
-                ).format(name),
-            }
-        )  # fmt: skip
+            plot.scatter(
+                "lines+markers+text" if several else "lines+markers",
+                [row.cpu.all_hosts_cores for row in members if row.cpu],
+                [mean_forwarded_pps(row) / 1e6 for row in members],
+                name,
+                plot.hover(", %{text}: %{y:.4g} Mpps, %{x:.2f} cores", name),
+                text=[f"{row.trial.pairs}vs{row.trial.pairs}" for row in members],
+                textposition="top center",
+                line=shape.line() | {"shape": "hv"},
+                marker=shape.mark(9) | {"symbol": shape.hollow if remote else shape.marker},
+            )
+        )
     layout = {
-        "xaxis": axis("cores used in all", rangemode="tozero"),
-        "yaxis": axis("most forwarded, Mpps", rangemode="tozero"),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("cores used in all", rangemode="tozero"),
+        "yaxis": plot.axis("most forwarded, Mpps", rangemode="tozero"),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 380)
-
-
-def _forwarded(row: SummaryRow) -> float:
-    return row.throughput.forwarded_pps.mean if row.throughput else 0.0

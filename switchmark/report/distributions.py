@@ -11,20 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from markupsafe import Markup
-
-from switchmark.report import answer_words, words
+from switchmark.report import answer_words, plot, words
 from switchmark.report.drawn_rows import facets
-from switchmark.report.figures import (
-    Drawing,
-    Look,
-    Panels,
-    log_axis,
-    row_axis,
-    row_names,
-    rows_height,
-)
-from switchmark.results.answer import MeasuredTrial, PointAnswer, Standing
+from switchmark.report.figures import Drawing, Look, Panels
+from switchmark.results.answer import MeasuredTrial, PointAnswer, RankedContender
 from switchmark.results.blocks import observe
 from switchmark.results.ranking import headline
 from switchmark.results.record import Record
@@ -51,7 +41,7 @@ class Dot:
 
     figure: float
     kind: str  # a key of `_SYMBOLS`: the state of the machine, or that it counts for nothing
-    told: str
+    words: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +49,7 @@ class Strip:
     """The dots of one contender."""
 
     contender: str
-    told: str
+    remark: str
     dots: tuple[Dot, ...]
     low: float | None = None  # interval of the typical figure
     high: float | None = None
@@ -73,9 +63,12 @@ def distribution_panels(
     look: dict[str, Look],
 ) -> Panels:
     """The trials behind the answers; where nothing is compared, those behind the rows."""
-    told = [one for one in answers if any(len(s.measured) > 1 for s in one.standings)]
-    figures = [(one.decides, _of_answer(one, answers, look)) for one in told]
-    if not told:
+    figures = [
+        (one.decides, _of_answer(one, answers, look))
+        for one in answers
+        if any(len(ranked.measured) > 1 for ranked in one.ranking)
+    ]
+    if not figures:
         figures = [(True, one) for one in _of_rows(rows, records, look)]
     return Panels(
         "How far apart the trials are",
@@ -109,18 +102,19 @@ def strip_figure(
     traces += [_legend(kind) for kind in kinds if len(kinds) > 1 or kind == _UNUSED]
     low, high = _span(ends)
     layout = {
-        "xaxis": log_axis(f"{name} (log)", low, high),
-        "yaxis": row_axis(len(strips)),
-        "annotations": row_names([(strip.contender, strip.told) for strip in strips]),
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        "xaxis": plot.log_axis(f"{name} (log)", low, high),
+        "yaxis": plot.row_axis(len(strips)),
+        "annotations": plot.row_names([(strip.contender, strip.remark) for strip in strips]),
+        "legend": plot.LEGEND_ABOVE,
     }
-    return Drawing(title, traces, layout, rows_height(len(strips), legend=len(kinds) > 1), note)
+    height_px = plot.rows_height(len(strips), legend=len(kinds) > 1)
+    return Drawing(title, traces, layout, height_px, note)
 
 
 def _of_answer(
     answer: PointAnswer, answers: Sequence[PointAnswer], look: Mapping[str, Look]
 ) -> Drawing:
-    strips = [_strip(answer, one) for one in answer.standings]
+    strips = [_strip(answer, one) for one in answer.ranking]
     name = answer_words.figure_name(answer)
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = ""
@@ -132,7 +126,7 @@ def _of_answer(
     return strip_figure(title, answer.metric.unit, strips, look, note.strip())
 
 
-def _strip(answer: PointAnswer, one: Standing) -> Strip:
+def _strip(answer: PointAnswer, one: RankedContender) -> Strip:
     interval = ""
     if one.low is not None and one.high is not None:
         scale, _ = _scale(answer.metric.unit, [one.typical])
@@ -149,12 +143,12 @@ def _strip(answer: PointAnswer, one: Standing) -> Strip:
 
 
 def _dot(one: MeasuredTrial, unit: str) -> Dot:
-    told = f"block {one.block + 1}: {words.amount(one.figure, unit)}"
+    said = f"block {one.block + 1}: {words.amount(one.figure, unit)}"
     if one.unused:
-        return Dot(one.figure, _UNUSED, f"{told}, {one.unused}")
+        return Dot(one.figure, _UNUSED, f"{said}, {one.unused}")
     if one.state is State.CHANGED:
-        told += ", the machine's state changed meanwhile: its longest stretch counts"
-    return Dot(one.figure, "" if one.state is State.ONLY else one.state.value, told)
+        said += ", the machine's state changed meanwhile: its longest stretch counts"
+    return Dot(one.figure, "" if one.state is State.ONLY else one.state.value, said)
 
 
 def _of_rows(
@@ -184,8 +178,8 @@ def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) 
         for n, value in enumerate(values, start=1)
     ]
     ends = (seen.low, seen.high) if what == "repetition" else (None, None)
-    told = f"{words.amount(seen.mean, unit)}, {len(values)} {what}s"
-    return Strip(row.contender, told, tuple(dots), *ends, seen.mean)
+    remark = f"{words.amount(seen.mean, unit)}, {len(values)} {what}s"
+    return Strip(row.contender, remark, tuple(dots), *ends, seen.mean)
 
 
 def _dots(
@@ -195,45 +189,39 @@ def _dots(
     symbol: str,
     color: str,
     strip: Strip,
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "showlegend": False,
-        "x": [float(f"{dot.figure / scale:.5g}") for _, dot in own],
-        "y": [round(place + _SPREAD * (2 * (index * _GOLDEN % 1) - 1), 3) for index, _ in own],
-        "text": [dot.told for _, dot in own],
-        "marker": {
-            "color": color,
-            "symbol": symbol,
-            "size": 8 if len(strip.dots) <= _FEW_DOTS else 6,
-            "opacity": 0.75,
-            "line": {"width": 1.5 if symbol.endswith("open") else 0, "color": color},
-        },
-        "hovertemplate": Markup("{}, %{{text}}<extra></extra>").format(strip.contender),
+) -> plot.Trace:
+    marker = {
+        "color": color,
+        "symbol": symbol,
+        "size": 8 if len(strip.dots) <= _FEW_DOTS else 6,
+        "opacity": 0.75,
+        "line": {"width": 1.5 if symbol.endswith("open") else 0, "color": color},
     }
+    return plot.scatter(
+        "markers",
+        plot.rounded((dot.figure for _, dot in own), scale),
+        [round(place + _SPREAD * (2 * (index * _GOLDEN % 1) - 1), 3) for index, _ in own],
+        said=plot.hover(", %{text}", strip.contender),
+        text=[dot.words for _, dot in own],
+        marker=marker,
+    )
 
 
-def _interval(place: int, strip: Strip, scale: float, color: str) -> list[dict[str, Any]]:
+def _interval(place: int, strip: Strip, scale: float, color: str) -> list[plot.Trace]:
     assert strip.low and strip.high and strip.typical
-    ends = (max(strip.low, strip.typical / 100), min(strip.high, strip.typical * 100))
-    drawn = {"type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip"}
+    typical = strip.typical / scale
+    ends = [max(strip.low / scale, typical / 100), min(strip.high / scale, typical * 100)]
     return [
-        drawn
-        | {"x": [end / scale for end in ends], "y": [place, place],
-           "line": {"color": color, "width": 4}},
-        drawn
-        | {"x": [strip.typical / scale] * 2, "y": [place - 0.2, place + 0.2],
-           "line": {"color": "@ink", "width": 2}},
+        plot.scatter("lines", ends, [place, place], line={"color": color, "width": 4}),
+        plot.scatter("lines", [typical] * 2, [place - 0.2, place + 0.2],
+                     line={"color": "@ink", "width": 2}),
     ]  # fmt: skip
 
 
-def _legend(kind: str) -> dict[str, Any]:
-    return {
-        "type": "scatter", "mode": "markers", "name": kind, "x": [None], "y": [None],
-        "marker": {"color": "@muted", "symbol": _SYMBOLS[kind], "size": 9,
-                   "line": {"width": 1.5, "color": "@muted"}},
-    }  # fmt: skip
+def _legend(kind: str) -> plot.Trace:
+    outline = {"width": 1.5, "color": "@muted"}
+    marker = {"color": "@muted", "symbol": _SYMBOLS[kind], "size": 9, "line": outline}
+    return plot.scatter("markers", [None], [None], kind, marker=marker)
 
 
 def _scale(unit: str, values: Sequence[float]) -> tuple[float, str]:

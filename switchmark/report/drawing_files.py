@@ -19,7 +19,6 @@ from switchmark.report.figures import Drawing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMATS = ("svg", "png")
 _WIDTH_IN, _DPI, _PX_AN_INCH = 6.4, 160, 95
 _DASHES: dict[str, Any] = {
     "solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3)),
@@ -47,7 +46,7 @@ def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", wrap=True)
     if axes.get_legend_handles_labels()[1]:
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
-    paths = [base.with_name(f"{base.name}.{kind}") for kind in FORMATS]
+    paths = [base.with_name(f"{base.name}.{kind}") for kind in ("svg", "png")]
     for path in paths:
         date: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
         figure.savefig(path, dpi=_DPI, metadata=date)
@@ -80,13 +79,16 @@ def _points(axes: Axes, trace: dict[str, Any]) -> None:
     marker = trace.get("marker", {})
     line = trace.get("line", {})
     color = _color(line.get("color") or marker.get("color", "@ink"))
+    symbol = marker.get("symbol", "circle")
+    if isinstance(color, list):
+        axes.scatter(x, y, c=color, marker=_MARKERS[symbol.removesuffix("-open")], label=label)
+        return
     drawn: dict[str, Any] = {"color": color, "linestyle": "none", "label": label}
     if "lines" in trace["mode"]:
         steps = "steps-post" if line.get("shape") == "hv" else "default"
         width = line.get("width", 2) * 0.75
         drawn |= {"linestyle": _DASHES[line.get("dash", "solid")], "linewidth": width}
         drawn |= {"drawstyle": steps}
-    symbol = marker.get("symbol", "circle")
     if "markers" not in trace["mode"]:
         axes.plot(x, y, **drawn)
     elif isinstance(symbol, str):
@@ -116,27 +118,29 @@ def _mark(symbol: str, color: Any) -> dict[str, Any]:
     return {"marker": marker, "markerfacecolor": "white" if hollow else color}
 
 
-def _axis(axes: Axes, name: str, asked: dict[str, Any]) -> None:
-    logarithmic = asked.get("type") == "log"
+def _axis(axes: Axes, name: str, given: dict[str, Any]) -> None:
+    logarithmic = given.get("type") == "log"
     (axes.set_xscale if name == "x" else axes.set_yscale)("log" if logarithmic else "linear")
     set_limits = axes.set_xlim if name == "x" else axes.set_ylim
-    if (ends := asked.get("range")) is not None:
+    if (ends := given.get("range")) is not None:
         low, high = (10**end if logarithmic else end for end in ends)
         set_limits(low, high)
-    elif asked.get("rangemode") == "tozero":
+    elif given.get("rangemode") == "tozero":
         set_limits(0)
-    if "tickvals" in asked:
+    if "tickvals" in given:
         ticks = axes.set_xticks if name == "x" else axes.set_yticks
-        ticks(asked["tickvals"], asked["ticktext"])
+        ticks(given["tickvals"], given["ticktext"])
         axes.minorticks_off()
-    (axes.set_xlabel if name == "x" else axes.set_ylabel)(asked["title"]["text"])
+    elif logarithmic:
+        (axes.xaxis if name == "x" else axes.yaxis).set_major_formatter("{x:g}")
+    (axes.set_xlabel if name == "x" else axes.set_ylabel)(given["title"]["text"])
 
 
 def _rows(axes: Axes, names: Sequence[dict[str, Any]]) -> None:
     """The names of rows, which the page writes above what is drawn."""
     if names:
-        told = [Markup(str(one["text"]).replace("<br>", "\n")).striptags() for one in names]
-        axes.set_yticks([one["y"] for one in names], told)
+        labels = [Markup(str(one["text"]).replace("<br>", "\n")).striptags() for one in names]
+        axes.set_yticks([one["y"] for one in names], labels)
         axes.grid(axis="y", visible=False)
         low, high = axes.get_ylim()
         if not math.isclose(low, high):

@@ -10,7 +10,6 @@ on its way to the page, whatever a record calls its switch.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,16 +18,12 @@ from markupsafe import Markup
 
 from switchmark.results.rows import SummaryRow
 
-PALETTE_SIZE = 8
-ROW_PX = 54  # of a figure with a row a contender, whose name stands above what is drawn
-BAR = 0.3  # of a row, the thickness of a bar
-_AROUND_PX = 76
-_LETTERS = 42  # that a narrow page has room for in a line
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+_PALETTE_SIZE = 8
 _MARKERS = (
     "circle", "square", "diamond", "triangle-up", "cross", "star", "hexagon", "triangle-down",
 )  # fmt: skip
 _WIRES = (("line-ns-open", "dot"), ("x-thin-open", "dashdot"), ("line-ew-open", "longdash"))
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +61,19 @@ class Look:
     marker: str
     dash: str
 
+    def line(self, dash: str = "") -> dict[str, Any]:
+        """Its line, with dashes of its own unless others are named."""
+        return {"color": self.color, "dash": dash or self.dash, "width": 2}
+
+    def mark(self, size: int = 8) -> dict[str, Any]:
+        """Its marks, so many pixels wide."""
+        return {"color": self.color, "symbol": self.marker, "size": size}
+
+    @property
+    def hollow(self) -> str:
+        """Its marker without its filling."""
+        return f"{self.marker.removesuffix('-open')}-open"
+
 
 @dataclass(frozen=True, slots=True)
 class Panels:
@@ -83,7 +91,7 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
     names = sorted({row.contender for row in rows if not row.is_baseline})
     found = {
         name: Look(
-            f"@series{i % PALETTE_SIZE}", _MARKERS[i % len(_MARKERS)], _DASHES[i % len(_DASHES)]
+            f"@series{i % _PALETTE_SIZE}", _MARKERS[i % len(_MARKERS)], DASHES[i % len(DASHES)]
         )
         for i, name in enumerate(names)
     }
@@ -92,83 +100,3 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
         marker, dash = _WIRES[i % len(_WIRES)]
         found[name] = Look("@muted", marker, dash)
     return found
-
-
-def rows_height(rows: int, *, legend: bool = False) -> int:
-    """The height of a figure with so many rows, in pixels."""
-    return _AROUND_PX + ROW_PX * max(rows, 1) + (40 if legend else 0)
-
-
-def row_axis(rows: int) -> dict[str, Any]:
-    """The axis of a figure with a row a contender: row 0 on top, named by `row_names`."""
-    return axis(
-        "",
-        range=[rows - 0.6, -0.8],
-        showticklabels=False,
-        ticks="",
-        showgrid=False,
-        zeroline=False,
-    )
-
-
-def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
-    """The name of each row, bold, with a remark: above what is drawn, so that a long one takes no
-    room from it on any page."""
-    return [
-        {
-            "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
-            "yshift": 11, "showarrow": False, "align": "left", "bgcolor": "@card", "borderpad": 0,
-            "text": Markup("<b>{}</b>{}{}").format(_shortened(name), _between(name, told), told),
-        }
-        for place, (name, told) in enumerate(names)
-    ]  # fmt: skip
-
-
-def _shortened(name: str) -> str:
-    return name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _between(name: str, told: str) -> Markup:
-    return Markup("  " if len(name) + len(told) < _LETTERS else "<br>")
-
-
-def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
-    """Round values between two positive ones, for a logarithmic axis."""
-    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
-    kept: list[float] = []
-    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
-        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
-        ticks = [tick for tick in ticks if low <= tick <= high]
-        if len(ticks) <= most or digits == (1,):
-            kept = ticks
-    while len(kept) > most:  # many decades
-        kept = kept[::2]
-    if len(kept) >= 3:
-        return kept
-    step = next_round((high - low) / most)
-    first = math.ceil(low / step)
-    return [float(f"{n * step:.6g}") for n in range(first, math.floor(high / step) + 1)]
-
-
-def next_round(value: float) -> float:
-    """The next of 1, 2, 5, 10 ... that is not below the value."""
-    unit = 10.0 ** math.floor(math.log10(value))
-    return next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= value * (1 - 1e-9))
-
-
-def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[str, Any]:
-    """A logarithmic axis between these values, with round values as ticks."""
-    ticks = log_ticks(low, high)
-    return axis(
-        title,
-        type="log",
-        range=[math.log10(low), math.log10(high)],
-        tickvals=ticks,
-        ticktext=[label.format(tick) for tick in ticks],
-        zeroline=False,
-    )
-
-
-def axis(title: str, **more: Any) -> dict[str, Any]:
-    """An axis with its quantity and unit."""
-    return {"title": {"text": title, "font": {"size": 13}}, "automargin": True, **more}

@@ -3,19 +3,19 @@ changed, and what else changed with it."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from switchmark.report import words
-from switchmark.report.figures import Drawing, axis
+from switchmark.report import plot, words
+from switchmark.report.figures import Drawing
 from switchmark.report.page import Link, Page, Section, Table, page_html
 from switchmark.results.history import (
     History,
     LevelChange,
     PastFigure,
     in_words,
+    level_of,
     varying_workload,
 )
 from switchmark.results.metric import Metric
@@ -31,12 +31,13 @@ METHOD = (
 def change_words(change: LevelChange, metric: Metric) -> str:
     """A change in words: `since version 3.1.2, 2026-03-01: 12 % slower [10.5, 13.4]`."""
     point = change.point
-    told = f"since {change.since}: {_percent(point.ratio)} {_grew(point.ratio, metric)}"
+    percent = f"{abs(point.ratio - 1) * 100:.3g} %"
+    said = f"since {change.since}: {percent} {_grew(point.ratio, metric)}"
     if point.low is not None and point.high is not None:
         sign = 1 if point.ratio > 1 else -1
         ends = sorted(100 * sign * (end - 1) for end in (point.low, point.high))
-        told += f" [{ends[0]:.3g}, {ends[1]:.3g}]"
-    return told
+        said += f" [{ends[0]:.3g}, {ends[1]:.3g}]"
+    return said
 
 
 def title_of(one: PastFigure, varying: Sequence[str]) -> str:
@@ -67,10 +68,10 @@ def history_page(history: History, title: str, links: Sequence[Link] = ()) -> st
 def _overview(history: History, varying: Sequence[str]) -> Section:
     lines = []
     for one in history.figures:
-        told = change_words(one.changes[-1], one.metric) if one.changes else "no change"
+        last = change_words(one.changes[-1], one.metric) if one.changes else "no change"
         name = in_words(one.workload, varying)
         line = (one.switch, one.metric.name, name, one.machine, str(len(one.usable)))
-        lines.append((*line, newest_words(one), told))
+        lines.append((*line, newest_words(one), last))
     columns = ("switch", "figure", "workload", "machine", "runs", "newest", "last change")
     return Section("All series", table=Table(columns, lines, right=("runs",)))
 
@@ -108,13 +109,13 @@ def _sentences(one: PastFigure) -> Iterator[str]:
         if not _fell(change, one):
             yield f"{_capital(change, one)}."
         if change.differs:
-            told = "; ".join(change.differs)
-            yield f"Also different since {change.run.started_at:%Y-%m-%d}: {told}."
+            since = f"{change.run.started_at:%Y-%m-%d}"
+            yield f"Also different since {since}: {'; '.join(change.differs)}."
 
 
 def _capital(change: LevelChange, one: PastFigure) -> str:
-    told = change_words(change, one.metric)
-    return told[0].upper() + told[1:]
+    said = change_words(change, one.metric)
+    return said[0].upper() + said[1:]
 
 
 def _fell(change: LevelChange, one: PastFigure) -> bool:
@@ -123,7 +124,6 @@ def _fell(change: LevelChange, one: PastFigure) -> bool:
 
 def _drawing(one: PastFigure, varying: Sequence[str]) -> Drawing:
     usable = one.usable
-    dates = [run.started_at.isoformat() for run in usable]
     text = [
         Markup("{}<br>{}<br>{}").format(
             words.amount(run.level, one.metric.unit), run.version or "", run.directory.name
@@ -131,35 +131,27 @@ def _drawing(one: PastFigure, varying: Sequence[str]) -> Drawing:
         for run in usable
     ]
     traces = [
-        {
-            "type": "scatter", "mode": "markers", "showlegend": False, "x": dates,
-            "y": [run.level for run in usable], "text": text,
-            "hovertemplate": Markup("%{x}<br>%{text}<extra></extra>"),
-            "marker": {"color": "@series0", "size": 8},
-        }
-    ]  # fmt: skip
+        plot.scatter(
+            "markers",
+            [run.started_at.isoformat() for run in usable],
+            [run.level for run in usable],
+            said=plot.hover("%{x}<br>%{text}"),
+            text=text,
+            marker={"color": "@series0", "size": 8},
+        )
+    ]
     for stretch in one.stretches:
-        level = math.exp(sum(math.log(run.level) for run in stretch) / len(stretch))
         ends = [stretch[0].started_at.isoformat(), stretch[-1].started_at.isoformat()]
-        traces.append(
-            {
-                "type": "scatter", "mode": "lines", "showlegend": False, "x": ends,
-                "y": [level, level], "hoverinfo": "skip",
-                "line": {"color": "@ink", "width": 1.5},
-            }
-        )  # fmt: skip
+        line = {"color": "@ink", "width": 1.5}
+        traces.append(plot.scatter("lines", ends, [level_of(stretch)] * 2, line=line))
     layout = {
-        "xaxis": axis("", type="date"),
-        "yaxis": axis(f"{one.metric.name} ({one.metric.unit})", rangemode="tozero"),
+        "xaxis": plot.axis("", type="date"),
+        "yaxis": plot.axis(f"{one.metric.name} ({one.metric.unit})", rangemode="tozero"),
         "shapes": [
-            {
-                "type": "line", "xref": "x", "yref": "paper", "y0": 0, "y1": 1,
-                "x0": change.run.started_at.isoformat(), "x1": change.run.started_at.isoformat(),
-                "line": {"color": "@series1", "width": 1.5, "dash": "dot"},
-            }
+            plot.upright(change.run.started_at.isoformat(), color="@series1", dash="dot")
             for change in one.changes
         ],
-    }  # fmt: skip
+    }
     note = "Dots: runs. Lines: levels between changes. Dotted: the first run after a change."
     return Drawing(title_of(one, varying), traces, layout, _HEIGHT_PX, note)
 
@@ -173,7 +165,3 @@ def _grew(ratio: float, metric: Metric) -> str:
             return "longer" if grown else "shorter"
         case _:
             return "higher" if grown else "lower"
-
-
-def _percent(ratio: float) -> str:
-    return f"{abs(ratio - 1) * 100:.3g} %"

@@ -9,21 +9,12 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from markupsafe import Markup
-
-from switchmark.report import words
+from switchmark.report import plot, words
 from switchmark.report.axes import end_of_cumulative
-from switchmark.report.drawn_rows import facets
-from switchmark.report.figures import (
-    Drawing,
-    Look,
-    Panels,
-    axis,
-    row_axis,
-    row_names,
-    rows_height,
-)
+from switchmark.report.drawn_rows import bar_label, facets
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
+from switchmark.statistics.histogram import PercentileCurve
 
 _MARKS = (
     ("50", "median", "circle"),
@@ -68,94 +59,61 @@ def cumulative_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
 
 
 def _cumulative(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    traces: list[dict[str, Any]] = []
+    traces: list[plot.Trace] = []
     longest_us = 0.0
     for row in sorted(rows, key=lambda row: row.contender):
         assert row.latency is not None and row.latency.curve is not None
-        curve = row.latency.curve
-        times_us = [value / 1e3 for value in curve.value_ns]
-        shares = [100 * share for share in curve.quantile]
-        told = Markup("{}: %{{y:.4g}} % within %{{x:.4g}} µs<extra></extra>")
+        line = {"color": look[row.contender].color, "width": 2}
+        traces.append(share_line(row.contender, row.latency.curve, line))
         p90, p99 = (row.latency.percentiles_ns[name] / 1e3 for name in ("90", "99"))
         longest_us = max(longest_us, end_of_cumulative(p90, p99))
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": row.contender,
-                "x": [float(f"{time:.5g}") for time in times_us],
-                "y": [float(f"{share:.5g}") for share in shares],
-                "line": {"color": look[row.contender].color, "width": 2},
-                "hovertemplate": told.format(row.contender),
-            }
-        )
     layout = {
-        "xaxis": axis("round trip (µs)", range=[0, longest_us]),
-        "yaxis": axis("share of round trips (%)", range=[0, 100]),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("round trip (µs)", range=[0, longest_us]),
+        "yaxis": plot.axis("share of round trips (%)", range=[0, 100]),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 400)
 
 
+def share_line(name: str, curve: PercentileCurve, line: dict[str, Any]) -> plot.Trace:
+    """The share of times within a given one, as a trace."""
+    times_us, shares = plot.rounded(curve.value_ns, 1e3), plot.rounded(curve.quantile, 0.01)
+    said = plot.hover(": %{y:.4g} % within %{x:.4g} µs", name)
+    return plot.scatter("lines", times_us, shares, name, said, line=line)
+
+
 def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    drawn = sorted(rows, key=lambda row: (row.is_baseline, _p50(row)))
-    labels = [row.contender if row.valid else f"{row.contender} (not valid)" for row in drawn]
+    drawn = sorted(rows, key=lambda row: (row.is_baseline, _p50_us(row)))
+    labels = [bar_label(row) for row in drawn]
     colors = [look[row.contender].color for row in drawn]
-    traces: list[dict[str, Any]] = []
-    for place, (row, color) in enumerate(zip(drawn, colors, strict=True)):
-        assert row.latency is not None
-        traces.append(
-            {
-                "type": "scatter", "mode": "lines", "showlegend": False, "hoverinfo": "skip",
-                "x": [_p50(row) / 1e3, row.latency.max_ns / 1e3], "y": [place, place],
-                "line": {"color": color, "width": 2},
-            }
-        )  # fmt: skip
+    medians = [_p50_us(row) for row in drawn]
+    longest = [row.latency.max_ns / 1e3 for row in drawn if row.latency]
+    traces = [
+        plot.scatter("lines", ends, [place, place], line={"color": color, "width": 2})
+        for place, (color, *ends) in enumerate(zip(colors, medians, longest, strict=True))
+    ]
     for key, name, symbol in _MARKS:
         at = [row.latency.percentiles_ns[key] / 1e3 for row in drawn if row.latency]
-        traces.append(_dots(name, symbol, at, labels, colors))
-    longest = [row.latency.max_ns / 1e3 for row in drawn if row.latency]
-    traces.append(_dots("longest", "x-thin", longest, labels, colors))
-    ends = [*longest, *(_p50(row) / 1e3 for row in drawn)]
-    told = [
-        (label, f"{words.time_ns(_p50(row))}, 99 % {words.time_ns(_p99(row))}")
-        for row, label in zip(drawn, labels, strict=True)
-    ]
+        marker = {"symbol": symbol, "size": 10, "color": colors}
+        traces.append(plot.row_marks(name, at, labels, "µs", marker))
+    cross = {"symbol": "x-thin", "size": 10, "line": {"width": 2, "color": colors}}
+    traces.append(plot.row_marks("longest", longest, labels, "µs", cross | {"color": colors}))
+    names = []
+    for label, row in zip(labels, drawn, strict=True):
+        assert row.latency is not None
+        p50, p99 = (words.time_ns(row.latency.percentiles_ns[key]) for key in ("50", "99"))
+        names.append((label, f"{p50}, 99 % {p99}"))
     layout = {
-        "xaxis": axis("round trip (µs, log)", type="log", **_log_ticks(ends)),
-        "yaxis": row_axis(len(drawn)),
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
-        "annotations": row_names(told),
+        "xaxis": plot.axis("round trip (µs, log)", type="log", **_log_ticks([*longest, *medians])),
+        "yaxis": plot.row_axis(len(drawn)),
+        "legend": plot.LEGEND_ABOVE,
+        "annotations": plot.row_names(names),
     }
-    return Drawing(title, traces, layout, rows_height(len(drawn), legend=True))
+    return Drawing(title, traces, layout, plot.rows_height(len(drawn), legend=True))
 
 
-def _dots(
-    name: str, symbol: str, x: list[float], labels: list[str], colors: list[str]
-) -> dict[str, Any]:
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "name": name,
-        "x": x,
-        "y": list(range(len(x))),
-        "text": labels,
-        "marker": {
-            "symbol": symbol,
-            "size": 10,
-            "color": colors,
-            "line": {"width": 2 if symbol == "x-thin" else 0, "color": colors},
-        },
-        "hovertemplate": Markup("%{{text}}: {} %{{x:.4g}} µs<extra></extra>").format(name),
-    }
-
-
-def _curves(
-    title: str,
-    rows: Sequence[SummaryRow],
-    look: dict[str, Look],
-) -> Drawing:
-    traces: list[dict[str, Any]] = []
+def _curves(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
+    traces: list[plot.Trace] = []
     rarest = 100.0
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
@@ -167,39 +125,28 @@ def _curves(
             rarity = [1 / (1 - quantile) for quantile in curve.quantile]
             rarest = max(rarest, rarity[-1])
             traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines" if dotted else "lines+markers",
-                    "name": name,
-                    "showlegend": not dotted,
-                    "x": [float(f"{value:.5g}") for value in rarity],
-                    "y": [float(f"{value / 1e3:.5g}") for value in curve.value_ns],
-                    "line": {
-                        "color": shape.color,
-                        "dash": "dot" if dotted else "solid",
-                        "width": 1.5 if dotted else 2,
-                    },
-                    "marker": {
-                        "symbol": shape.marker,
-                        "color": shape.color,
-                        "size": 8,
-                        "maxdisplayed": 8,
-                    },
-                    "hovertemplate": Markup("{}: %{{y:.4g}} µs<extra></extra>").format(name),
-                }
+                plot.scatter(
+                    "lines" if dotted else "lines+markers",
+                    plot.rounded(rarity),
+                    plot.rounded(curve.value_ns, 1e3),
+                    "" if dotted else name,
+                    plot.hover(": %{y:.4g} µs", name),
+                    line=shape.line("dot") | {"width": 1.5} if dotted else shape.line("solid"),
+                    marker=shape.mark() | {"maxdisplayed": 8},
+                )
             )
     heights = [value for trace in traces for value in trace["y"]]
     ticks = [nine for nine in _NINES if 1 / (1 - nine / 100) <= rarest * 1.01]
     layout = {
-        "xaxis": axis(
+        "xaxis": plot.axis(
             "share of round trips at most so long",
             type="log",
             tickangle=0,
             tickvals=[1 / (1 - nine / 100) for nine in ticks],
             ticktext=[f"{nine:g} %" for nine in ticks],
         ),
-        "yaxis": axis("round trip (µs, log)", type="log", **_log_ticks(heights)),
-        "legend": {"orientation": "h", "y": -0.28},
+        "yaxis": plot.axis("round trip (µs, log)", type="log", **_log_ticks(heights)),
+        "legend": plot.LEGEND_BELOW,
         "hovermode": "closest",
     }
     return Drawing(title, traces, layout, 400)
@@ -212,14 +159,9 @@ def _differs(row: SummaryRow) -> bool:
     return any(intended.get(key, 0.0) > actual[key] * 1.02 for key, *_ in _MARKS)
 
 
-def _p50(row: SummaryRow) -> float:
+def _p50_us(row: SummaryRow) -> float:
     assert row.latency is not None
-    return row.latency.percentiles_ns["50"]
-
-
-def _p99(row: SummaryRow) -> float:
-    assert row.latency is not None
-    return row.latency.percentiles_ns["99"]
+    return row.latency.percentiles_ns["50"] / 1e3
 
 
 def _log10(value: float) -> float:

@@ -7,11 +7,10 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from markupsafe import Markup
-
-from switchmark.report import words
-from switchmark.report.figures import Drawing, Panels, log_axis, row_axis, row_names, rows_height
+from switchmark.report import plot, words
+from switchmark.report.figures import Drawing, Panels
 from switchmark.report.page import Page, Section, Table, page_html
+from switchmark.report.ratios import ratio_mark, the_same
 from switchmark.results.over_machines import FigureOverMachines, OverMachines
 from switchmark.statistics.comparison import Verdict
 from switchmark.statistics.machines import MachineSpread
@@ -67,29 +66,21 @@ def machines_page(found: OverMachines, prove: float) -> str:
 
 def machines_panels(found: Sequence[OverMachines], prove: float) -> Panels:
     """The figures over machines in one run's report: each contender against the first one."""
-    drawn = [
-        (one, figure, words.varying_among(of.point for of in each.figures))
-        for each in found
-        for one, figure in _with_ratio(each)
-    ]
+    drawings = []
+    for each in found:
+        varying = words.varying_among(one.point for one in each.figures)
+        for one in each.figures:
+            if one.over is not None:
+                where = words.point(dict(one.point), varying)
+                title = f"{each.b} / {each.a}, {one.metric.name}, {where}"
+                note = " ".join(_sentences(one, each, prove))
+                drawings.append(replace(_drawing(one, each, prove, where), title=title, note=note))
     return Panels(
         "Over machines",
         "The ratio on each machine by the pairs of its blocks, its mean over machines of the kind, "
         "and where it is to be expected on a further one. Each interval holds by itself with 95 %.",
-        [
-            replace(
-                _drawing(figure, each, prove, words.point(dict(figure.point), varying)),
-                title=f"{each.b} / {each.a}, {figure.metric.name}, "
-                f"{words.point(dict(figure.point), varying)}",
-                note=" ".join(_sentences(figure, each, prove)),
-            )
-            for each, figure, varying in drawn
-        ],
+        drawings,
     )
-
-
-def _with_ratio(found: OverMachines) -> Iterator[tuple[OverMachines, FigureOverMachines]]:
-    return ((found, one) for one in found.figures if one.over is not None)
 
 
 def _section(
@@ -127,22 +118,17 @@ def _sentences(one: FigureOverMachines, found: OverMachines, prove: float) -> It
 def _lines(one: FigureOverMachines) -> Iterator[tuple[str, str, str, str]]:
     for each in one.machines:
         ratio = each.ratio
-        told = (
-            (f"{ratio.value:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}") if ratio else ("-", "-")
-        )
-        yield (each.machine, *told, f"{each.pairs} pairs")
+        value = f"{ratio.value:.3f}" if ratio else "-"
+        interval = f"{ratio.low:.3f} to {ratio.high:.3f}" if ratio else "-"
+        yield (each.machine, value, interval, f"{each.pairs} pairs")
     over = one.over
     if over is None:
         return
     interval = f"{over.low:.3f} to {over.high:.3f}"
     yield ("mean", f"{over.value:.3f}", interval, f"{over.machines} machines")
     if over.predicted_low is not None and over.predicted_high is not None:
-        yield (
-            "a further machine",
-            "",
-            f"{over.predicted_low:.3f} to {over.predicted_high:.3f}",
-            "",
-        )
+        predicted = f"{over.predicted_low:.3f} to {over.predicted_high:.3f}"
+        yield ("a further machine", "", predicted, "")
 
 
 def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: str) -> Drawing:
@@ -161,40 +147,19 @@ def _drawing(one: FigureOverMachines, found: OverMachines, prove: float, where: 
     ends += [-math.log1p(prove), math.log1p(prove)]
     low, high = max(min(ends), -_WIDEST), min(max(ends), _WIDEST)
     room = _ROOM * (high - low)
-    traces = [
-        {
-            "type": "scatter", "mode": "markers", "showlegend": False, "x": [value], "y": [place],
-            "marker": {"color": color, "symbol": symbol, "size": 11},
-            "error_x": {
-                "type": "data", "symmetric": False, "array": [above - value],
-                "arrayminus": [value - below], "color": color, "thickness": 3, "width": 6,
-            },
-            "hovertemplate": Markup("{}: {:.3f} [{:.3f}, {:.3f}]<extra></extra>").format(
-                name, value, below, above
-            ),
-        }
-        for place, (name, value, below, above, symbol, color) in enumerate(rows)
-    ]  # fmt: skip
+    traces, names = [], []
+    for place, (name, value, below, above, symbol, color) in enumerate(rows):
+        marker = {"color": color, "symbol": symbol, "size": 11}
+        remark = f"{value:.3f} [{below:.3f}, {above:.3f}]"
+        said = plot.hover(f": {remark}", name)
+        traces.append(ratio_mark(place, value, (below, above), marker, said))
+        names.append((name, remark))
+    title = f"{found.b} / {found.a} (log)"[:60]
     layout = {
-        "xaxis": log_axis(
-            f"{found.b} / {found.a} (log)"[:60], math.exp(low - room), math.exp(high + room)
-        ),
-        "yaxis": row_axis(len(rows)),
-        "annotations": row_names(
-            [(name, f"{value:.3f} [{below:.3f}, {above:.3f}]")
-             for name, value, below, above, _, _ in rows]
-        ),
-        "shapes": [
-            {
-                "type": "rect", "xref": "x", "yref": "paper", "layer": "below",
-                "x0": 1 / (1 + prove), "x1": 1 + prove, "y0": 0, "y1": 1,
-                "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0},
-            },
-            {
-                "type": "line", "xref": "x", "yref": "paper", "layer": "below",
-                "x0": 1, "x1": 1, "y0": 0, "y1": 1, "line": {"color": "@muted", "width": 1.5},
-            },
-        ],
-    }  # fmt: skip
+        "xaxis": plot.log_axis(title, math.exp(low - room), math.exp(high + room)),
+        "yaxis": plot.row_axis(len(rows)),
+        "annotations": plot.row_names(names),
+        "shapes": the_same(prove),
+    }
     note = f"Band: within {prove * 100:.3g} %, the same."
-    return Drawing(f"{one.metric.name}, {where}", traces, layout, rows_height(len(rows)), note)
+    return Drawing(f"{one.metric.name}, {where}", traces, layout, plot.rows_height(len(rows)), note)

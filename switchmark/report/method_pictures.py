@@ -7,21 +7,20 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
+from statistics import fmean
 from typing import Any
 
-from markupsafe import Markup
-
 from switchmark.method.registry import METHODS
+from switchmark.report import plot
 from switchmark.report.drawn_rows import facets
-from switchmark.report.figures import Drawing, Look, Panels, axis, log_axis
-from switchmark.report.throughput import whiskers
+from switchmark.report.figures import Drawing, Look, Panels
+from switchmark.report.swept_times import STATISTICS, time_lines
 from switchmark.results.record import Record
 from switchmark.results.record.method_result import MethodTrial
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
 _AT = re.compile(r"^one-way (mean|median|p99) at ([0-9.e+-]+) R\+$")
-_STATISTICS = (("mean", "mean", "solid"), ("median", "median", "dash"), ("p99", "99 %", "dot"))
 
 
 def load_panels(
@@ -80,7 +79,7 @@ def _curve(
     found: dict[str, list[Sequence[MethodTrial]]],
     look: dict[str, Look],
 ) -> Drawing:
-    traces: list[dict[str, Any]] = []
+    traces: list[plot.Trace] = []
     end = 0.0
     for row in sorted(rows, key=lambda row: row.contender):
         shape = look[row.contender]
@@ -88,37 +87,26 @@ def _curve(
         at: dict[float, list[MethodTrial]] = defaultdict(list)
         for one in trials:
             at[one.intended_pps or one.offered_pps].append(one)
-        line = [
-            [sum(one.offered_pps for one in at[load]) / len(at[load]) / 1e6 for load in sorted(at)],
-            [sum(one.forwarded_pps for one in at[load]) / len(at[load]) / 1e6
-             for load in sorted(at)],
-        ]  # fmt: skip
-        end = max([end, *line[0]])
+        means = [at[load] for load in sorted(at)]
+        offered = [fmean(one.offered_pps for one in held) / 1e6 for held in means]
+        forwarded = [fmean(one.forwarded_pps for one in held) / 1e6 for held in means]
+        end = max([end, *offered])
+        each = (
+            [one.offered_pps / 1e6 for one in trials],
+            [one.forwarded_pps / 1e6 for one in trials],
+        )
+        said = plot.hover(": %{y:.4g} of %{x:.4g} Mpps", row.contender)
         traces += [
-            {
-                "type": "scatter", "mode": "markers", "showlegend": False, "hoverinfo": "skip",
-                "x": [one.offered_pps / 1e6 for one in trials],
-                "y": [one.forwarded_pps / 1e6 for one in trials],
-                "marker": {"color": shape.color, "symbol": "circle-open", "size": 6},
-            },
-            {
-                "type": "scatter", "mode": "lines+markers", "name": row.contender,
-                "x": line[0], "y": line[1],
-                "line": {"color": shape.color, "dash": shape.dash, "width": 2},
-                "marker": {"color": shape.color, "symbol": shape.marker, "size": 8},
-                "hovertemplate": Markup(
-                    "{}: %{{y:.4g}} of %{{x:.4g}} Mpps<extra></extra>"
-                ).format(row.contender),
-            },
+            plot.scatter("markers", *each, marker=shape.mark(6) | {"symbol": "circle-open"}),
+            plot.scatter("lines+markers", offered, forwarded, row.contender, said,
+                    line=shape.line(), marker=shape.mark()),
         ]  # fmt: skip
-    diagonal = {
-        "type": "scatter", "mode": "lines", "name": "all forwarded", "hoverinfo": "skip",
-        "x": [0, end], "y": [0, end], "line": {"color": "@muted", "dash": "dot", "width": 1},
-    }  # fmt: skip
+    dots = {"color": "@muted", "dash": "dot", "width": 1}
+    diagonal = plot.scatter("lines", [0, end], [0, end], "all forwarded", line=dots)
     layout = {
-        "xaxis": axis("offered load (Mpps)", rangemode="tozero"),
-        "yaxis": axis("forwarded load (Mpps)", rangemode="tozero"),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("offered load (Mpps)", rangemode="tozero"),
+        "yaxis": plot.axis("forwarded load (Mpps)", rangemode="tozero"),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, [diagonal, *traces], layout, 400)
 
@@ -136,25 +124,17 @@ def _course(
         for number, windows in enumerate(found[row.trial.id], start=1):
             name = row.contender + (f" ({number})" if len(found[row.trial.id]) > 1 else "")
             ends = list(accumulate(one.duration_s for one in windows))
+            loads = [one.forwarded_pps / 1e6 for one in windows]
+            symbols = [shape.hollow if one.lost_frames else solid for one in windows]
+            said = plot.hover(", %{x:.4g} s: %{y:.4g} Mpps", name)
             traces.append(
-                {
-                    "type": "scatter", "mode": "lines+markers", "name": name, "x": ends,
-                    "y": [one.forwarded_pps / 1e6 for one in windows],
-                    "line": {"color": shape.color, "dash": shape.dash, "width": 2},
-                    "marker": {
-                        "color": shape.color, "size": 8,
-                        "symbol": [f"{solid}-open" if one.lost_frames else solid
-                                   for one in windows],
-                    },
-                    "hovertemplate": Markup(
-                        "{}, %{{x:.4g}} s: %{{y:.4g}} Mpps<extra></extra>"
-                    ).format(name),
-                }
+                plot.scatter("lines+markers", ends, loads, name, said, line=shape.line(),
+                        marker=shape.mark() | {"symbol": symbols})
             )  # fmt: skip
     layout = {
-        "xaxis": axis("end of the window (s of traffic)", rangemode="tozero"),
-        "yaxis": axis("forwarded load (Mpps)", rangemode="tozero"),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("end of the window (s of traffic)", rangemode="tozero"),
+        "yaxis": plot.axis("forwarded load (Mpps)", rangemode="tozero"),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 380)
 
@@ -181,31 +161,15 @@ def r_plus_times_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pa
 
 
 def _over_share(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
-    traces: list[dict[str, Any]] = []
+    traces: list[plot.Trace] = []
     for row in sorted(rows, key=lambda row: row.contender):
-        shape = look[row.contender]
-        for statistic, told, dash in _STATISTICS:
-            known = _times_at(row, statistic)
-            places, values = [share for share, _ in known], [one for _, one in known]
-            if statistic == "mean":
-                traces.append(whiskers("y", places, values, 1e3, shape.color))
-            traces.append(
-                {
-                    "type": "scatter", "mode": "lines+markers",
-                    "name": f"{row.contender}, {told}", "x": places,
-                    "y": [float(f"{one.mean / 1e3:.5g}") for one in values],
-                    "line": {"color": shape.color, "dash": dash, "width": 2},
-                    "marker": {"color": shape.color, "symbol": shape.marker, "size": 8},
-                    "hovertemplate": Markup(
-                        "{}, {} at %{{x}} R+: %{{y:.4g}} µs<extra></extra>"
-                    ).format(row.contender, told),
-                }
-            )  # fmt: skip
+        held = {statistic: _times_at(row, statistic) for statistic in STATISTICS}
+        traces += time_lines(row.contender, look[row.contender], held, 1e3, " at %{x} R+")
     heights = [value for trace in traces for value in trace["y"] if value > 0]
     layout = {
-        "xaxis": axis("share of R+", range=[0, 1.05]),
-        "yaxis": log_axis("one-way time (µs)", min(heights) / 1.3, max(heights) * 1.3),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("share of R+", range=[0, 1.05]),
+        "yaxis": plot.log_axis("one-way time (µs)", min(heights) / 1.3, max(heights) * 1.3),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 420)
 
@@ -224,9 +188,8 @@ def scatter_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
 
 def _found(row: SummaryRow) -> Estimate | None:
     """The row's R+ in frames/s."""
-    if row.method is None:
-        return None
-    return next((one.value for one in row.method.figures if one.name == "R+"), None)
+    found = row.method.figure("R+") if row.method is not None else None
+    return None if found is None else found.value
 
 
 def _scatter(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
@@ -237,20 +200,13 @@ def _scatter(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> D
         assert load is not None, "only rows with R+ are drawn"
         share, time = _times_at(row, "mean")[-1]
         shares.add(share)
-        traces.append(
-            {
-                "type": "scatter", "mode": "markers", "name": row.contender,
-                "x": [load.mean / 1e6], "y": [float(f"{time.mean / 1e3:.5g}")],
-                "marker": {"color": shape.color, "symbol": shape.marker, "size": 11},
-                "hovertemplate": Markup(
-                    "{}: %{{x:.4g}} Mpps, %{{y:.4g}} µs<extra></extra>"
-                ).format(row.contender),
-            }
-        )  # fmt: skip
+        place = [load.mean / 1e6], plot.rounded([time.mean], 1e3)
+        said = plot.hover(": %{x:.4g} Mpps, %{y:.4g} µs", row.contender)
+        traces.append(plot.scatter("markers", *place, row.contender, said, marker=shape.mark(11)))
     at = ", ".join(f"{share:g}" for share in sorted(shares))
     layout = {
-        "xaxis": axis("R+ (Mpps)", rangemode="tozero"),
-        "yaxis": axis(f"mean one-way time at {at} R+ (µs)", rangemode="tozero"),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis("R+ (Mpps)", rangemode="tozero"),
+        "yaxis": plot.axis(f"mean one-way time at {at} R+ (µs)", rangemode="tozero"),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 380)

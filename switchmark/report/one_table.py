@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.report import words
-from switchmark.results.answer import PointAnswer, Standing
+from switchmark.results.answer import PointAnswer, RankedContender
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
@@ -68,10 +68,10 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
     """The table of all rows that finished; columns in which no line has a figure are left out."""
     done = [row for row in rows if row.finished]
     typical = {
-        (answer.metric.name, standing.trial.id): standing
+        (answer.metric.name, ranked.trial.id): ranked
         for answer in answers
         if not answer.testbed  # (a line is of all testbeds together)
-        for standing in answer.standings
+        for ranked in answer.ranking
     }
     groups = list(_joined(done))
     varying = [name for name in _varying(groups) if name != "packet_size_bytes"]
@@ -101,7 +101,7 @@ _COLUMNS = (
 
 
 def _cells(
-    group: Iterable[SummaryRow], typical: dict[tuple[str, str], Standing]
+    group: Iterable[SummaryRow], typical: dict[tuple[str, str], RankedContender]
 ) -> Iterator[tuple[str, Cell]]:
     trials = []
     for row in group:
@@ -133,7 +133,7 @@ def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
         yield "ns a frame", Cell(words.number(each), each)
 
 
-def _figure(mean: Estimate, typical: Standing | None, scale: float) -> Cell:
+def _figure(mean: Estimate, typical: RankedContender | None, scale: float) -> Cell:
     if typical is None:
         interval = "" if mean.low is None else words.from_to(mean, scale)
         return Cell(words.number(mean.mean / scale), mean.mean, interval)

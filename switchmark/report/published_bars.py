@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
-
-from markupsafe import Markup
 
 from switchmark.model.campaign import Published
-from switchmark.report import words
-from switchmark.report.figures import (
-    BAR,
-    Drawing,
-    Look,
-    Panels,
-    axis,
-    row_axis,
-    row_names,
-    rows_height,
-)
+from switchmark.report import plot, words
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
 
@@ -51,33 +39,26 @@ def published_panels(
 def _bars(title: str, held: Sequence[Beside], look: dict[str, Look], unit: str) -> Drawing:
     rows = [row for _, row, _ in held]
     varying = words.varying_fields(rows)
-    places = list(range(len(held)))
     ours = [value / _SCALES[one.unit][0] for one, _, value in held]
     theirs = [one.value / _SCALES[one.unit][0] for one, _, _ in held]
     names = []
-    for (_, row, _), here, there in zip(held, ours, theirs, strict=True):
-        point = words.point(dict(row.point), varying)
-        told = f"{words.number(here)} {unit}, published {words.number(there)}"
-        names.append((", ".join(filter(None, [row.contender, point])), told))
-    traces: list[dict[str, Any]] = [
-        {
-            "type": "bar", "orientation": "h", "name": "measured here", "x": ours, "y": places,
-            "width": BAR, "marker": {"color": [look[row.contender].color for row in rows]},
-            "text": [name for name, _ in names], "textposition": "none",
-            "hovertemplate": Markup("%{text}: %{x:.4g} ") + unit + Markup("<extra></extra>"),
-        },
-        {
-            "type": "scatter", "mode": "markers", "name": "published", "x": theirs, "y": places,
-            "marker": {"color": "@ink", "symbol": "diamond-open", "size": 11,
-                       "line": {"width": 2}},
-            "text": [one.source for one, _, _ in held],
-            "hovertemplate": Markup("%{text}: %{x:.4g} ") + unit + Markup("<extra></extra>"),
-        },
+    for row, here, there in zip(rows, ours, theirs, strict=True):
+        where = words.point(dict(row.point), varying)
+        remark = f"{words.number(here)} {unit}, published {words.number(there)}"
+        names.append((", ".join(filter(None, [row.contender, where])), remark))
+    color = {"color": [look[row.contender].color for row in rows]}
+    said = f"%{{x:.4g}} {unit}"
+    diamond = {"color": "@ink", "symbol": "diamond-open", "size": 11, "line": {"width": 2}}
+    traces = [
+        plot.bars([name for name, _ in names], ours, color, said, "measured here"),
+        plot.scatter("markers", theirs, list(range(len(held))), "published",
+                     plot.hover(f"%{{text}}: {said}"), marker=diamond,
+                     text=[one.source for one, _, _ in held]),
     ]  # fmt: skip
     layout = {
-        "xaxis": axis(unit, range=[0, 1.05 * max([*ours, *theirs])]),
-        "yaxis": row_axis(len(held)),
-        "annotations": row_names(names),
-        "legend": {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0},
+        "xaxis": plot.axis(unit, range=[0, 1.05 * max([*ours, *theirs])]),
+        "yaxis": plot.row_axis(len(held)),
+        "annotations": plot.row_names(names),
+        "legend": plot.LEGEND_ABOVE,
     }
-    return Drawing(title, traces, layout, rows_height(len(held), legend=True))
+    return Drawing(title, traces, layout, plot.rows_height(len(held), legend=True))

@@ -9,19 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup
 
-from switchmark.report import answer_words
-from switchmark.report.figures import (
-    Drawing,
-    Look,
-    Panels,
-    log_axis,
-    row_axis,
-    row_names,
-    rows_height,
-)
+from switchmark.report import answer_words, plot
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.answer import LeadRatio, LeadVerdict, PointAnswer
 from switchmark.statistics.states import State
 
@@ -34,7 +27,7 @@ class _RatioRow:
     """The row of a contender, or of the leader itself."""
 
     contender: str
-    told: str
+    remark: str
     ratio: LeadRatio | None = None  # None: the leader, or too few pairs
     is_leader: bool = False
 
@@ -59,78 +52,75 @@ def _figure(answer: PointAnswer, answers: Sequence[PointAnswer], look: dict[str,
     low, high = _span([one for one in answers if one.metric == answer.metric])
     traces = []
     for place, row in enumerate(rows):
-        shape = look[row.contender]
         if row.ratio is None and not row.is_leader:
             continue
-        value = row.ratio.value if row.ratio else 1.0
-        undecided = row.ratio is not None and row.ratio.verdict is LeadVerdict.UNDECIDED
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "markers",
-                "showlegend": False,
-                "x": [value],
-                "y": [place],
-                "marker": {
-                    "color": shape.color,
-                    "symbol": f"{shape.marker}-open" if undecided else shape.marker,
-                    "size": 11,
-                    "line": {"width": 2 if undecided else 0, "color": shape.color},
-                },
-                "error_x": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [row.ratio.high - value] if row.ratio else [],
-                    "arrayminus": [value - row.ratio.low] if row.ratio else [],
-                    "color": shape.color,
-                    "thickness": 3,
-                    "width": 6,
-                },
-                "hovertemplate": Markup("{}: {}<extra></extra>").format(row.contender, row.told),
-            }
-        )
+        shape = look[row.contender]
+        marker = shape.mark(11)
+        if row.ratio is not None and row.ratio.verdict is LeadVerdict.UNDECIDED:
+            outline = {"width": 2, "color": shape.color}
+            marker |= {"symbol": shape.hollow, "line": outline}
+        value, ends = 1.0, None
+        if row.ratio is not None:
+            value, ends = row.ratio.value, (row.ratio.low, row.ratio.high)
+        said = plot.hover(f": {row.remark}", row.contender)
+        traces.append(ratio_mark(place, value, ends, marker, said))
     layout = {
-        "xaxis": log_axis("times better (log)", low, high, "{:g}x"),
-        "yaxis": row_axis(len(rows)),
-        "annotations": row_names([(row.contender, row.told) for row in rows]),
-        "shapes": [
-            {
-                "type": "rect", "xref": "x", "yref": "paper", "layer": "below",
-                "x0": 1 / (1 + answer.prove), "x1": 1 + answer.prove, "y0": 0, "y1": 1,
-                "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0},
-            },
-            {
-                "type": "line", "xref": "x", "yref": "paper", "layer": "below",
-                "x0": 1, "x1": 1, "y0": 0, "y1": 1, "line": {"color": "@muted", "width": 1.5},
-            },
-        ],
-    }  # fmt: skip
+        "xaxis": plot.log_axis("times better (log)", low, high, "{:g}x"),
+        "yaxis": plot.row_axis(len(rows)),
+        "annotations": plot.row_names([(row.contender, row.remark) for row in rows]),
+        "shapes": the_same(answer.prove),
+    }
     name = answer_words.figure_name(answer)
     title = f"{name.capitalize()}, {answer_words.where(answer, answers)}"
     note = f"Band: within {answer.prove * 100:.3g} %, the same."
-    return Drawing(title, traces, layout, rows_height(len(rows)), note + _states(answer))
+    return Drawing(title, traces, layout, plot.rows_height(len(rows)), note + _states(answer))
+
+
+def ratio_mark(
+    place: int,
+    value: float,
+    ends: tuple[float, float] | None,
+    marker: dict[str, Any],
+    said: Markup,
+) -> plot.Trace:
+    """A ratio with its interval, where it has one, in the row at this place."""
+    mark = plot.scatter("markers", [value], [place], said=said, marker=marker)
+    if ends is None:
+        return mark
+    color = marker["color"]
+    reach = [ends[1] - value], [value - ends[0]]
+    return mark | {"error_x": plot.error_bars(*reach, color=color, thickness=3, width=6)}
+
+
+def the_same(prove: float) -> list[dict[str, Any]]:
+    """A band over the ratios that are the same for all that matters, and a line at 1."""
+    below = {"layer": "below"}
+    return [
+        plot.band(1 / (1 + prove), 1 + prove) | below,
+        plot.upright(1, color="@muted") | below,
+    ]
 
 
 def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
-    best = answer.standings[0]
+    best = answer.ranking[0]
     yield _RatioRow(best.contender, answer_words.amount(answer, best), is_leader=True)
-    for standing in answer.standings[1:]:
-        lead = answer.between(best.contender, standing.contender)
+    for ranked in answer.ranking[1:]:
+        lead = answer.between(best.contender, ranked.contender)
         if lead is None or not lead.ratios:
-            yield _RatioRow(standing.contender, "too few pairs")
+            yield _RatioRow(ranked.contender, "too few pairs")
         for one in lead.ratios if lead else ():  # (pairs may put ahead whose typical is behind)
             seen = one if lead is not None and lead.ahead == best.contender else one.turned()
-            yield _RatioRow(standing.contender, _told(seen), seen)
+            yield _RatioRow(ranked.contender, _remark(seen), seen)
 
 
-def _told(one: LeadRatio) -> str:
+def _remark(one: LeadRatio) -> str:
     verdict = "" if one.verdict is LeadVerdict.AHEAD else f", {one.verdict}"
     return f"{answer_words.ratio(one)}{verdict}"
 
 
 def _states(answer: PointAnswer) -> str:
-    told = {one.state for lead in answer.leads for one in lead.ratios}
-    if answer.lines is None or not told & {State.NEAR, State.FAR}:
+    states = {one.state for lead in answer.leads for one in lead.ratios}
+    if answer.lines is None or not states & {State.NEAR, State.FAR}:
         return ""
     near, far = answer.lines.near_ns, answer.lines.far_ns
     return f" near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores."

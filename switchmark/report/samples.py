@@ -10,26 +10,22 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from markupsafe import Markup
 from numpy.typing import NDArray
 
-from switchmark.report.figures import Drawing, axis
+from switchmark.report import plot
+from switchmark.report.figures import Drawing
 from switchmark.results.record import EngineRun, Record
 
 MAX_POINTS = 240
 
 # role -> (counter, name of the line, color, dash)
+_OFFERED = ("tx_offered", "offered", "@muted", "dot")
+_FORWARDED = ("rx_frames", "forwarded", "@ink", "solid")
 _LINES: dict[str, tuple[tuple[str, str, str, str], ...]] = {
-    "sender": (("tx_offered", "offered", "@muted", "dot"),),
-    "receiver": (("rx_frames", "forwarded", "@ink", "solid"),),
-    "duplex": (
-        ("tx_offered", "offered", "@muted", "dot"),
-        ("rx_frames", "forwarded", "@ink", "solid"),
-    ),
-    "tester": (
-        ("tx_offered", "offered", "@muted", "dot"),
-        ("rx_frames", "forwarded", "@ink", "solid"),
-    ),
+    "sender": (_OFFERED,),
+    "receiver": (_FORWARDED,),
+    "duplex": (_OFFERED, _FORWARDED),
+    "tester": (_OFFERED, _FORWARDED),
     "client": (
         ("tx_offered", "requests sent", "@muted", "dot"),
         ("rx_frames", "replies received", "@ink", "solid"),
@@ -50,27 +46,24 @@ def samples_figure(record: Record) -> Drawing | None:
             edges, rates, reduced = _rates(engines, counter)
             drawn_together |= reduced
             traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers" if len(rates) <= 60 else "lines",
-                    "name": name,
-                    "x": [round(float(t - origin_ns) / 1e9, 4) for t in edges],
-                    "y": [float(f"{rate / 1e6:.5g}") for rate in rates],
-                    "line": {"color": color, "dash": dash, "width": 2},
-                    "marker": {"size": 5, "symbol": "circle" if dash == "solid" else "square"},
-                    "hovertemplate": Markup(
-                        "%{{x:.2f}} s: {} %{{y:.4g}} Mpps<extra></extra>"
-                    ).format(name),
-                }
+                plot.scatter(
+                    "lines+markers" if len(rates) <= 60 else "lines",
+                    [round(float(t - origin_ns) / 1e9, 4) for t in edges],
+                    plot.rounded(rates, 1e6),
+                    name,
+                    plot.hover(f"%{{x:.2f}} s: {name} %{{y:.4g}} Mpps"),
+                    line={"color": color, "dash": dash, "width": 2},
+                    marker={"size": 5, "symbol": "circle" if dash == "solid" else "square"},
+                )
             )
     if not traces:
         return None
     end_ns = max(i.t_ns for engine in record.engines for i in engine.intervals)
     layout = {
-        "xaxis": axis("seconds since the first sample", zeroline=False),
-        "yaxis": axis("Mpps", rangemode="tozero"),
+        "xaxis": plot.axis("seconds since the first sample", zeroline=False),
+        "yaxis": plot.axis("Mpps", rangemode="tozero"),
         "shapes": _trimmed(record, origin_ns, end_ns),
-        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "legend": plot.LEGEND_ABOVE | {"y": 1.02},
     }
     note = "Shaded: left out as warm-up and cool-down." if layout["shapes"] else ""
     if drawn_together:
@@ -111,11 +104,4 @@ def _trimmed(record: Record, origin_ns: int, end_ns: int) -> list[dict[str, Any]
         return []
     kept = (record.trim.kept_from_ns - origin_ns, record.trim.kept_to_ns - origin_ns)
     spans = [(0, kept[0]), (kept[1], end_ns - origin_ns)]
-    return [
-        {
-            "type": "rect", "xref": "x", "yref": "paper", "x0": low / 1e9, "x1": high / 1e9,
-            "y0": 0, "y1": 1, "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0},
-        }
-        for low, high in spans
-        if high > low
-    ]  # fmt: skip
+    return [plot.band(low / 1e9, high / 1e9) for low, high in spans if high > low]

@@ -45,7 +45,7 @@ def answers_of(
     return [
         one
         for one in answer_run(run, names, usual_overhead_s)
-        if one.leads and {standing.trial.id for standing in one.standings} <= chosen
+        if one.leads and {ranked.trial.id for ranked in one.ranking} <= chosen
     ]
 
 

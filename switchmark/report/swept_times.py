@@ -7,17 +7,16 @@ Round trips, and one-way times of method `one-way`, which are never in one plot.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from markupsafe import Markup
-
 from switchmark.model.campaign import Published
-from switchmark.report import words
+from switchmark.report import plot, words
 from switchmark.report.axes import AXES, LINE_FROM, XAxis, end_of_cumulative
 from switchmark.report.drawn_rows import facets
-from switchmark.report.figures import Drawing, Look, Panels, axis, log_axis
-from switchmark.report.throughput import whiskers
+from switchmark.report.figures import DASHES, Drawing, Look, Panels
+from switchmark.report.latency import share_line
+from switchmark.report.throughput import swept_axis, whiskers
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import Histogram
@@ -25,9 +24,8 @@ from switchmark.statistics.means import Estimate
 
 Way = Literal["round-trip", "one-way"]
 _WAYS: tuple[Way, ...] = ("round-trip", "one-way")
-_STATISTICS = (("mean", "mean", "solid"), ("median", "median", "dash"), ("p99", "99 %", "dot"))
+STATISTICS = {"mean": ("mean", "solid"), "median": ("median", "dash"), "p99": ("99 %", "dot")}
 _MOST_LINES = 8  # of one cumulative plot
-_DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 _LINEAR_UP_TO = 10  # times the least: beyond, the axis is logarithmic
 
 
@@ -70,44 +68,51 @@ def _lines(
     series: dict[str, list[SummaryRow]] = defaultdict(list)
     for row in sorted(rows, key=lambda row: x.of(row) or 0):
         series[row.contender].append(row)
-    traces: list[dict[str, Any]] = []
+    traces: list[plot.Trace] = []
     for name, members in sorted(series.items()):
-        shape = look[name]
-        for statistic, told, dash in _STATISTICS:
-            known = [(row, found) for row in members if (found := time_us(row, statistic, way))]
-            places, values = [x.of(row) for row, _ in known], [found for _, found in known]
-            if statistic == "mean":
-                traces.append(whiskers("y", places, values, 1.0, shape.color))
-            traces.append(
-                {
-                    "type": "scatter",
-                    "mode": "lines+markers",
-                    "name": f"{name}, {told}",
-                    "x": places,
-                    "y": [float(f"{found.mean:.5g}") for found in values],
-                    "line": {"color": shape.color, "dash": dash, "width": 2},
-                    "marker": {"color": shape.color, "symbol": shape.marker, "size": 8},
-                    "hovertemplate": Markup("{}, {}, %{{x}}: %{{y:.4g}} µs<extra></extra>").format(
-                        name, told
-                    ),
-                }
-            )
-    ticks = x.ticks(rows)
-    kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
+        held = {
+            statistic: [
+                (x.of(row), found) for row in members if (found := time_us(row, statistic, way))
+            ]
+            for statistic in STATISTICS
+        }
+        traces += time_lines(name, look[name], held, 1.0, ", %{x}")
     layout = {
-        "xaxis": axis(x.title, tickvals=ticks, ticktext=[x.label(t) for t in ticks], **kind),
+        "xaxis": swept_axis(x, rows),
         "yaxis": _time_axis(f"{way.replace('-', ' ')} time (µs)", traces),
-        "legend": {"orientation": "h", "y": -0.28},
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(", ".join(filter(None, (f"over {x.title}", title))), traces, layout, 420)
 
 
-def _time_axis(title: str, traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def time_lines(
+    name: str,
+    shape: Look,
+    held: Mapping[str, Sequence[tuple[float | None, Estimate]]],
+    scale: float,
+    where: str,
+) -> Iterator[plot.Trace]:
+    """The lines of a contender's times over what was swept, by statistic, and the intervals of the
+    mean. `scale` makes µs of the times; `where` is plotly's template of a place."""
+    for statistic, (shown, dash) in STATISTICS.items():
+        places, values = (
+            [place for place, _ in held[statistic]],
+            [one for _, one in held[statistic]],
+        )
+        if statistic == "mean":
+            yield whiskers("y", places, values, scale, shape.color)
+        times_us = plot.rounded((one.mean for one in values), scale)
+        said = plot.hover(f", {shown}{where}: %{{y:.4g}} µs", name)
+        yield plot.scatter("lines+markers", places, times_us, f"{name}, {shown}", said,
+                      line=shape.line(dash), marker=shape.mark())  # fmt: skip
+
+
+def _time_axis(title: str, traces: Sequence[plot.Trace]) -> dict[str, Any]:
     heights = [value for trace in traces for value in trace["y"] if value > 0]
     low, high = min(heights), max(heights)
     if high <= _LINEAR_UP_TO * low:
-        return axis(title, range=[0, 1.1 * high])
-    return log_axis(title, low / 1.3, high * 1.3)
+        return plot.axis(title, range=[0, 1.1 * high])
+    return plot.log_axis(title, low / 1.3, high * 1.3)
 
 
 def swept_cumulative_panels(
@@ -145,36 +150,20 @@ def _overlaid(
     times: Callable[[SummaryRow], Histogram | None],
 ) -> Drawing:
     varying = words.varying_fields(list(rows))
-    traces: list[dict[str, Any]] = []
+    traces: list[plot.Trace] = []
     reach_us = 0.0
     for number, row in enumerate(rows):
         found = times(row)
         if found is None:
             continue
-        name = words.point(dict(row.point), varying)
-        curve = found.cumulative()
+        dash = DASHES[number % len(DASHES)]
+        line = {"color": f"@series{number % _MOST_LINES}", "dash": dash, "width": 2}
+        traces.append(share_line(words.point(dict(row.point), varying), found.cumulative(), line))
         p90, p99 = found.percentiles_ns(["90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(p90, p99) / 1e3)
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines",
-                "name": name,
-                "x": [float(f"{value / 1e3:.5g}") for value in curve.value_ns],
-                "y": [float(f"{100 * share:.5g}") for share in curve.quantile],
-                "line": {
-                    "color": f"@series{number % _MOST_LINES}",
-                    "dash": _DASHES[number % len(_DASHES)],
-                    "width": 2,
-                },
-                "hovertemplate": Markup(
-                    "{}: %{{y:.4g}} % within %{{x:.4g}} µs<extra></extra>"
-                ).format(name),
-            }
-        )
     layout = {
-        "xaxis": axis(f"{way.replace('-', ' ')} time (µs)", range=[0, reach_us]),
-        "yaxis": axis("share of frames (%)", range=[0, 100]),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": plot.axis(f"{way.replace('-', ' ')} time (µs)", range=[0, reach_us]),
+        "yaxis": plot.axis("share of frames (%)", range=[0, 100]),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 400)

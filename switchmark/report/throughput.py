@@ -10,21 +10,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from markupsafe import Markup
-
-from switchmark.report import words
+from switchmark.report import plot, words
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.drawn_rows import bar_label, facets, ranked
-from switchmark.report.figures import (
-    BAR,
-    Drawing,
-    Look,
-    Panels,
-    axis,
-    row_axis,
-    row_names,
-    rows_height,
-)
+from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
@@ -36,10 +25,9 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     x = x_axis(rows)
     figures: list[Drawing] = []
     for title, members in facets(rows, x):
-        if x is None:
-            figures.append(_bars(title, members, look))
-        else:
-            figures += [_lines(title, members, look, x, bits) for bits in (False, True)]
+        figures.append(frames_drawing(title, members, look, x))
+        if x is not None:
+            figures.append(_lines(title, members, look, x, bits=True))
     return Panels(
         "Throughput",
         "Forwarded load: frames that arrived at the receivers. Whiskers are the 95 % confidence "
@@ -50,43 +38,42 @@ def throughput_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Pane
     )
 
 
+def frames_drawing(
+    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis | None
+) -> Drawing:
+    """Forwarded frames: a bar for each row, or lines over what was swept."""
+    return _bars(title, rows, look) if x is None else _lines(title, rows, look, x, bits=False)
+
+
 def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Drawing:
     drawn = ranked(rows)
     forwarded = [row.throughput.forwarded_pps for row in drawn if row.throughput]
     bits = [row.throughput.forwarded_l2_bps.mean for row in drawn if row.throughput]
-    trace: dict[str, Any] = {
-        "type": "bar",
-        "orientation": "h",
-        "y": list(range(len(drawn))),
-        "x": [one.mean / 1e6 for one in forwarded],
-        "text": [bar_label(row) for row in drawn],
-        "textposition": "none",
-        "marker": {
-            "color": [look[row.contender].color for row in drawn],
-            "pattern": {"shape": ["" if row.valid else "/" for row in drawn]},
-            "opacity": [0.55 if row.is_baseline else 1 for row in drawn],
-        },
-        "width": BAR,
-        "hovertemplate": Markup("%{text}: %{x:.4g} Mpps<extra></extra>"),
+    marker = {
+        "color": [look[row.contender].color for row in drawn],
+        "pattern": {"shape": ["" if row.valid else "/" for row in drawn]},
+        "opacity": [0.55 if row.is_baseline else 1 for row in drawn],
     }
+    labels = [bar_label(row) for row in drawn]
+    trace = plot.bars(labels, [one.mean / 1e6 for one in forwarded], marker, "%{x:.4g} Mpps")
     longest = axis_end(forwarded, 1e6)
     names = [
-        (bar_label(row), f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
-        for row, one, b in zip(drawn, forwarded, bits, strict=True)
+        (label, f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
+        for label, one, b in zip(labels, forwarded, bits, strict=True)
     ]
     layout = {
-        "xaxis": axis("Mpps", rangemode="tozero", range=[0, longest * 1.02]),
-        "yaxis": row_axis(len(drawn)),
-        "annotations": row_names(names),
+        "xaxis": plot.axis("forwarded load (Mpps)", range=[0, longest * 1.02]),
+        "yaxis": plot.row_axis(len(drawn)),
+        "annotations": plot.row_names(names),
         "showlegend": False,
     }
     ends = whiskers("x", trace["y"], forwarded, 1e6, "@ink")
-    return Drawing(title, [trace, ends], layout, rows_height(len(drawn)))
+    return Drawing(title, [trace, ends], layout, plot.rows_height(len(drawn)))
 
 
 def whiskers(
     along: str, places: Sequence[Any], values: Sequence[Estimate], scale: float, color: str
-) -> dict[str, Any]:
+) -> plot.Trace:
     """Confidence intervals as a trace of their own, only where there are any: plotly draws a
     missing one as an interval of no width, which would claim a certainty that is not there."""
     known = [
@@ -94,25 +81,12 @@ def whiskers(
         for place, value in zip(places, values, strict=True)
         if value.low is not None and value.high is not None
     ]
-    across = "y" if along == "x" else "x"
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "marker": {"opacity": 0},
-        "hoverinfo": "skip",
-        "showlegend": False,
-        across: [place for place, *_ in known],
-        along: [mean / scale for _, mean, _, _ in known],
-        f"error_{along}": {
-            "type": "data",
-            "symmetric": False,
-            "array": [(high - mean) / scale for _, mean, _, high in known],
-            "arrayminus": [(mean - low) / scale for _, mean, low, _ in known],
-            "color": color,
-            "thickness": 1.5,
-            "width": 5,
-        },
-    }
+    up = [(high - mean) / scale for _, mean, _, high in known]
+    down = [(mean - low) / scale for _, mean, low, _ in known]
+    ends = plot.error_bars(up, down, color=color, thickness=1.5, width=5)
+    at = [place for place, *_ in known], [mean / scale for _, mean, _, _ in known]
+    x, y = at if along == "y" else at[::-1]
+    return plot.scatter("markers", x, y, marker={"opacity": 0}, **{f"error_{along}": ends})
 
 
 def axis_end(values: Sequence[Estimate], scale: float) -> float:
@@ -125,7 +99,7 @@ def axis_end(values: Sequence[Estimate], scale: float) -> float:
 
 
 def _lines(
-    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis, bits: bool
+    title: str, rows: Sequence[SummaryRow], look: dict[str, Look], x: XAxis, *, bits: bool
 ) -> Drawing:
     series: dict[str, list[SummaryRow]] = defaultdict(list)
     for row in rows:
@@ -141,32 +115,24 @@ def _lines(
         drawn += values
         shape = look[name]
         places = [x.of(row) for row in members]
-        traces.append(whiskers("y", places, values, scale, shape.color))
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": places,
-                "y": [value.mean / scale for value in values],
-                "line": {"color": shape.color, "dash": shape.dash, "width": 2},
-                "marker": {"color": shape.color, "symbol": _symbols(members, shape), "size": 9},
-                "hovertemplate": Markup("{}, %{{x}}: %{{y:.4g}} {}<extra></extra>").format(
-                    name, unit
-                ),
-            }
-        )
-    ticks = x.ticks(rows)
-    kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
+        heights = [value.mean / scale for value in values]
+        marks = {"symbol": [shape.marker if row.valid else shape.hollow for row in members]}
+        said = plot.hover(f", %{{x}}: %{{y:.4g}} {unit}", name)
+        traces += [
+            whiskers("y", places, values, scale, shape.color),
+            plot.scatter("lines+markers", places, heights, name, said, line=shape.line(),
+                    marker=shape.mark(9) | marks),
+        ]  # fmt: skip
     layout = {
-        "xaxis": axis(x.title, tickvals=ticks, ticktext=[x.label(t) for t in ticks], **kind),
-        "yaxis": axis(unit, range=[0, axis_end(drawn, scale) * 1.05]),
-        "legend": {"orientation": "h", "y": -0.28},
+        "xaxis": swept_axis(x, rows),
+        "yaxis": plot.axis(f"forwarded load ({unit})", range=[0, axis_end(drawn, scale) * 1.05]),
+        "legend": plot.LEGEND_BELOW,
     }
     return Drawing(", ".join(filter(None, (unit, title))), traces, layout, 380)
 
 
-def _symbols(rows: Sequence[SummaryRow], shape: Look) -> list[str]:
-    """The marker of each row: hollow where the number is not valid."""
-    hollow = f"{shape.marker.removesuffix('-open')}-open"
-    return [shape.marker if row.valid else hollow for row in rows]
+def swept_axis(x: XAxis, rows: Sequence[SummaryRow]) -> dict[str, Any]:
+    """The axis of what was swept, with the values of these rows."""
+    ticks = x.ticks(rows)
+    kind = {"type": "log"} if x.log else {"type": "linear", "rangemode": "tozero"}
+    return plot.axis(x.title, tickvals=ticks, ticktext=[x.label(tick) for tick in ticks], **kind)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
+from itertools import combinations
 
 from switchmark.model.choices import WIRE
 from switchmark.model.parameters import point_of
@@ -22,6 +22,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.metric import Metric
+from switchmark.results.points import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.record import Record
 from switchmark.results.rows import KNOWN_TRUTH
@@ -29,8 +30,6 @@ from switchmark.results.store import Run
 from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of
-
-Point = tuple[tuple[str, Any], ...]
 
 
 class LeadVerdict(StrEnum):
@@ -82,7 +81,7 @@ class MeasuredTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class RankedContender:
     """One contender at a point: its typical figure and its trials."""
 
     contender: str
@@ -101,7 +100,7 @@ class PointAnswer:
     point: Point
     metric: Metric
     decides: bool  # whether the campaign goes on until this figure is decided
-    standings: tuple[Standing, ...]  # the best first
+    ranking: tuple[RankedContender, ...]  # the best first
     leads: tuple[Lead, ...]  # every pair, in that order
     blocks: int
     trials: int
@@ -120,32 +119,31 @@ def answer_run(
     run: Run, names: Mapping[str, str], overhead_s: Callable[[str], float]
 ) -> list[PointAnswer]:
     """The answers of a run; `names` gives contenders' names by the id of their first trial,
-    `overhead_s` what is usually around a trial of a switch. Unreadable files are left out; the
-    tables name them."""
+    `overhead_s` what is usually around a trial of a switch."""
     info = run.info
     proving = Proving.of(
         info.parsed_definition.model_dump(), overhead_s, info.parsed_settings.testbeds
     )
     if proving.most_blocks < MIN_PAIRS:
         return []
+    return answer([seen for seen, _ in observations(run)], proving, names)
+
+
+def observations(run: Run) -> Iterator[tuple[Observed, Record]]:
+    """The run's records one by one, as observed. Unreadable files are left out; the tables name
+    them."""
     resumed = run.resumed_at()
-    observed = [observe(record, resumed) for record in readable(run)]
-    return answer(observed, proving, names)
-
-
-def readable(run: Run) -> Iterator[Record]:
-    """The run's records one by one. Unreadable files are left out; the tables name them."""
     for path in run.paths():
         with suppress(CorruptResultError):
-            yield read_record(path)
+            record = read_record(path)
+            yield observe(record, resumed), record
 
 
 def answer(
-    observed: Iterable[Observed], proving: Proving, names: Mapping[str, str]
+    observed: Sequence[Observed], proving: Proving, names: Mapping[str, str]
 ) -> list[PointAnswer]:
     """The answers, point by point in the order of their first trials."""
     found = []
-    observed = list(observed)
     whole_s = proving.round_s({one.trial.id: one.trial for one in observed}.values())
     for point, everywhere in points_of(observed).items():
         for testbed, held in _by_testbed(everywhere, proving):
@@ -175,13 +173,9 @@ def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
     for one in sorted(observed, key=lambda one: one.start_s):
         if one.trial.switch != WIRE:
             points[point_of(one.trial)].append(one)
-    chosen = {point: _without_truth(held) for point, held in points.items()}
-    return {p: held for p, held in chosen.items() if len({one.contender for one in held}) > 1}
-
-
-def _without_truth(observed: list[Observed]) -> list[Observed]:
-    others = [one for one in observed if one.trial.switch != KNOWN_TRUTH]
-    return others or observed
+    for point, held in points.items():
+        points[point] = [one for one in held if one.trial.switch != KNOWN_TRUTH] or held
+    return {p: held for p, held in points.items() if len({one.contender for one in held}) > 1}
 
 
 def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
@@ -211,39 +205,38 @@ def _answer(
     proving: Proving,
     names: Mapping[str, str],
 ) -> PointAnswer:
-    standings = sorted(
-        _standings(observed, metric, names),
+    ranking = sorted(
+        _ranked(observed, metric, names),
         key=lambda one: -one.typical if metric.higher_is_better else one.typical,
     )
     trials = as_block_trials(observed, metric)
-    levels = [one for one in levels_of(trials).values() if one is not None]
-    block_s = _trial_with_all_s(observed) * 2
+    levels = filter(None, levels_of(trials).values())
+    # The usual time of a pair of trials, the bench's own included.
+    pair_s = 2 * statistics.median(one.end_s - one.start_s for one in observed)
     known = {frozenset((one.a, one.b)): one for one in looks.comparisons}
-    order = [(one.trial.id, one.contender) for one in standings]
     leads = [
-        _lead(known[frozenset((a, b))], a, (a_name, b_name), metric.higher_is_better, block_s)
-        for place, (a, a_name) in enumerate(order)
-        for b, b_name in order[place + 1 :]
-        if frozenset((a, b)) in known
+        _lead(known[pair], better, other, metric.higher_is_better, pair_s)
+        for better, other in combinations(ranking, 2)
+        if (pair := frozenset((better.trial.id, other.trial.id))) in known
     ]
     return PointAnswer(
         point=point,
         metric=metric,
         decides=decides,
-        standings=tuple(standings),
+        ranking=tuple(ranking),
         leads=tuple(leads),
         blocks=blocks_of(observed),
         trials=len(observed),
         left_out=left_out(observed, metric),
-        lines=levels[0] if levels else None,
+        lines=next(levels, None),
         prove=proving.prove,
         confidence=proving.confidence,
     )
 
 
-def _standings(
+def _ranked(
     observed: Sequence[Observed], metric: Metric, names: Mapping[str, str]
-) -> Iterable[Standing]:
+) -> Iterable[RankedContender]:
     observed = sorted(observed, key=lambda one: one.start_s)  # the order of the trials of blocks
     trials = as_block_trials(observed, metric)
     states = label(trials)
@@ -253,12 +246,11 @@ def _standings(
     for seen, one, state in zip(observed, trials, states, strict=True):
         if one.figure is not None:
             held[one.contender].append(LogRatio(one.block, math.log(one.figure)))
-        if metric in seen.figures:
-            figure = seen.figures[metric]
+        if (figure := seen.figures.get(metric)) is not None:
             measured[one.contender].append(MeasuredTrial(seen.block, figure, state, seen.unused))
     for contender, logs in held.items():
         interval = ratio_of(logs)
-        yield Standing(
+        yield RankedContender(
             contender=names.get(contender, first[contender].called),
             trial=first[contender],
             typical=math.exp(statistics.median(one.log_ratio for one in logs)),
@@ -270,40 +262,37 @@ def _standings(
 
 
 def _lead(
-    found: PairedComparison, first: str, names: tuple[str, str], higher: bool, pair_s: float
+    found: PairedComparison,
+    better: RankedContender,
+    other: RankedContender,
+    higher: bool,
+    pair_s: float,
 ) -> Lead:
-    """The comparison of a with b, from the side of the one whose typical figure is better; where
-    the pairs say otherwise, from the other side."""
-    turned = (found.a == first) != higher  # whether ratios of figures are below 1 for a lead
+    """The comparison from the side of the one whose typical figure is better; where the pairs say
+    otherwise, from the other side."""
+    # Whether ratios of figures are below 1 for a lead.
+    turned = (found.a == better.trial.id) != higher
     ratios = tuple(_lead_ratio(one, turned=turned) for one in found.decisions)
     verdict = _verdict(ratios)
-    ahead, behind = names
+    ahead, behind = better.contender, other.contender
     if ratios and all(one.value < 1 for one in ratios):
         ratios = tuple(_lead_ratio(one, turned=not turned) for one in found.decisions)
         ahead, behind = behind, ahead
-    further = found.further_blocks
-    return Lead(
-        ahead, behind, verdict, ratios, found.pairs, None if further is None else further * pair_s
-    )
+    further_s = None if found.further_blocks is None else found.further_blocks * pair_s
+    return Lead(ahead, behind, verdict, ratios, found.pairs, further_s)
 
 
 def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:
     ratio = decision.ratio
-    verdict = {Outcome.SAME: LeadVerdict.SAME, Outcome.UNDECIDED: LeadVerdict.UNDECIDED}.get(
-        decision.outcome, LeadVerdict.AHEAD
-    )
+    verdicts = {Outcome.SAME: LeadVerdict.SAME, Outcome.UNDECIDED: LeadVerdict.UNDECIDED}
+    verdict = verdicts.get(decision.outcome, LeadVerdict.AHEAD)
     found = LeadRatio(ratio.value, ratio.low, ratio.high, ratio.pairs, verdict, ratio.state)
     return found.turned() if turned else found
 
 
 def _verdict(ratios: Sequence[LeadRatio]) -> LeadVerdict:
-    told = {one.verdict for one in ratios}
-    if not told or LeadVerdict.UNDECIDED in told:
+    verdicts = {one.verdict for one in ratios}
+    if not verdicts or LeadVerdict.UNDECIDED in verdicts:
         return LeadVerdict.UNDECIDED
     sides = {one.value > 1 for one in ratios if one.verdict is LeadVerdict.AHEAD}
-    return told.pop() if len(told) == 1 and len(sides) <= 1 else LeadVerdict.DEPENDS
-
-
-def _trial_with_all_s(observed: Sequence[Observed]) -> float:
-    """The usual time of a trial in seconds, the bench's own time included."""
-    return statistics.median(one.end_s - one.start_s for one in observed)
+    return verdicts.pop() if len(verdicts) == 1 and len(sides) <= 1 else LeadVerdict.DEPENDS

@@ -117,11 +117,10 @@ def _figures(record: Record) -> dict[Metric, float]:
     if record.throughput is not None:
         found[_METRICS["forwarded"]] = record.throughput.forwarded_pps
     elif record.latency is not None:
-        told = record.latency.percentiles_ns
-        found = {_METRICS[name]: told[key] for name, key in _LATENCIES.items()}
-    elif record.method is not None and record.method.headline is not None:
-        figure = record.method.figure(record.method.headline)
-        found = {method_metric(figure.name, figure.unit): figure.value} if figure else {}
+        times_ns = record.latency.percentiles_ns
+        found = {_METRICS[name]: times_ns[key] for name, key in _LATENCIES.items()}
+    elif record.method and (figure := record.method.figure(record.method.headline)):
+        found = {method_metric(figure.name, figure.unit): figure.value}
     return {metric: value for metric, value in found.items() if value > 0}
 
 

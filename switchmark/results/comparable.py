@@ -18,10 +18,11 @@ from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
+from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 
-Key = tuple[tuple[str, Any], ...]
+Key = Point
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
 # Every mark of a number that may be used says why it may be of more than the switch.
 CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.invalidates)
@@ -58,19 +59,18 @@ def load_run(
     only those; ports and I/O then need not be equal, since switches differ in them."""
     table = read_table(directory)
     trials: dict[Key, Measured] = {}
-    for found in table.frame.iter_rows(named=True):
-        if switches is not None and found["switch"] not in switches:
-            continue
-        row = found
+    # Switches' own ports differ; their connect modes must not.
+    done = RESOLVED_BY_PLAN if switches is None else RESOLVED_BY_PLAN[:1]
+    for row in table.frame.iter_rows(named=True):
         if switches is not None:
-            row = {**found, "switch": switches[found["switch"]]}
+            if row["switch"] not in switches:
+                continue
+            row["switch"] = switches[row["switch"]]
         key = _key(row, across_switches=switches is not None)
         measured = trials.setdefault(key, Measured(notation=row["notation"]))
         _add(measured, row, wanted)
         if row["status"] == "finished":
-            # Switches' own ports differ; their connect modes must not.
-            names = RESOLVED_BY_PLAN[:1] if switches is not None else RESOLVED_BY_PLAN
-            measured.done.add(", ".join(str(row[name]) for name in names))
+            measured.done.add(", ".join(str(row[name]) for name in done))
     finished = table.frame.filter(table.frame["status"] == "finished")
     return LoadedRun(
         directory,
@@ -98,8 +98,7 @@ def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 def describe(key: Key, others: Sequence[Key]) -> str:
     """The fields that tell this trial from the others."""
-    varying = {name for name, _ in set().union(*(set(other) for other in others))
-               if len({dict(other).get(name) for other in others}) > 1}  # fmt: skip
+    varying = differing(others)
     shown = [f"{name}={value}" for name, value in key if name in varying]
     return ", ".join(shown) or str(dict(key)["switch"])
 

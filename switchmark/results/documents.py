@@ -56,10 +56,9 @@ def read_info(directory: Path) -> RunInfo:
 def read_resumption(path: Path) -> datetime:
     """When the run went on, by one `resumed-<n>.json`. Raises CorruptResultError."""
     try:
-        told = Resumption.model_validate_json(file_content(path))
+        return parse_utc(Resumption.model_validate_json(file_content(path)).resumed_at)
     except (OSError, ValidationError) as error:
         raise CorruptResultError(f"{_corrupt_line(path, error)}; move it away") from error
-    return parse_utc(told.resumed_at)
 
 
 def to_document(record: Record, path: Path) -> bytes:

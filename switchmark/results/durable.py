@@ -7,7 +7,8 @@ import fcntl
 import os
 import secrets
 import stat
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UsageError
@@ -32,22 +33,31 @@ def file_content(path: Path) -> bytes:
 
 def write_durably(path: Path, content: bytes) -> None:
     """Write so that a crash leaves either the whole file under its name or nothing."""
+    try:
+        with synced_beside(path, content) as temporary:
+            temporary.replace(path)
+    except OSError as error:
+        raise SwitchmarkError(
+            f"{path}: cannot be written ({error.strerror}); earlier files are complete; make room "
+            "or permit writing, then --resume goes on"
+        ) from error
+    sync_folder(path.parent)
+
+
+@contextmanager
+def synced_beside(path: Path, content: bytes) -> Iterator[Path]:
+    """A whole, synced file under a temporary name beside `path`, which is removed at the end of the
+    block. Raises OSError."""
     temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
     try:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        raise SwitchmarkError(
-            f"{path}: cannot be written ({error.strerror}); earlier files are complete; make room "
-            "or permit writing, then --resume goes on"
-        ) from error
+        yield temporary
     finally:
-        with suppress(FileNotFoundError):
+        with suppress(OSError):
             temporary.unlink()
-    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -29,7 +29,7 @@ from switchmark.statistics.defaults import CONFIDENCE
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.sequential import BEYOND_HOPE, POWER
 
-OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record tells it
+_OWN_TIME_GUESS_S = 2.0  # of the bench around a trial, where no record has it
 
 
 class ExpectationOutcome(StrEnum):
@@ -39,6 +39,9 @@ class ExpectationOutcome(StrEnum):
     VIOLATED = "violated"
     UNDECIDED = "undecided"
     UNUSABLE = "unusable"  # the trial failed, or its figure is not valid
+
+
+_OUTCOMES = {True: ExpectationOutcome.MET, False: ExpectationOutcome.VIOLATED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +135,13 @@ def _has(one: Expectation, row: SummaryRow) -> bool:
 def _judge(
     one: Expectation, row: SummaryRow, rows: Sequence[SummaryRow], looked: _Looked, family: int
 ) -> Judgement:
+    figure = _figure(one, row)
     if not row.finished or row.failed or not row.valid:
         why = row.failures[0] if row.failures else f"not valid: {', '.join(row.marks)}"
-        return Judgement(one, row, ExpectationOutcome.UNUSABLE, _figure(one, row), why)
+        return Judgement(one, row, ExpectationOutcome.UNUSABLE, figure, why)
     level = looked.level_of(row.finished, family)
     if one.figure is ExpectedFigure.SLOWER_THAN_BASELINE:
         return _beside_the_wire(one, row, rows, level)
-    figure = _figure(one, row)
     if figure is None:
         return Judgement(one, row, ExpectationOutcome.UNUSABLE, None, "there is no such figure")
     found = estimate(figure.values, level)
@@ -147,23 +150,22 @@ def _judge(
     if found.low <= one.bound <= found.high and found.low < found.high:
         return _undecided(one, row, found, _needed(found, one.bound, level))
     is_met = found.mean >= one.bound if one.relation == ">=" else found.mean <= one.bound
-    return Judgement(
-        one, row, ExpectationOutcome.MET if is_met else ExpectationOutcome.VIOLATED, found, ""
-    )
+    return Judgement(one, row, _OUTCOMES[is_met], found, "")
 
 
 def _figure(one: Expectation, row: SummaryRow) -> Estimate | None:
-    if one.figure is ExpectedFigure.THROUGHPUT and row.method is not None:
-        named = [each for each in row.method.figures if each.name == row.method.headline]
-        return named[0].value if named and named[0].unit == "pps" else None
-    if row.throughput is not None and one.figure is ExpectedFigure.THROUGHPUT:
-        return row.throughput.forwarded_pps
-    if row.throughput is not None and one.figure is ExpectedFigure.LOSS:
-        return row.throughput.loss_ratio
-    if row.latency is not None and one.figure is ExpectedFigure.RTT_P50:
-        return row.latency.p50_ns
-    if row.latency is not None and one.figure is ExpectedFigure.RTT_P99:
-        return row.latency.p99_ns
+    match one.figure:
+        case ExpectedFigure.THROUGHPUT if row.method is not None:
+            found = row.method.figure(row.method.headline)
+            return found.value if found is not None and found.unit == "pps" else None
+        case ExpectedFigure.THROUGHPUT if row.throughput is not None:
+            return row.throughput.forwarded_pps
+        case ExpectedFigure.LOSS if row.throughput is not None:
+            return row.throughput.loss_ratio
+        case ExpectedFigure.RTT_P50 if row.latency is not None:
+            return row.latency.p50_ns
+        case ExpectedFigure.RTT_P99 if row.latency is not None:
+            return row.latency.p99_ns
     return None
 
 
@@ -176,10 +178,10 @@ def _beside_the_wire(
     if wire is None or not wire.valid:
         why = "the bare wire was not measured beside it; leave out --no-baseline"
         return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
-    kept = 1 + one.bound if row.latency is not None else 1 - one.bound
-    values = headline(wire).values
-    test = ratio_of([value * kept for value in values], figure.values)
-    slower = estimate([_slower(row, value, headline(wire).mean) for value in figure.values])
+    sign = 1 if row.latency is not None else -1  # slower is longer, or less
+    values, mean = headline(wire).values, headline(wire).mean
+    test = ratio_of([value * (1 + sign * one.bound) for value in values], figure.values)
+    slower = estimate([sign * (value / mean - 1) for value in figure.values])
     if test.p is None or test.value is None:
         why = "one repetition proves nothing; set repetitions in place of budget or prove"
         return Judgement(one, row, ExpectationOutcome.UNDECIDED, slower, why)
@@ -188,14 +190,7 @@ def _beside_the_wire(
         return _undecided(one, row, slower, max(count + 1, 2 * count))
     is_slower = test.value > 1 if row.latency is not None else test.value < 1
     is_met = is_slower != (one.relation == "<=")
-    return Judgement(
-        one, row, ExpectationOutcome.MET if is_met else ExpectationOutcome.VIOLATED, slower, ""
-    )
-
-
-def _slower(row: SummaryRow, value: float, wire: float) -> float:
-    """The share of the wire's load that is missing, or that is added to its round trip."""
-    return value / wire - 1 if row.latency is not None else 1 - value / wire
+    return Judgement(one, row, _OUTCOMES[is_met], slower, "")
 
 
 def _undecided(
@@ -205,7 +200,7 @@ def _undecided(
         why = "the figure is at the bound: no number of repetitions decides"
         return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why)
     further = max(1, needed - figure.count)
-    each_s = row.trial.duration_s + (row.overhead_s or OWN_TIME_GUESS_S)
+    each_s = row.trial.duration_s + (row.overhead_s or _OWN_TIME_GUESS_S)
     why = f"needs about {further} more repetitions"
     return Judgement(one, row, ExpectationOutcome.UNDECIDED, figure, why, further * each_s)
 

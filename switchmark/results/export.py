@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -22,7 +23,10 @@ from switchmark.results.rows import CPU_MORE, SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.means import Estimate
 
-_OPERATORS = ("!=", ">=", "<=", "=", ">", "<")  # longer ones first
+_OPERATORS = {
+    "!=": operator.ne, ">=": operator.ge, "<=": operator.le,
+    "=": operator.eq, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
 _ESTIMATES: dict[str, tuple[str, str]] = {
     # column stem: (part of the row, attribute)
     "forwarded_pps": ("throughput", "forwarded_pps"),
@@ -86,8 +90,8 @@ def where(flat: Sequence[dict[str, Any]], conditions: Sequence[str]) -> list[dic
     """
     kept = list(flat)
     for condition in conditions:
-        name, operator, wanted = _split(condition)
-        kept = [row for row in kept if _holds(row[name], operator, wanted, condition)]
+        name, sign, wanted = _split(condition)
+        kept = [row for row in kept if _holds(row[name], sign, wanted, condition)]
     return kept
 
 
@@ -150,21 +154,21 @@ def _flat_method(found: MethodSummary) -> dict[str, Any]:
         "method_trials": found.trials,
         "method_spent_s": found.spent_s,
     }
-    for figure in found.figures:
-        if figure.name == found.headline:
-            values |= {
-                "method_value": figure.value.mean,
-                "method_low": figure.value.low,
-                "method_high": figure.value.high,
-                "method_unit": figure.unit,
-            }
+    if figure := found.figure(found.headline):
+        values |= {
+            "method_value": figure.value.mean,
+            "method_low": figure.value.low,
+            "method_high": figure.value.high,
+            "method_unit": figure.unit,
+        }
     return values
 
 
 def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
     """The row's headline figure over the bare wire's; None where that is not known."""
-    plain = row.finished and row.method is None
-    wire = None if row.is_baseline or not plain else baseline_of(row, rows)
+    if row.is_baseline or not row.finished or row.method is not None:
+        return None
+    wire = baseline_of(row, rows)
     if wire is None or headline(wire).mean <= 0:
         return None
     return headline(row).mean / headline(wire).mean
@@ -174,10 +178,8 @@ def remarks(row: SummaryRow, rows: Sequence[SummaryRow]) -> list[str]:
     """What a reader must know before the row's figures are believed: its own remarks, and whether
     the bare wire that it is compared with was slower than the switch, which no wire is."""
     share = of_baseline(row, rows)
-    if share is None:
-        return list(row.remarks)
-    quicker = 1 / share if row.latency is not None else share
-    if quicker <= _WIRE_SLACK:
+    quicker = 1 / share if share and row.latency is not None else share
+    if quicker is None or quicker <= _WIRE_SLACK:
         return list(row.remarks)
     wire = baseline_of(row, rows)
     marks = ", ".join(wire.marks) if wire and wire.marks else "none"
@@ -201,13 +203,11 @@ def _flat_latency(row: SummaryRow) -> dict[str, Any]:
         "rtt_intended_mean_ns": latency.intended_mean_ns,
         "rtt_intended_stdev_ns": latency.intended_stdev_ns,
     }
-    for name in PERCENTILES:
-        values[f"rtt_merged_p{name}_ns"] = latency.percentiles_ns[name]
-        values[f"rtt_intended_p{name}_ns"] = latency.intended_percentiles_ns.get(name)
-    for kind, intervals in (
-        ("rtt_merged", latency.intervals_ns),
-        ("rtt_intended", latency.intended_intervals_ns),
+    for kind, percentiles_ns, intervals in (
+        ("rtt_merged", latency.percentiles_ns, latency.intervals_ns),
+        ("rtt_intended", latency.intended_percentiles_ns, latency.intended_intervals_ns),
     ):
+        values |= {f"{kind}_p{name}_ns": value for name, value in percentiles_ns.items()}
         for name, bounds in intervals.items():
             values |= {
                 f"{kind}_p{name}_{end}_ns": bound for end, bound in zip(_ENDS, bounds, strict=True)
@@ -229,30 +229,25 @@ def _split(condition: str) -> tuple[str, str, str]:
     found = [(condition.find(op), -len(op), op) for op in _OPERATORS if op in condition]
     if not found:
         raise UsageError(f"--where: {condition}: write column=value, e.g. switch=ovs-dpdk")
-    position, _, operator = min(found)
-    name, wanted = condition[:position].strip(), condition[position + len(operator) :].strip()
-    return _column(name, "--where"), operator, wanted
+    position, _, sign = min(found)
+    name, wanted = condition[:position].strip(), condition[position + len(sign) :].strip()
+    return _column(name, "--where"), sign, wanted
 
 
-def _holds(value: Any, operator: str, wanted: str, condition: str) -> bool:
-    if isinstance(value, list):
-        inside = wanted in value
-        if operator not in ("=", "!="):
-            raise UsageError(f"--where: {condition}: a list is compared with = or != only")
-        return inside == (operator == "=")
+def _holds(value: Any, sign: str, wanted: str, condition: str) -> bool:
+    compares_order = sign not in ("=", "!=")
     absent = wanted.lower() in _ABSENT
     if value is None or (absent and isinstance(value, int | float)):
-        return operator in ("=", "!=") and ((value is None) == absent) == (operator == "=")
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        text = str(value).lower() if isinstance(value, bool) else str(value)
-        if operator not in ("=", "!="):
-            raise UsageError(f"--where: {condition}: text is compared with = or != only")
-        return (text == wanted) == (operator == "=")
+        return not compares_order and ((value is None) == absent) == (sign == "=")
+    if isinstance(value, list | str | bool):
+        if compares_order:
+            what = "a list" if isinstance(value, list) else "text"
+            raise UsageError(f"--where: {condition}: {what} is compared with = or != only")
+        if isinstance(value, list):
+            return (wanted in value) == (sign == "=")
+        text = str(value).lower() if isinstance(value, bool) else value
+        return (text == wanted) == (sign == "=")
     try:
-        number = float(wanted)
+        return bool(_OPERATORS[sign](value, float(wanted)))
     except ValueError as error:
         raise UsageError(f"--where: {condition}: {wanted!r} is not a number") from error
-    return {
-        "=": value == number, "!=": value != number, ">": value > number,
-        "<": value < number, ">=": value >= number, "<=": value <= number,
-    }[operator]  # fmt: skip

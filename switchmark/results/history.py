@@ -8,7 +8,6 @@ more alike than runs are (statistics/series.py).
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +24,7 @@ from switchmark.results.comparable import host_differences, method_figures
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
+from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
@@ -37,8 +37,7 @@ _OF_THE_WORKLOAD = [
 ]
 _MOST_DIFFERENCES = 4
 
-Workload = tuple[tuple[str, Any], ...]
-_Key = tuple[str, MachineId, Workload, Metric]
+_Key = tuple[str, MachineId, Point, Metric]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,12 @@ class PastRun:
     @property
     def level(self) -> float:
         """The geometric mean of its repetitions, in the unit of the figure."""
-        return math.exp(statistics.fmean(map(math.log, self.values)))
+        return statistics.geometric_mean(self.values)
+
+
+def level_of(runs: Iterable[PastRun]) -> float:
+    """The geometric mean of the levels of these runs."""
+    return statistics.geometric_mean(run.level for run in runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +86,7 @@ class PastFigure:
 
     switch: str
     machine: str
-    workload: Workload
+    workload: Point
     metric: Metric
     runs: tuple[PastRun, ...]  # oldest first
     changes: tuple[LevelChange, ...]  # oldest first
@@ -140,16 +144,12 @@ def read_history(
     return History(tuple(sorted(figures, key=_order)), tuple(problems))
 
 
-def varying_workload(figures: Sequence[PastFigure]) -> list[str]:
+def varying_workload(figures: Iterable[PastFigure]) -> list[str]:
     """The fields in which these workloads differ."""
-    seen: dict[str, set[str]] = defaultdict(set)
-    for one in figures:
-        for name, value in one.workload:
-            seen[name].add(str(value))
-    return [name for name, values in seen.items() if len(values) > 1]
+    return differing(one.workload for one in figures)
 
 
-def in_words(workload: Workload, varying: Sequence[str]) -> str:
+def in_words(workload: Point, varying: Sequence[str]) -> str:
     """The workload in words: the frame size, and each field that is not the same in all."""
     values = dict(workload)
     names = dict.fromkeys(("packet_size_bytes", *varying))
@@ -203,14 +203,14 @@ def _values(
             yield metric, float(value) if is_valid and value and value > 0 else None
 
 
-def _workload(row: Mapping[str, Any]) -> Workload:
+def _workload(row: Mapping[str, Any]) -> Point:
     return tuple((name, row[name]) for name in _OF_THE_WORKLOAD)
 
 
 def _figure(
     switch: str,
     machine: str,
-    workload: Workload,
+    workload: Point,
     metric: Metric,
     runs: Sequence[PastRun],
     threshold: float,
@@ -218,20 +218,18 @@ def _figure(
     ordered = tuple(sorted(runs, key=lambda one: (one.started_at, one.version)))
     found = PastFigure(switch, machine, workload, metric, ordered, ())
     usable = found.usable
-    changes = find_changes([one.values for one in usable], threshold)
-    told = [
-        LevelChange(after, before, change, _differences(before.info, after.info))
-        for change in changes
-        for before, after in [(usable[change.index - 1], usable[change.index])]
-    ]
-    return replace(found, changes=tuple(told))
+    changes = []
+    for point in find_changes([one.values for one in usable], threshold):
+        before, after = usable[point.index - 1], usable[point.index]
+        changes.append(LevelChange(after, before, point, _differences(before.info, after.info)))
+    return replace(found, changes=tuple(changes))
 
 
 def _differences(before: RunInfo, after: RunInfo) -> tuple[str, ...]:
     differences = host_differences(before.host, after.host)
-    if before.switchmark_version != after.switchmark_version:
-        told = f"switchmark: {before.switchmark_version} / {after.switchmark_version}"
-        differences.insert(0, told)
+    versions = before.switchmark_version, after.switchmark_version
+    if versions[0] != versions[1]:
+        differences.insert(0, f"switchmark: {' / '.join(versions)}")
     if len(differences) > _MOST_DIFFERENCES:
         more = len(differences) - _MOST_DIFFERENCES
         differences = [*differences[:_MOST_DIFFERENCES], f"{more} more"]

@@ -8,14 +8,13 @@ long it has lasted.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
 from switchmark.errors import UsageError
-from switchmark.results.history import PastFigure, PastRun, read_history
+from switchmark.results.history import PastFigure, level_of, read_history
 from switchmark.results.metric import Metric
 
 
@@ -24,7 +23,7 @@ class LastGood:
     """The run to compare with, and why no newer one."""
 
     directory: Path
-    told: str
+    why: str  # it, and no newer one
 
 
 def last_good(
@@ -40,7 +39,8 @@ def last_good(
         if any(run.directory == directory for run in one.runs)
     ]
     tried = [run for one in figures for run in one.runs if run.directory != directory]
-    candidates = sorted({(run.started_at, run.directory) for run in tried})
+    started = {run.directory: run.started_at for run in tried}
+    candidates = sorted(started, key=lambda folder: (started[folder], folder))
     if not candidates:
         raise UsageError(
             f"--against last-good: there is no earlier run of the trials of {directory} on its "
@@ -49,17 +49,16 @@ def last_good(
     bad: dict[Path, str] = {}
     for one in figures:
         bad |= _bad(one, directory, threshold)
-    good = [folder for _, folder in candidates if folder not in bad]
+    good = [folder for folder in candidates if folder not in bad]
     if not good:
         raise UsageError(
             f"--against last-good: none of {len(candidates)} earlier runs is good "
-            f"({bad[candidates[-1][1]]}); name a run to compare with"
+            f"({bad[candidates[-1]]}); name a run to compare with"
         )
-    newer = [folder for _, folder in candidates[[f for _, f in candidates].index(good[-1]) + 1 :]]
-    told = f"last good: {good[-1]}"
-    if newer:
-        told += f"; {len(newer)} newer passed over ({bad[newer[-1]]})"
-    return LastGood(good[-1], told)
+    why = f"last good: {good[-1]}"
+    if newer := candidates[candidates.index(good[-1]) + 1 :]:
+        why += f"; {len(newer)} newer passed over ({bad[newer[-1]]})"
+    return LastGood(good[-1], why)
 
 
 def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
@@ -73,18 +72,14 @@ def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
         runs = [run for run in stretch if run.directory != newest]
         if not runs:
             continue
-        level = _level(runs)
+        level = level_of(runs)
         better = level / good if good is not None else 1.0
         if not one.metric.higher_is_better:
             better = 1 / better
         if better < 1 - threshold:
             since = runs[0].started_at.strftime("%Y-%m-%d")
-            told = f"{one.switch} {one.metric.name} is worse since {since}"
-            found |= {run.directory: told for run in runs}
+            why = f"{one.switch} {one.metric.name} is worse since {since}"
+            found |= dict.fromkeys((run.directory for run in runs), why)
         else:
             good = level
     return found
-
-
-def _level(runs: Sequence[PastRun]) -> float:
-    return math.exp(sum(math.log(run.level) for run in runs) / len(runs))

@@ -32,6 +32,10 @@ class MethodSummary:
     trials: int  # made in all
     spent_s: float
 
+    def figure(self, name: str | None) -> FigureSummary | None:
+        """The figure of this name; None where the method lacks it."""
+        return next((one for one in self.figures if one.name == name), None)
+
     @property
     def decided_by(self) -> str:
         """What decided each goal of a search; empty for other methods."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension
 
-LESS_IS_BETTER = frozenset({"s", "ns", "ratio"})  # times, and shares that were lost
+_LESS_IS_BETTER = frozenset({"s", "ns", "ratio"})  # times, and shares that were lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Metric:
 
 def method_metric(name: str, unit: str) -> Metric:
     """A figure of a method of many trials, by its name in the record; it has no column."""
-    return Metric(name, "", Dimension.THROUGHPUT, unit not in LESS_IS_BETTER, unit)
+    return Metric(name, "", Dimension.THROUGHPUT, unit not in _LESS_IS_BETTER, unit)
 
 
 RUN_METRICS = (
@@ -34,26 +34,25 @@ RUN_METRICS = (
     Metric("rtt-p99.9", "rtt_p99.9_ns", Dimension.LATENCY, False, "ns"),
     Metric("rtt-mean", "rtt_mean_ns", Dimension.LATENCY, False, "ns"),
 )
-ASKED_FOR_ONLY = frozenset({"rtt-p99.9", "rtt-mean"})  # not compared unless they are named
+_ONLY_BY_NAME = frozenset({"rtt-p99.9", "rtt-mean"})  # not compared unless they are named
 _CALLED = {"throughput": "forwarded", "latency": "rtt-p50"}
 
 
-def chosen(names: Sequence[str] | None, of_methods: Sequence[Metric]) -> list[Metric]:
+def chosen(
+    names: Sequence[str] | None, of_methods: Sequence[Metric], option: str = "--metric"
+) -> list[Metric]:
     """The metrics of these names; without names, those that are usually compared. Raises
     `UsageError` naming the known ones."""
     known = {metric.name: metric for metric in (*RUN_METRICS, *of_methods)}
     if not names:
-        return [metric for name, metric in known.items() if name not in ASKED_FOR_ONLY]
+        return [metric for name, metric in known.items() if name not in _ONLY_BY_NAME]
     unknown = [name for name in names if name not in known]
     if unknown:
-        raise UsageError(f"--metric {unknown[0]}: unknown; known are {', '.join(known)}")
+        raise UsageError(f"{option} {unknown[0]}: unknown; known are {', '.join(known)}")
     return [known[name] for name in names]
 
 
 def figures_called(names: Sequence[str], of_methods: Sequence[Metric]) -> list[Metric]:
     """The metrics by the words of `--figure`, which include throughput and latency; see
     `chosen`."""
-    try:
-        return chosen([_CALLED.get(name, name) for name in names], of_methods)
-    except UsageError as error:
-        raise UsageError(str(error).replace("--metric", "--figure")) from None
+    return chosen([_CALLED.get(name, name) for name in names], of_methods, "--figure")

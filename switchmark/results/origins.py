@@ -56,17 +56,19 @@ def read_origins(run: Run) -> dict[str, Origin]:
             except duckdb.InvalidInputException:  # a file that is no text
                 rows = []
             for (texts,) in rows:
-                told = dict(zip(_PLACES, texts or (), strict=False))
-                if told.get("trial_id"):
-                    found[told["trial_id"]] = _origin(told, run.info.host)
+                held = zip(_PLACES, texts or (), strict=False)
+                facts = {name: text for name, text in held if text}
+                if "trial_id" in facts:
+                    found[facts["trial_id"]] = _origin(facts, run.info.host)
     return found
 
 
-def _origin(told: Mapping[str, Any], host: Mapping[str, Any]) -> Origin:
-    facts = {name: value for name, value in told.items() if value is not None}
+def _origin(facts: dict[str, Any], host: Mapping[str, Any]) -> Origin:
     if "cpus" in facts:
         facts["cpus"] = json.loads(facts["cpus"])
-    version, switchmark, engine = (
-        str(told.get(name) or "") for name in ("version", "switchmark", "engine")
+    return Origin(
+        facts.get("version", ""),
+        MachineId.of(facts, host),
+        facts.get("switchmark", ""),
+        facts.get("engine", ""),
     )
-    return Origin(version, MachineId.of(facts, host), switchmark, engine)

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from switchmark.model.parameters import RESOLVED_BY_PLAN, point_of
-from switchmark.results.answer import Point, metrics_of, readable
-from switchmark.results.blocks import Observed, as_block_trials, observe
+from switchmark.results.answer import metrics_of, observations
+from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.metric import Metric
+from switchmark.results.points import Point
 from switchmark.results.store import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
 from switchmark.statistics.means import LEVEL
@@ -127,9 +128,7 @@ def _compared(
 
 def _held(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _Held]:
     found: dict[tuple[Point, MachineId], _Held] = defaultdict(_Held)
-    resumed = run.resumed_at()
-    for record in readable(run):
-        seen = observe(record, resumed)
+    for seen, record in observations(run):
         name = names.get(seen.contender)
         if name is None:  # the bare wire
             continue
@@ -176,5 +175,5 @@ def _done_otherwise(machines: Mapping[str, Sequence[_Held]], names: Iterable[str
             for what in dict.fromkeys(part.done[name] for part in parts if name in part.done):
                 done[what].append(machine)
         if len(done) > 1:
-            told = "; ".join(f"{what} on {', '.join(on)}" for what, on in done.items())
-            yield f"{name} is not the same on all machines: {told}"
+            where = "; ".join(f"{what} on {', '.join(on)}" for what, on in done.items())
+            yield f"{name} is not the same on all machines: {where}"

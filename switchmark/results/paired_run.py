@@ -12,16 +12,14 @@ from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameters import point_of
 from switchmark.results.answer import (
-    Lead,
     LeadRatio,
-    Point,
     PointAnswer,
-    Standing,
+    RankedContender,
     answer,
-    readable,
+    observations,
 )
-from switchmark.results.blocks import observe
 from switchmark.results.metric import Metric
+from switchmark.results.points import Point
 from switchmark.results.proving import Proving
 from switchmark.results.store import Run
 from switchmark.statistics.states import State
@@ -33,8 +31,8 @@ class PairedFigure:
 
     point: Point
     metric: Metric
-    a: Standing
-    b: Standing
+    a: RankedContender
+    b: RankedContender
     ratio: LeadRatio | None  # B / A of the figure, whatever its sense; None: too few pairs
     pairs: int
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
@@ -75,8 +73,7 @@ def compare_in_run(
     proving = Proving.of(run.info.definition, overhead_s, run.info.parsed_settings.testbeds)
     if threshold is not None:
         proving = replace(proving, prove=threshold)
-    resumed = run.resumed_at()
-    observed = [observe(record, resumed) for record in readable(run)]
+    observed = [seen for seen, _ in observations(run)]
     found = [one for one in answer(observed, proving, names) if one.metric in wanted]
     tried = {(point_of(one.trial), names.get(one.contender)) for one in observed}
     broken = [
@@ -93,30 +90,25 @@ def compare_in_run(
     )
 
 
-def _held(found: PointAnswer, name: str) -> Standing | None:
-    return next((one for one in found.standings if one.contender == name), None)
+def _held(found: PointAnswer, name: str) -> RankedContender | None:
+    return next((one for one in found.ranking if one.contender == name), None)
 
 
 def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
     one, other, lead = _held(found, a), _held(found, b), found.between(a, b)
     if one is None or other is None:
         return
+    # A lead is the ratio of the one ahead to the other.
+    is_b_to_a = lead is not None and (lead.ahead == b) == found.metric.higher_is_better
     for ratio in (lead.ratios if lead else ()) or (None,):
         yield PairedFigure(
             point=found.point,
             metric=found.metric,
             a=one,
             b=other,
-            ratio=_of_figures(ratio, lead, b, found.metric) if ratio and lead else None,
+            ratio=ratio if ratio is None or is_b_to_a else ratio.turned(),
             pairs=ratio.pairs if ratio else lead.pairs if lead else 0,
             further_s=lead.further_s if lead else None,
             state=ratio.state if ratio else None,
             testbed=found.testbed,
         )
-
-
-def _of_figures(one: LeadRatio, lead: Lead, b: str, metric: Metric) -> LeadRatio:
-    """B / A of the figure, from the ratio of the one ahead to the other."""
-    if (lead.ahead == b) == metric.higher_is_better:
-        return one
-    return one.turned()

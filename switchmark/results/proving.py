@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from switchmark.model.capabilities import PROGRAM_OVERHEAD_S
@@ -19,12 +20,7 @@ from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
-from switchmark.statistics.sequential import (
-    PairedComparison,
-    look,
-    look_that_proves,
-    still_asked,
-)
+from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_asked
 
 USUAL_TRIAL_S = 0.5
 # Of the logarithm of a pair's ratio within a state, as seen here.
@@ -42,7 +38,7 @@ class Proving:
     blocks: int = 1  # where their number is set
     most_blocks: float = 1
     testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
-    testbed: str = ""  # of these, the one that is asked
+    testbed: str = ""  # the one of these that decides
 
     @classmethod
     def of(
@@ -137,19 +133,18 @@ class Looks:
         """Look, after so many blocks, if a look is planned or it is the last."""
         if not is_last and not self.rule.is_look(blocks):
             return
-        names = sorted(self.contenders)
         self.comparisons = look(
             as_block_trials(observed, self.metric),
             self.rule,
             blocks,
-            asked=[(a, b) for place, a in enumerate(names) for b in names[place + 1 :]],
+            asked=list(combinations(sorted(self.contenders), 2)),
             earlier=self.comparisons,
             prove=self.prove,
             is_last=is_last,
         )
 
     @property
-    def asked(self) -> set[str]:
+    def needed(self) -> set[str]:
         """The contenders that are still needed: all before the first look."""
         return still_asked(self.comparisons) if self.comparisons else set(self.contenders)
 

@@ -12,7 +12,6 @@ from dataclasses import replace
 
 from switchmark.model.campaign import Published
 from switchmark.model.rates import L1_OVERHEAD_BYTES
-from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
@@ -56,27 +55,25 @@ def _load(row: SummaryRow, figure: Published) -> Estimate | None:
         if figure.unit == "pps":
             return loads.forwarded_pps
         return loads.forwarded_l1_bps if figure.layer == "L1" else loads.forwarded_l2_bps
-    if row.method is None:
+    found = row.method.figure(row.method.headline) if row.method is not None else None
+    if found is None or found.unit != "pps":
         return None
-    for one in row.method.figures:
-        if one.name == row.method.headline and one.unit == "pps":
-            extra = L1_OVERHEAD_BYTES if figure.layer == "L1" else 0
-            bits = 8 * (row.trial.frame_sizes.mean + extra)
-            return one.value if figure.unit == "pps" else _scaled(one.value, bits)
-    return None
+    extra = L1_OVERHEAD_BYTES if figure.layer == "L1" else 0
+    bits = 8 * (row.trial.frame_sizes.mean + extra)
+    return found.value if figure.unit == "pps" else _scaled(found.value, bits)
 
 
 def _one_way(row: SummaryRow, figure: Published) -> Estimate | None:
     statistic = "median" if figure.of == "p50" else figure.of
     name = f"one-way {statistic}" + ("" if figure.at is None else f" at {figure.at:g} R+")
-    held = row.method.figures if row.method is not None else ()
-    return next((one.value for one in held if one.name == name), None)
+    found = row.method.figure(name) if row.method is not None else None
+    return None if found is None else found.value
 
 
 def _round_trip(row: SummaryRow, statistic: str) -> Estimate | None:
     if row.latency is None:
         return None
-    times: LatencySummary = row.latency
+    times = row.latency
     over_repetitions = {"mean": times.mean_ns, "median": times.p50_ns}
     if statistic in over_repetitions:
         return over_repetitions[statistic]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.model.parameters import load_of
+from switchmark.results.points import Point
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Difference, compare_with_best
 from switchmark.statistics.means import Estimate
@@ -18,7 +19,7 @@ from switchmark.statistics.means import Estimate
 class Comparison:
     """The contenders at one point, the best first."""
 
-    point: tuple[tuple[str, Any], ...]
+    point: Point
     best: SummaryRow
     others: tuple[tuple[SummaryRow, Difference], ...]
     left_out: tuple[SummaryRow, ...]  # not valid, so not ranked
@@ -27,7 +28,7 @@ class Comparison:
 
 def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
     """Rank the valid contenders of every point and test each against the best."""
-    points: dict[tuple[tuple[str, Any], ...], list[SummaryRow]] = defaultdict(list)
+    points: dict[Point, list[SummaryRow]] = defaultdict(list)
     for row in rows:
         if row.finished and row.method is None:  # figures of methods are no means of runs
             points[row.point].append(row)
@@ -61,16 +62,9 @@ def headline(row: SummaryRow) -> Estimate:
 
 def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | None:
     """The bare wire that judged a row; None where it was not measured."""
+    wires = (one for one in rows if one.is_baseline and one.finished and one.method is None)
     wanted = _at_wire(row)
-    for other in rows:
-        if (
-            other.is_baseline
-            and other.finished
-            and other.method is None
-            and _at_wire(other) == wanted
-        ):
-            return other
-    return None
+    return next((one for one in wires if _at_wire(one) == wanted), None)
 
 
 def _at_wire(row: SummaryRow) -> dict[str, Any]:

@@ -38,8 +38,7 @@ from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
 from switchmark.revision import full_version
 
-RECORD_GLOB = "[0-9a-f]" * 16 + ".json"
-RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
+_RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
 
 
 class Run:
@@ -114,20 +113,19 @@ class Run:
         info = read_info(directory)
         lock = take_lock(directory)
         number = 1 + len(list(directory.glob("resumed-*.json")))
-        changed = _sha256(campaign_text) != info.campaign_sha256
+        digest = _sha256(campaign_text)
         resumption = Resumption(
             resumed_at=_utc_text(datetime.now(UTC)),
             switchmark_version=full_version(),
-            campaign_sha256=_sha256(campaign_text),
-            campaign_changed=changed,
+            campaign_sha256=digest,
+            campaign_changed=digest != info.campaign_sha256,
             settings=dict(settings),
             host=dict(host),
         )
-        if changed:
+        if resumption.campaign_changed:
             write_durably(directory / f"campaign-{number}.yaml", campaign_text.encode())
-        write_durably(
-            directory / f"resumed-{number}.json", resumption.model_dump_json(indent=2).encode()
-        )
+        text = resumption.model_dump_json(indent=2)
+        write_durably(directory / f"resumed-{number}.json", text.encode())
         return cls(directory, info, lock)
 
     def __enter__(self) -> Self:
@@ -146,9 +144,8 @@ class Run:
         """Remove a folder in which nothing was ever measured: as the latest run it would hide the
         one before it. A folder that holds a trial, or was resumed, stays."""
         resumed = any(self.directory.glob("resumed-*.json"))
-        if self._lock is None or resumed or any(self.trials_directory.iterdir()):
-            return
-        shutil.rmtree(self.directory)
+        if self._lock is not None and not resumed and not any(self.trials_directory.iterdir()):
+            shutil.rmtree(self.directory)
 
     @property
     def trials_directory(self) -> Path:
@@ -198,7 +195,7 @@ class Run:
             names = sorted(
                 entry.name
                 for entry in entries
-                if RECORD_NAME.fullmatch(entry.name) and entry.is_file()
+                if _RECORD_NAME.fullmatch(entry.name) and entry.is_file()
             )
         return [f"{folder}/{name}" for name in names]
 
@@ -228,7 +225,7 @@ class Run:
 
     def earlier_failures(self) -> list[Record]:
         """Failed records of trials that were run again later."""
-        pattern = RECORD_GLOB.removesuffix(".json") + ".failed-*.json"
+        pattern = "[0-9a-f]" * 16 + ".failed-*.json"
         return [read_record(path) for path in sorted(self.trials_directory.glob(pattern))]
 
 

@@ -26,6 +26,14 @@ class CorruptStoreError(SwitchmarkError):
     """Something in a store cannot be trusted; the message names it."""
 
 
+def not_set_up(address: StoreAddress) -> str:
+    """The line about a database that holds no store."""
+    return (
+        f"{address}: no store is set up there; run: switchmark store init {address} --objects "
+        "s3://BUCKET/PREFIX"
+    )
+
+
 @contextmanager
 def telling(address: StoreAddress) -> Iterator[None]:
     """Turn psycopg's errors in the block into ours, in one line. Raises StoreAwayError where trying
@@ -39,10 +47,7 @@ def telling(address: StoreAddress) -> Iterator[None]:
     except psycopg.OperationalError as error:  # away, shut down, full, too many connections
         raise StoreAwayError(f"{address}: {_line(error)}") from error
     except psycopg.errors.UndefinedTable as error:
-        raise SwitchmarkError(
-            f"{address}: no store is set up there; run: switchmark store init {address} --objects "
-            "s3://BUCKET/PREFIX"
-        ) from error
+        raise SwitchmarkError(not_set_up(address)) from error
     except psycopg.errors.InsufficientPrivilege as error:
         raise SwitchmarkError(
             f"{address}: {_line(error)}; ask the owner of the database for permission"

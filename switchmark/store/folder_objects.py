@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import UsageError
-from switchmark.results.durable import sync_folder
+from switchmark.results.durable import sync_folder, synced_beside
 from switchmark.store.errors import CorruptStoreError, StoreAwayError, StoreConflictError
 
 
@@ -31,24 +30,17 @@ class FolderObjects:
     def put(self, name: str, content: bytes) -> None:
         """See `Objects.put`."""
         path = self._folder / name
-        temporary = path.with_name(f".{secrets.token_hex(8)}.tmp")
         try:
             self._check_mounted()
             path.parent.mkdir(parents=True, exist_ok=True)
-            with temporary.open("xb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.link(temporary, path)
+            with synced_beside(path, content) as temporary:
+                os.link(temporary, path)
             sync_folder(path.parent)
         except FileExistsError:
             if self.get(name, len(content)) != content:
                 raise StoreConflictError(f"{path}: is there with another content") from None
         except OSError as error:
             raise StoreAwayError(f"{path}: cannot be written ({error.strerror})") from error
-        finally:
-            with suppress(OSError):
-                temporary.unlink()
 
     def get(self, name: str, size_bytes: int) -> bytes:
         """See `Objects.get`."""
@@ -57,10 +49,10 @@ class FolderObjects:
             self._check_mounted()
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
             with os.fdopen(fd, "rb") as file:
-                told = os.fstat(fd)
-                if not stat.S_ISREG(told.st_mode) or told.st_size != size_bytes:
+                status = os.fstat(fd)
+                if not stat.S_ISREG(status.st_mode) or status.st_size != size_bytes:
                     raise CorruptStoreError(
-                        f"{path}: {told.st_size} bytes, but {size_bytes} were stored"
+                        f"{path}: {status.st_size} bytes, but {size_bytes} were stored"
                     )
                 return file.read(size_bytes + 1)
         except FileNotFoundError as error:

@@ -5,7 +5,7 @@ Everything here may be repeated: rows that are there are compared, and never rep
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,15 +20,6 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 Guard = Callable[["Connection"], None]  # runs first in the transaction; raises: nothing is stored
-
-
-@dataclass(frozen=True, slots=True)
-class IndexedFile:
-    """A file of a run that is no record."""
-
-    name: str
-    sha256: bytes
-    size_bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +62,9 @@ class IndexedAttempt:
         )
 
 
-def add_run(connection: Connection, name: str, info: RunInfo, files: Sequence[IndexedFile]) -> int:
-    """Index a run and its files; returns its number. More files may be added later.
+def add_run(connection: Connection, name: str, info: RunInfo, files: Mapping[str, bytes]) -> int:
+    """Index a run and the contents of its files that are no records; returns its number. More files
+    may be added later.
 
     Raises StoreConflictError where a file of this name has another content."""
     from psycopg.types.json import Jsonb
@@ -91,19 +83,19 @@ def add_run(connection: Connection, name: str, info: RunInfo, files: Sequence[In
         row = connection.execute("SELECT run FROM runs WHERE name = %s", [name]).fetchone()
         assert row is not None
         run = int(row[0])
-        for file in files:
+        for file, content in files.items():
             connection.execute(
                 "INSERT INTO files (run, name, sha256, bytes) VALUES (%s, %s, %s, %s) "
                 "ON CONFLICT (run, name) DO NOTHING",
-                [run, file.name, file.sha256, file.size_bytes],
+                [run, file, digest(content), len(content)],
             )
         held = connection.execute("SELECT name, sha256 FROM files WHERE run = %s", [run])
         stored = {one: bytes(sha256) for one, sha256 in held.fetchall()}
-        for file in files:
-            if stored[file.name] != file.sha256:
+        for file, content in files.items():
+            if stored[file] != digest(content):
                 raise StoreConflictError(
-                    f"{name}: {file.name} is stored with another content; is this another run of "
-                    "the same name?"
+                    f"{name}: {file} is stored with another content; is this another run of the "
+                    "same name?"
                 )
     return run
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.store.address import SCHEMA, StoreAddress
+from switchmark.store.errors import not_set_up
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -83,10 +84,7 @@ def check_version(connection: Connection, address: StoreAddress) -> None:
     """Raise UsageError where the database is newer or older than this program, or none of ours."""
     row = connection.execute("SELECT to_regclass(%s)", [f"{SCHEMA}.migrations"]).fetchone()
     if row is None or row[0] is None:
-        raise UsageError(
-            f"{address}: no store is set up there; run: switchmark store init {address} --objects "
-            "s3://BUCKET/PREFIX"
-        )
+        raise UsageError(not_set_up(address))
     known = migrations()
     applied = _applied(connection)
     _check_known(applied, known, address)

@@ -15,7 +15,7 @@ _DIGITS = 16  # of the digest, in a name: enough that two records never have the
 
 
 def digest(content: bytes) -> bytes:
-    """The SHA-256 digest, in hexadecimal digits."""
+    """The SHA-256 digest."""
     return hashlib.sha256(content).digest()
 
 

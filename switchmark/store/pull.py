@@ -7,7 +7,6 @@ the digest in the index; the readers of folders name files that then are no soun
 
 from __future__ import annotations
 
-import os
 import re
 import secrets
 import shutil
@@ -157,7 +156,7 @@ def _expected(object_name: str, sha256: Iterable[int], size_bytes: int) -> Expec
 
 def _is_there(path: Path, expected: Expected) -> bool:
     try:
-        told = os.lstat(path)
-        return told.st_size == expected.size_bytes and digest(path.read_bytes()) == expected.sha256
+        size = path.lstat().st_size
+        return size == expected.size_bytes and digest(path.read_bytes()) == expected.sha256
     except FileNotFoundError:
         return False

@@ -64,7 +64,7 @@ class S3Objects:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        with self._told(name):
+        with self._in_one_line(name):
             try:
                 obstore.put(self._store, name, content, mode="create", use_multipart=False)
                 return
@@ -77,15 +77,15 @@ class S3Objects:
         """See `Objects.get`."""
         import obstore
 
-        with self._told(name):
+        with self._in_one_line(name):
             try:
                 found = obstore.get(self._store, name)
             except FileNotFoundError as error:
                 raise CorruptStoreError(f"{self._shown}/{name}: is missing") from error
-            told = found.meta["size"]
-            if told != size_bytes:
+            size = found.meta["size"]
+            if size != size_bytes:
                 raise CorruptStoreError(
-                    f"{self._shown}/{name}: {told} bytes, but {size_bytes} were stored"
+                    f"{self._shown}/{name}: {size} bytes, but {size_bytes} were stored"
                 )
             return bytes(found.bytes())
 
@@ -93,7 +93,7 @@ class S3Objects:
         """See `Objects.names`."""
         import obstore
 
-        with self._told(prefix):
+        with self._in_one_line(prefix):
             for chunk in obstore.list(self._store, prefix or None):
                 for one in chunk:
                     yield one["path"], one["size"]
@@ -106,7 +106,7 @@ class S3Objects:
         import obstore
 
         name = f"switchmark-writes-once-{uuid.uuid4().hex}"
-        with self._told(name):
+        with self._in_one_line(name):
             try:
                 self.put(name, b"one")
                 self.put(name, b"two")
@@ -120,7 +120,7 @@ class S3Objects:
         )
 
     @contextmanager
-    def _told(self, name: str) -> Iterator[None]:
+    def _in_one_line(self, name: str) -> Iterator[None]:
         """The client's errors in one line, without the request that they repeat."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 

@@ -10,14 +10,14 @@ import fcntl
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import Protocol
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.locks import open_lock
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_run, list_runs
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
@@ -38,40 +38,15 @@ class FoundRun:
     is_copy: bool = False  # of what a store holds: nothing of the user's belongs there
 
 
-class RunSource(Protocol):
-    """A place that holds runs."""
-
-    def find(self, name: str | None) -> FoundRun:
-        """Find a run by its name, the newest of a campaign, or the newest of all. Raises
-        UsageError."""
-
-    def names(self, campaign: str | None = None) -> list[str]:
-        """The names of its runs (of a campaign), the oldest first."""
-
-
-@dataclass(frozen=True, slots=True)
-class FolderSource:
-    """A folder of results."""
-
-    root: Path = DEFAULT_ROOT
-
-    def find(self, name: str | None) -> FoundRun:
-        """See `RunSource.find`; `name` may be a path, too."""
-        return FoundRun(find_run(name, self.root))
-
-    def names(self, campaign: str | None = None) -> list[str]:
-        """See `RunSource.names`."""
-        return [path.name for path in list_runs(self.root, campaign)]
-
-
 @dataclass(frozen=True, slots=True)
 class StoreSource:
-    """A store."""
+    """A store, whose runs are found as copies."""
 
     address: StoreAddress
 
     def find(self, name: str | None) -> FoundRun:
-        """See `RunSource.find`."""
+        """Find a run by its name, the newest of a campaign, or the newest of all. Raises
+        UsageError."""
         with open_store(self.address) as store:
             run = find_stored(store, name)
             folder = copies_folder() / _folder_of(self.address) / run
@@ -81,10 +56,10 @@ class StoreSource:
                 os.utime(folder)
         return FoundRun(folder, tuple(problems), is_copy=True)
 
-    def names(self, campaign: str | None = None) -> list[str]:
-        """See `RunSource.names`."""
+    def names(self) -> list[str]:
+        """The names of its runs, the oldest first."""
         with open_store(self.address) as store:
-            return [one.name for one in list_stored(store, campaign, last=10_000)]
+            return [one.name for one in list_stored(store, last=10_000)]
 
 
 def find_anywhere(
@@ -96,11 +71,25 @@ def find_anywhere(
         address = read_store_address(name)
         return StoreSource(address).find(address.run)
     if store is None:
-        return FolderSource(results).find(name)
+        return FoundRun(find_run(name, results))
     address = read_store_address(store)
     if address.run is not None:
         raise UsageError(f"--store {store}: names a run; leave it out, or give the whole as RUN")
     return StoreSource(address).find(name)
+
+
+def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> list[Path]:
+    """The runs of the store, or of the folder where none is named, the oldest first; `say` is told
+    of what could not be read.
+
+    For a store these are copies, brought up to date one by one. Raises UsageError."""
+    if store is None:
+        return list_runs(results, on_corrupt=say)
+    source = StoreSource(read_store_address(store))
+    found = [source.find(name) for name in source.names()]
+    for line in (line for one in found for line in one.problems):
+        say(line)
+    return [one.directory for one in found]
 
 
 def copies_folder() -> Path:
@@ -119,7 +108,7 @@ def _alone(folder: Path) -> Iterator[None]:
     """Hold a lock, so that one program at a time brings a copy up to date."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        lock = os.open(folder.parent / f".{folder.name}.lock", os.O_RDWR | os.O_CREAT, 0o600)
+        lock = open_lock(folder.parent / f".{folder.name}.lock")
     except OSError as error:
         raise SwitchmarkError(
             f"{folder}: no copy can be kept there ({error.strerror}); name another folder with "

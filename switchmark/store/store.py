@@ -19,7 +19,7 @@ from switchmark.results.run_info import RunInfo
 from switchmark.store.address import StoreAddress, is_run_name
 from switchmark.store.database import connected
 from switchmark.store.errors import CorruptStoreError
-from switchmark.store.index import Guard, IndexedAttempt, IndexedFile, add_attempts, add_run
+from switchmark.store.index import Guard, IndexedAttempt, add_attempts, add_run
 from switchmark.store.migrate import Migration, migrate
 from switchmark.store.names import RUN_FILE, digest, record_object, run_file_object
 from switchmark.store.objects import Objects, check_objects_address, open_objects
@@ -47,11 +47,9 @@ class Store:
             if not RUN_FILE.fullmatch(file):
                 raise UsageError(f"{name}/{file}: is no file of a run")
         info = RunInfo.model_validate_json(files["run.json"])
-        indexed = []
         for file, content in files.items():
-            indexed.append(IndexedFile(file, digest(content), len(content)))
             self.objects.put(run_file_object(name, file, digest(content)), content)
-        return add_run(self.connection, name, info, indexed)
+        return add_run(self.connection, name, info, files)
 
     def run_number(self, name: str) -> int:
         """The number of a stored run. Raises UsageError where there is none of this name."""
@@ -93,13 +91,18 @@ def open_store(address: StoreAddress) -> Iterator[Store]:
 
 def store_of(address: StoreAddress, connection: Connection) -> Store:
     """The store of a connection that is open already."""
-    row = connection.execute("SELECT value FROM settings WHERE name = 'objects'").fetchone()
-    if row is None:
+    place = _place_of_objects(connection)
+    if place is None:
         raise UsageError(
             f"{address}: where its record files are is not known; run: switchmark store init "
             f"{address} --objects s3://BUCKET/PREFIX"
         )
-    return Store(address, connection, open_objects(str(row[0])))
+    return Store(address, connection, open_objects(place))
+
+
+def _place_of_objects(connection: Connection) -> str | None:
+    row = connection.execute("SELECT value FROM settings WHERE name = 'objects'").fetchone()
+    return None if row is None else str(row[0])
 
 
 def init_store(address: StoreAddress, objects: str | None) -> tuple[list[Migration], str]:
@@ -116,14 +119,14 @@ def init_store(address: StoreAddress, objects: str | None) -> tuple[list[Migrati
                 "ON CONFLICT (name) DO NOTHING",
                 [wanted],
             )
-        row = connection.execute("SELECT value FROM settings WHERE name = 'objects'").fetchone()
-        if row is None:
+        place = _place_of_objects(connection)
+        if place is None:
             raise UsageError(
                 "--objects: say where the record files go: s3://BUCKET/PREFIX or a folder"
             )
-        if wanted is not None and row[0] != wanted:
+        if wanted is not None and place != wanted:
             raise UsageError(
-                f"--objects {objects}: the record files of this store are in {row[0]}; copy them, "
+                f"--objects {objects}: the record files of this store are in {place}; copy them, "
                 "then change it in the database: UPDATE switchmark.settings ..."
             )
-    return done, str(row[0])
+    return done, place

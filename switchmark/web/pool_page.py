@@ -31,7 +31,7 @@ def pool_reader(address: StoreAddress) -> Callable[[], PoolState]:
 
 def pool_page(state: PoolState) -> str:
     """The page as HTML."""
-    beds, asked = state
+    beds, known = state
     testbeds = Table(
         ("testbed", "state", "why", "does", "blocks done"),
         [
@@ -51,13 +51,13 @@ def pool_page(state: PoolState) -> str:
                 one.run_name,
                 f"{one.submitted_at:%Y-%m-%d %H:%M}",
             )
-            for one in asked
+            for one in known
         ],
         right=("trials",),
     )
     sections = [
         Section("Testbeds", table=testbeds) if beds else Section("Testbeds", ("None has come.",)),
-        Section("Campaigns", table=runs) if asked else Section("Campaigns", ("None is known.",)),
+        Section("Campaigns", table=runs) if known else Section("Campaigns", ("None is known.",)),
     ]
     meta = f"{sum(bed.is_served for bed in beds)} of {len(beds)} testbeds are served"
     return page_html(Page("The pool", "switchmark, pool", meta, sections, [Link("runs", "./")]))

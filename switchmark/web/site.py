@@ -97,10 +97,10 @@ class WebSite:
 
     def _history(self, switch: str | None, query: str) -> Shown:
         try:
-            asked = parse_qs(query, max_num_fields=8).get("figure", [])
+            named = parse_qs(query, max_num_fields=8).get("figure", [])
         except ValueError:
             raise UsageError("unknown query; use e.g. ?figure=throughput") from None
-        wanted = figures_called(asked, [one for each in METHODS.values() for one in each.compared])
+        wanted = figures_called(named, [one for each in METHODS.values() for one in each.compared])
         runs, _ = self._shelf.runs()
 
         def make() -> str:

@@ -64,7 +64,7 @@ def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(
     run = open_run(latest)
     names = {row.trial.id: row.contender for row in summary(run.directory)}
     (found,) = [one for one in answer_run(run, names, usual_overhead_s) if one.decides]
-    assert [one.contender for one in found.standings] == ["new", "old"]
+    assert [one.contender for one in found.ranking] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.verdict) == ("new", LeadVerdict.AHEAD), out
     assert all(one.low > 1 for one in lead.ratios), "above 1 for certain"

@@ -222,7 +222,7 @@ def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None
     run_all(machine, made)
     observed = [observe(one) for one in machine.records.values()]
     (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
-    assert [one.contender for one in found.standings] == ["new", "old"]
+    assert [one.contender for one in found.ranking] == ["new", "old"]
     (lead,) = found.leads
     assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", LeadVerdict.AHEAD)
 

@@ -35,7 +35,7 @@ def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> Non
     run_all(machine, campaign(THREE))
     assert len(machine.order) == 3 * FIRST_LOOK
     (found,) = answers(machine)
-    assert [one.contender for one in found.standings] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
+    assert [one.contender for one in found.ranking] == ["basicfwd", "ovs-dpdk", "linux-bridge"]
     assert set(verdicts(found).values()) == {LeadVerdict.AHEAD}
     lead = found.between("ovs-dpdk", "basicfwd")
     assert lead is not None and lead.ahead == "basicfwd"
@@ -92,7 +92,7 @@ def test_states_are_told_apart_and_trials_in_which_they_changed_count_with_one_o
     (found,) = answers(machine)
     assert found.lines is not None
     assert (found.lines.near_ns, found.lines.far_ns) == pytest.approx((30.0, 150.0))
-    states = [trial.state for one in found.standings for trial in one.measured]
+    states = [trial.state for one in found.ranking for trial in one.measured]
     assert set(states) == {State.NEAR, State.FAR, State.CHANGED}
     assert not found.left_out
     pairs = max(lead.pairs for lead in found.leads)

@@ -13,8 +13,9 @@ from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
 from switchmark.report.cores_used import cpu_panels
 from switchmark.report.distributions import distribution_panels
-from switchmark.report.figures import Drawing, log_ticks, looks, row_names
+from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import spread_panels
+from switchmark.report.plot import log_ticks, row_names
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import throughput_panels

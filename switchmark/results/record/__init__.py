@@ -1,96 +1,43 @@
 """The record of one trial: its one schema, and every name that a reader of records needs."""
 
-from switchmark.model.placement import Placement
-from switchmark.results.record.certificate import Certificate, CertificateNote, CertifiedFigure
-from switchmark.results.record.cost import CpuCost
-from switchmark.results.record.document import L1_OVERHEAD_BYTES, SCHEMA_VERSION, Figures, Record
-from switchmark.results.record.figures import (
-    Direction,
-    DirectionLatency,
-    DirectionLoads,
-    Latency,
-    LoadBeside,
-    PairLoads,
-    Throughput,
-)
-from switchmark.results.record.method_result import (
-    DecidedBy,
-    GoalBounds,
-    LatencyAtLoad,
-    MethodFigure,
-    MethodResult,
-    MethodTrial,
-)
-from switchmark.results.record.reconciliation import (
-    FramePath,
-    Place,
-    Reconciliation,
-    Stage,
-)
-from switchmark.results.record.runs import (
-    Attempt,
-    BareWire,
-    ClockOffset,
-    CpuQuota,
-    EngineRun,
-    FarHost,
-    InstrumentNote,
-    Interval,
-    Neighbour,
-    OutlierSample,
-    SteadyRun,
-    Timing,
-    Trim,
-    VnfRun,
-)
-from switchmark.results.record.trust import (
-    Limit,
-    TrialVerdict,
-    Verification,
-)
-
-__all__ = [
-    "L1_OVERHEAD_BYTES",
-    "SCHEMA_VERSION",
-    "Attempt",
-    "BareWire",
-    "Certificate",
-    "CertificateNote",
-    "CertifiedFigure",
-    "ClockOffset",
-    "CpuCost",
-    "CpuQuota",
-    "DecidedBy",
-    "Direction",
-    "DirectionLatency",
-    "DirectionLoads",
-    "EngineRun",
-    "FarHost",
-    "Figures",
-    "FramePath",
-    "GoalBounds",
-    "InstrumentNote",
-    "Interval",
-    "Latency",
-    "LatencyAtLoad",
-    "Limit",
-    "LoadBeside",
-    "MethodFigure",
-    "MethodResult",
-    "MethodTrial",
-    "Neighbour",
-    "OutlierSample",
-    "PairLoads",
-    "Place",
-    "Placement",
-    "Reconciliation",
-    "Record",
-    "Stage",
-    "SteadyRun",
-    "Throughput",
-    "Timing",
-    "TrialVerdict",
-    "Trim",
-    "Verification",
-    "VnfRun",
-]
+from switchmark.model.placement import Placement as Placement
+from switchmark.results.record.certificate import Certificate as Certificate
+from switchmark.results.record.certificate import CertificateNote as CertificateNote
+from switchmark.results.record.certificate import CertifiedFigure as CertifiedFigure
+from switchmark.results.record.cost import CpuCost as CpuCost
+from switchmark.results.record.document import Figures as Figures
+from switchmark.results.record.document import Record as Record
+from switchmark.results.record.figures import Direction as Direction
+from switchmark.results.record.figures import DirectionLatency as DirectionLatency
+from switchmark.results.record.figures import DirectionLoads as DirectionLoads
+from switchmark.results.record.figures import Latency as Latency
+from switchmark.results.record.figures import LoadBeside as LoadBeside
+from switchmark.results.record.figures import PairLoads as PairLoads
+from switchmark.results.record.figures import Throughput as Throughput
+from switchmark.results.record.method_result import DecidedBy as DecidedBy
+from switchmark.results.record.method_result import GoalBounds as GoalBounds
+from switchmark.results.record.method_result import LatencyAtLoad as LatencyAtLoad
+from switchmark.results.record.method_result import MethodFigure as MethodFigure
+from switchmark.results.record.method_result import MethodResult as MethodResult
+from switchmark.results.record.method_result import MethodTrial as MethodTrial
+from switchmark.results.record.reconciliation import FramePath as FramePath
+from switchmark.results.record.reconciliation import Place as Place
+from switchmark.results.record.reconciliation import Reconciliation as Reconciliation
+from switchmark.results.record.reconciliation import Stage as Stage
+from switchmark.results.record.runs import Attempt as Attempt
+from switchmark.results.record.runs import BareWire as BareWire
+from switchmark.results.record.runs import ClockOffset as ClockOffset
+from switchmark.results.record.runs import CpuQuota as CpuQuota
+from switchmark.results.record.runs import EngineRun as EngineRun
+from switchmark.results.record.runs import FarHost as FarHost
+from switchmark.results.record.runs import InstrumentNote as InstrumentNote
+from switchmark.results.record.runs import Interval as Interval
+from switchmark.results.record.runs import Neighbour as Neighbour
+from switchmark.results.record.runs import OutlierSample as OutlierSample
+from switchmark.results.record.runs import SteadyRun as SteadyRun
+from switchmark.results.record.runs import Timing as Timing
+from switchmark.results.record.runs import Trim as Trim
+from switchmark.results.record.runs import VnfRun as VnfRun
+from switchmark.results.record.trust import Limit as Limit
+from switchmark.results.record.trust import TrialVerdict as TrialVerdict
+from switchmark.results.record.trust import Verification as Verification

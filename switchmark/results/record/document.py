@@ -1,7 +1,7 @@
 """The record of one trial: everything that was asked, done, observed and concluded.
 
 Its parts lie in modules of their own (runs, figures, method_result, reconciliation, trust, cost,
-quality); this one holds the whole, and names all of them for those who read records.
+quality); this one holds the whole.
 
 One JSON document a trial, validated when written and again when read. Units are in the names. Raw
 samples and histograms are kept, so every figure can be computed again. The validators refuse
@@ -15,20 +15,16 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from switchmark.model.choices import PLAIN, Dimension
+from switchmark.model.choices import PLAIN
 from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
+from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
 from switchmark.results.record.certificate import CertificateNote
 from switchmark.results.record.cost import CpuCost
-from switchmark.results.record.figures import (
-    Latency,
-    Throughput,
-)
-from switchmark.results.record.method_result import (
-    MethodResult,
-)
+from switchmark.results.record.figures import Latency, Throughput
+from switchmark.results.record.method_result import MethodResult
 from switchmark.results.record.quality import LoopCost
 from switchmark.results.record.reconciliation import Reconciliation
 from switchmark.results.record.runs import (
@@ -46,15 +42,11 @@ from switchmark.results.record.runs import (
 )
 from switchmark.results.record.trust import Limit, TrialVerdict, Verification
 
-SCHEMA_VERSION: Literal[1] = 1
-
-L1_OVERHEAD_BYTES = 20  # preamble 7, start delimiter 1, inter-frame gap 12 (IEEE 802.3)
-
 
 class Circumstances(Value):
     """What was asked of a trial, when and how it ran, and how it ended."""
 
-    schema_version: Literal[1] = SCHEMA_VERSION
+    schema_version: Literal[1] = 1
     trial_id: str = Field(pattern=r"^[0-9a-f]{16}$")
     trial: Trial
     campaign: str
@@ -133,10 +125,8 @@ class Record(Figures, Circumstances):
             return self.throughput.forwarded_pps, "pps"
         if self.latency is not None:
             return self.latency.percentiles_ns["50"], "ns"
-        if self.method is not None and self.method.headline is not None:
-            figure = self.method.figure(self.method.headline)
-            return None if figure is None else (figure.value, figure.unit)
-        return None
+        figure = self.method.figure(self.method.headline) if self.method else None
+        return None if figure is None else (figure.value, figure.unit)
 
     @model_validator(mode="after")
     def _status_and_content_agree(self) -> Record:
@@ -145,14 +135,10 @@ class Record(Figures, Circumstances):
         if parse_utc(self.ended_at) < parse_utc(self.started_at):
             raise ValueError("ended_at lies before started_at")
         if self.status == "finished":
-            needed = ["placement", "limit", "verdict"]
-            if self.trial.method != PLAIN:
-                needed.append("method")
-            else:
-                latency = self.trial.dimension is Dimension.LATENCY
-                needed.append("latency" if latency else "throughput")
-            missing = [name for name in needed if getattr(self, name) is None]
-            if missing:
+            is_plain = self.trial.method == PLAIN
+            figures = self.trial.dimension.value if is_plain else "method"
+            needed = ("placement", "limit", "verdict", figures)
+            if missing := [name for name in needed if getattr(self, name) is None]:
                 raise ValueError(f"a finished record lacks {', '.join(missing)}")
         return self
 

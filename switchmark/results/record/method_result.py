@@ -116,7 +116,7 @@ class MethodResult(Value):
 
     @model_validator(mode="after")
     def _headline_is_a_figure(self) -> MethodResult:
-        if self.headline is not None and self.headline not in {f.name for f in self.figures}:
+        if self.headline is not None and self.figure(self.headline) is None:
             raise ValueError(f"method.headline {self.headline!r} is none of its figures")
         if self.trial_count != len(self.trials):
             raise ValueError(
@@ -124,6 +124,6 @@ class MethodResult(Value):
             )
         return self
 
-    def figure(self, name: str) -> MethodFigure | None:
+    def figure(self, name: str | None) -> MethodFigure | None:
         """The figure of this name; None where the method lacks it."""
         return next((figure for figure in self.figures if figure.name == name), None)

@@ -1,0 +1,163 @@
+"""The parts of plotly's figures: traces, axes, legends, shades and the names of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from markupsafe import Markup, escape
+
+LEGEND_ABOVE = {"orientation": "h", "y": 1.0, "yanchor": "bottom", "x": 0}
+LEGEND_BELOW = {"orientation": "h", "y": -0.28}
+_BAR = 0.3  # of a row, the thickness of a bar
+_ROW_PX = 54  # of a figure with a row a contender, whose name stands above what is drawn
+_AROUND_PX = 76
+_LETTERS = 42  # that a narrow page has room for in a line
+
+Trace = dict[str, Any]
+
+
+def rows_height(rows: int, *, legend: bool = False) -> int:
+    """The height of a figure with so many rows, in pixels."""
+    return _AROUND_PX + _ROW_PX * max(rows, 1) + (40 if legend else 0)
+
+
+def row_axis(rows: int) -> dict[str, Any]:
+    """The axis of a figure with a row a contender: row 0 on top, named by `row_names`."""
+    return axis(
+        "",
+        range=[rows - 0.6, -0.8],
+        showticklabels=False,
+        ticks="",
+        showgrid=False,
+        zeroline=False,
+    )
+
+
+def row_names(names: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
+    """The name of each row, bold, with a remark: above what is drawn, so that a long one takes no
+    room from it on any page."""
+    return [
+        {
+            "xref": "paper", "x": 0, "xanchor": "left", "y": place, "yanchor": "bottom",
+            "yshift": 11, "showarrow": False, "align": "left", "bgcolor": "@card", "borderpad": 0,
+            "text": _row_name(name, remark),
+        }
+        for place, (name, remark) in enumerate(names)
+    ]  # fmt: skip
+
+
+def _row_name(name: str, remark: str) -> Markup:
+    between = Markup("  " if len(name) + len(remark) < _LETTERS else "<br>")
+    if len(name) > _LETTERS:
+        name = f"{name[: _LETTERS - 1]}\N{HORIZONTAL ELLIPSIS}"
+    return Markup("<b>{}</b>{}{}").format(name, between, remark)
+
+
+def scatter(
+    mode: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    name: str = "",
+    said: Markup | None = None,
+    **more: Any,
+) -> Trace:
+    """A trace of lines, marks or both. Without a name it is not in the legend; `said` is what
+    `hover` makes."""
+    shown = {"name": name} if name else {"showlegend": False}
+    hovered = {"hovertemplate": said} if said else {"hoverinfo": "skip"}
+    return {"type": "scatter", "mode": mode, **shown, "x": x, "y": y, **hovered, **more}
+
+
+def bars(
+    labels: Sequence[str], x: Sequence[float], marker: dict[str, Any], said: str, name: str = ""
+) -> Trace:
+    """A trace with a bar in each row; `said` is plotly's template of what follows a label."""
+    named = {"name": name} if name else {}
+    return {
+        "type": "bar", "orientation": "h", **named, "x": x, "y": list(range(len(x))), "width": _BAR,
+        "marker": marker, "text": labels, "textposition": "none",
+        "hovertemplate": hover(f"%{{text}}: {said}"),
+    }  # fmt: skip
+
+
+def row_marks(
+    name: str, x: Sequence[Any], labels: Sequence[str], unit: str, marker: dict[str, Any]
+) -> Trace:
+    """A trace with a mark in each row."""
+    said = hover(f"%{{text}}: {name} %{{x:.4g}} {unit}")
+    return scatter("markers", x, list(range(len(x))), name, said, text=labels, marker=marker)
+
+
+def error_bars(up: Sequence[float], down: Sequence[float], **more: Any) -> dict[str, Any]:
+    """How far an interval goes from each value of a trace, up and down."""
+    return {"type": "data", "symmetric": False, "array": up, "arrayminus": down, **more}
+
+
+def hover(text: str, name: str = "") -> Markup:
+    """What stands beside a mark under the pointer: the name, then plotly's template."""
+    return escape(name) + Markup(f"{text}<extra></extra>")
+
+
+def rounded(values: Iterable[float], scale: float = 1.0) -> list[float]:
+    """The values in units of `scale`; digits that nobody sees would only make the page longer."""
+    return [float(f"{value / scale:.5g}") for value in values]
+
+
+def band(low: float, high: float, **more: Any) -> dict[str, Any]:
+    """A shade over the whole height of a figure."""
+    return {
+        "type": "rect", "xref": "x", "yref": "paper", "x0": low, "x1": high, "y0": 0, "y1": 1,
+        "fillcolor": "@muted", "opacity": 0.18, "line": {"width": 0}, **more,
+    }  # fmt: skip
+
+
+def upright(x: Any, **line: Any) -> dict[str, Any]:
+    """A line over the whole height of a figure."""
+    return {
+        "type": "line", "xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1,
+        "line": {"width": 1.5, **line},
+    }  # fmt: skip
+
+
+def log_ticks(low: float, high: float, most: int = 6) -> list[float]:
+    """Round values between two positive ones, for a logarithmic axis."""
+    decades = range(math.floor(math.log10(low)) - 1, math.ceil(math.log10(high)) + 1)
+    kept: list[float] = []
+    for digits in ((1,), (1, 3), (1, 2, 5), (1, 1.5, 2, 3, 5, 7)):
+        ticks = [digit * 10.0**decade for decade in decades for digit in digits]
+        ticks = [tick for tick in ticks if low <= tick <= high]
+        if len(ticks) <= most or digits == (1,):
+            kept = ticks
+    while len(kept) > most:  # many decades
+        kept = kept[::2]
+    if len(kept) >= 3:
+        return kept
+    step = next_round((high - low) / most)
+    first = math.ceil(low / step)
+    return [float(f"{n * step:.6g}") for n in range(first, math.floor(high / step) + 1)]
+
+
+def next_round(value: float) -> float:
+    """The next of 1, 2, 5, 10 ... that is not below the value."""
+    unit = 10.0 ** math.floor(math.log10(value))
+    return next(digit * unit for digit in (1, 2, 5, 10) if digit * unit >= value * (1 - 1e-9))
+
+
+def log_axis(title: str, low: float, high: float, label: str = "{:g}") -> dict[str, Any]:
+    """A logarithmic axis between these values, with round values as ticks."""
+    ticks = log_ticks(low, high)
+    return axis(
+        title,
+        type="log",
+        range=[math.log10(low), math.log10(high)],
+        tickvals=ticks,
+        ticktext=[label.format(tick) for tick in ticks],
+        zeroline=False,
+    )
+
+
+def axis(title: str, **more: Any) -> dict[str, Any]:
+    """An axis with its quantity and unit."""
+    return {"title": {"text": title, "font": {"size": 13}}, "automargin": True, **more}
