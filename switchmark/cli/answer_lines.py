@@ -28,7 +28,7 @@ def _point(found: PointWords) -> Iterator[str]:
     widest = max(len(one.contender) for one in found.lines)
     for one in found.lines:
         text = f"    {one.place}. {one.contender:<{widest}}  {one.amount:>9}"
-        yield fit(f"{text}  {one.told}" if one.told else text)
+        yield fit(f"{text}  {one.lead}" if one.lead else text)
 
 
 def fit(text: str) -> str:

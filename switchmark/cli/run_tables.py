@@ -11,9 +11,14 @@ from switchmark.cli.output import print_line, print_table
 from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
 from switchmark.model.choices import Dimension
 from switchmark.report import words
-from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
-from switchmark.report.quality_table import QUALITY_TITLE, quality_table
-from switchmark.report.tables import cpu_table, tails_table
+from switchmark.report.tables import (
+    BETWEEN_HOSTS_TITLE,
+    QUALITY_TITLE,
+    between_hosts_table,
+    cpu_table,
+    quality_table,
+    tails_table,
+)
 from switchmark.results import export
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow

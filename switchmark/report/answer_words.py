@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from switchmark.language.duration import format_duration
 from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
+from switchmark.results.points import differing
 from switchmark.statistics.states import State
 
 FIGURES = {
@@ -29,7 +30,7 @@ class ContenderWords:
     place: int  # 1 is the best
     contender: str
     amount: str
-    told: str  # against the best; empty of the best itself
+    lead: str  # of the best over it; empty of the best itself
     verdict: LeadVerdict | None  # None: of the best itself, or nothing is known
 
 
@@ -101,9 +102,8 @@ def figure_name(answer: PointAnswer) -> str:
 def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     """The frame size, and the other fields that tell this point from the others."""
     point = dict(answer.point)
-    others = [dict(one.point) for one in all_ if one.metric == answer.metric]
+    varying = differing(one.point for one in all_ if one.metric == answer.metric)
     testbed = [f"on {answer.testbed}"] if answer.testbed else []
-    varying = [name for name in point if len({str(other[name]) for other in others}) > 1]
     size = "mixed sizes" if point.get("packet_mix") else f"{point['packet_size_bytes']} B"
     more = [words.field(name, point[name]) for name in varying if name != "packet_size_bytes"]
     return ", ".join([size, *more, *testbed])
@@ -130,7 +130,7 @@ def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
             place,
             ranked.contender,
             amount(answer, ranked),
-            _told(found) if found else "",
+            _lead(found) if found else "",
             found.verdict if found else None,
         )
 
@@ -143,7 +143,7 @@ def _states(answer: PointAnswer) -> str:
     return f" (near: a cache line takes {near:.0f} ns between the cores, far: {far:.0f} ns)"
 
 
-def _told(lead: Lead) -> str:
+def _lead(lead: Lead) -> str:
     match lead.verdict:
         case LeadVerdict.AHEAD:
             return f"{lead.ahead} is ahead {_ratios(lead)}"

@@ -80,6 +80,8 @@ def _points(axes: Axes, trace: dict[str, Any]) -> None:
     line = trace.get("line", {})
     color = _color(line.get("color") or marker.get("color", "@ink"))
     symbol = marker.get("symbol", "circle")
+    if isinstance(symbol, list) and len(set(symbol)) == 1:
+        symbol = symbol[0]
     if isinstance(color, list):
         axes.scatter(x, y, c=color, marker=_MARKERS[symbol.removesuffix("-open")], label=label)
         return

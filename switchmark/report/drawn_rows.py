@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any
 
 from switchmark.report import words
 from switchmark.report.axes import XAxis
+from switchmark.results.points import Point, differing
 from switchmark.results.rows import SummaryRow
 
 
@@ -15,23 +15,17 @@ def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[
     """Group rows that differ in nothing but the contender (and x); each group has a title that
     names the other parameters that vary."""
     field = x.field if x else None
-    groups: dict[Any, list[SummaryRow]] = defaultdict(list)
+    groups: dict[Point, list[SummaryRow]] = defaultdict(list)
     for row in rows:
         groups[tuple(item for item in row.point if item[0] != field)].append(row)
-    if not groups:
-        return []
-    others = [name for name, _ in rows[0].point if name != field]
-    varying = [name for name in others if len({dict(row.point)[name] for row in rows}) > 1]
+    varying = differing(groups)
     titled = []
     for point, members in groups.items():
-        parts = [words.field(name, dict(point)[name]) for name in varying if name in dict(point)]
-        only = "" if field == "packet_size_bytes" else words.field(*_size(members[0]))
+        parts = [words.field(name, value) for name, value in point if name in varying]
+        size = members[0].trial.packet_size_bytes
+        only = "" if field == "packet_size_bytes" else words.field("packet_size_bytes", size)
         titled.append((", ".join(parts) or only, members))
     return titled
-
-
-def _size(row: SummaryRow) -> tuple[str, Any]:
-    return "packet_size_bytes", row.trial.packet_size_bytes
 
 
 def ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
 
 import polars as pl
 from markupsafe import Markup
@@ -25,7 +24,6 @@ from plotly.offline import get_plotlyjs
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
-from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.host_facts import engine_versions, flatten, machine_facts
 from switchmark.report.one_table import one_table
@@ -36,10 +34,16 @@ from switchmark.report.pictures import (
     open_pictures,
     paper_pictures,
 )
-from switchmark.report.quality_table import QUALITY_TITLE, quality_table
 from switchmark.report.samples import samples_figure
 from switchmark.report.summary_words import answers_of, summarise_in_words
-from switchmark.report.tables import cpu_table, tails_table
+from switchmark.report.tables import (
+    BETWEEN_HOSTS_TITLE,
+    QUALITY_TITLE,
+    between_hosts_table,
+    cpu_table,
+    quality_table,
+    tails_table,
+)
 from switchmark.report.trend import trends
 from switchmark.results.documents import read_record
 from switchmark.results.export import of_baseline, remarks
@@ -135,7 +139,8 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     answered = answers_of(run, rows, rows)
     look = looks(rows)
     times = partial(times_of, run)
-    paper = paper_pictures(rows, records, run.info.parsed_definition.published, look, times)
+    published = run.info.parsed_definition.published
+    paper = paper_pictures(rows, records, published, look, times)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
     script, plotly = (TEMPLATES / "report.js").read_text(), get_plotlyjs()
     context = {
@@ -167,19 +172,16 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "trends": trends(throughput),
         "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
-        "told": summarise_in_words(run, rows, rows, answered),
+        "summary": summarise_in_words(run, rows, rows, answered),
         "pictures": [
             *open_pictures(rows, answered, records, look),
             *machine_pictures(run, rows, answered),
             *paper.wanted,
         ],
-        "more_pictures": [
-            *paper.others,
-            *folded_pictures(rows, answered, look),
-        ],
+        "more_pictures": [*paper.others, *folded_pictures(rows, answered, look)],
         "table": one_table(rows, answered),
         "swatch": lambda name: look[name].color.removeprefix("@"),
-        "published": _published(run, rows),
+        "published": published_beside(rows, published),
         "trials": [_trial(record) for record in records],
         "total_trials": len(table.frame),
         "finished_trials": int((table.frame["status"] == "finished").sum()),
@@ -201,13 +203,6 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "id": id,
     }
     return environment.get_template("report.html.j2").render(context)
-
-
-def _published(run: Run, rows: list[SummaryRow]) -> list[dict[str, Any]]:
-    return [
-        {"figure": figure, "row": row, "value": value}
-        for figure, row, value in published_beside(rows, run.info.parsed_definition.published)
-    ]
 
 
 def _trial(record: Record) -> _TrialParts:

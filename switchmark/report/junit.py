@@ -69,40 +69,37 @@ def _measured(campaign: str, row: SummaryRow) -> Case:
 
 def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
     """The document. `started_at` is ISO 8601."""
-    told = [case.outcome for case in cases]
-    counts = {
-        "tests": len(cases),
-        "failures": told.count(CaseOutcome.FAILURE),
-        "errors": told.count(CaseOutcome.ERROR),
-        "skipped": told.count(CaseOutcome.SKIPPED),
+    outcomes = [case.outcome for case in cases]
+    attributes = {
+        "tests": str(len(cases)),
+        "failures": str(outcomes.count(CaseOutcome.FAILURE)),
+        "errors": str(outcomes.count(CaseOutcome.ERROR)),
+        "skipped": str(outcomes.count(CaseOutcome.SKIPPED)),
+        "time": _seconds(sum(case.time_s for case in cases)),
     }
-    attributes = {name: str(count) for name, count in counts.items()}
-    attributes["time"] = _seconds(sum(case.time_s for case in cases))
     root = ET.Element("testsuites", {"name": "switchmark", **attributes})
-    own = {"name": _text(suite), "timestamp": started_at[:19]}
+    own = {"name": printable(suite), "timestamp": started_at[:19]}
     within = ET.SubElement(root, "testsuite", own | attributes)
     for case in cases:
         element = ET.SubElement(
             within,
             "testcase",
-            name=_text(case.name),
-            classname=_text(case.group),
+            name=printable(case.name),
+            classname=printable(case.group),
             time=_seconds(case.time_s),
         )
         if case.outcome is CaseOutcome.PASSED:
-            ET.SubElement(element, "system-out").text = _text(case.message)
+            ET.SubElement(element, "system-out").text = printable(case.message)
             continue
-        found = ET.SubElement(element, case.outcome.value, message=_text(case.message))
-        found.text = _text(case.message)
+        message = printable(
+            case.message
+        )  # XML 1.0 has no control characters, nor references to them
+        found = ET.SubElement(element, case.outcome.value, message=message)
+        found.text = message
         if case.outcome is not CaseOutcome.SKIPPED:
             found.set("type", "switchmark")
     ET.indent(root)
     return bytes(ET.tostring(root, encoding="utf-8", xml_declaration=True))
-
-
-def _text(text: str) -> str:
-    """The text without control characters, which XML 1.0 cannot hold even as references."""
-    return printable(text)
 
 
 def _seconds(time_s: float) -> str:

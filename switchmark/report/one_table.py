@@ -74,13 +74,16 @@ def one_table(rows: Sequence[SummaryRow], answers: Sequence[PointAnswer]) -> One
         for ranked in answer.ranking
     }
     groups = list(_joined(done))
-    varying = [name for name in _varying(groups) if name != "packet_size_bytes"]
+    own = set(_of_one_dimension(done))
+    varying = [
+        name for name in words.varying_fields(group[0] for group in groups) if name not in own
+    ]
     cells = [dict(_cells(group, typical)) for group in groups]
     columns = [name for name in _COLUMNS if any(name in one for one in cells)]
     lines = [
         Line(
             tuple(group),
-            tuple(_where(group, name) for name in varying),
+            tuple(words.field(name, dict(group[0].point).get(name)) for name in varying),
             tuple(one.get(name, Cell("-")) for name in columns),
         )
         for group, one in zip(groups, cells, strict=True)
@@ -171,17 +174,3 @@ def _of_one_dimension(rows: Sequence[SummaryRow]) -> Iterator[str]:
             values[row.trial.dimension].add(repr(dict(row.point).get(name)))
         if len(values) > 1 and all(len(one) == 1 for one in values.values()):
             yield name
-
-
-def _varying(groups: Sequence[Sequence[SummaryRow]]) -> list[str]:
-    """The fields in which lines differ, other than by their dimension."""
-    firsts = [group[0] for group in groups]
-    if not firsts:
-        return []
-    own = set(_of_one_dimension([row for group in groups for row in group]))
-    names = [name for name, _ in firsts[0].point if name not in ("dimension", *own)]
-    return [name for name in names if len({repr(dict(row.point).get(name)) for row in firsts}) > 1]
-
-
-def _where(group: Sequence[SummaryRow], name: str) -> str:
-    return words.field(name, dict(group[0].point).get(name))

@@ -1,18 +1,31 @@
-"""The tables of cost and of latency tails, as text cells: `show` and the report print the same.
-
-Columns in which no row has a figure are left out.
-"""
+"""The tables of cost, quality, the other host and latency tails, as text cells: `show` and the
+report print the same. Columns in which no row has a figure are left out."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
 
 from switchmark.report import words
+from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.latency_summary import LatencySummary
-from switchmark.results.rows import CpuSummary, SummaryRow
+from switchmark.results.quality_summary import QualitySummary
+from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.order_statistics import Bounds
+
+QUALITY_TITLE = (
+    "Delay variation (IPDV RFC 3393, PDV RFC 5481), order (RFC 4737), fairness between pairs, and "
+    "what a frame costs the traffic applications themselves"
+)
+BETWEEN_HOSTS_TITLE = (
+    "The other host: one-way times to it in µs with the uncertainty of the clocks, by how much its "
+    "clock is ahead, and cores used there"
+)
+_Cell = Callable[[Any], str | None]  # None: there is no figure
+_Lines = tuple[list[str], dict[int, list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,26 +36,70 @@ class TextTable:
     lines: tuple[tuple[str, ...], ...]
 
 
-def _more(name: str, show: Callable[[float], str] = words.number) -> Callable[[CpuSummary], str]:
-    def cell(cpu: CpuSummary) -> str:
-        value = cpu.more.get(name)
-        return "-" if value is None else show(value)
+def cpu_table(rows: Sequence[SummaryRow]) -> TextTable:
+    """Cores used and cost of each frame, a line a row; each must have CPU figures."""
+    headings, lines = _with_figures(_CPU, [row.cpu for row in rows])
+    return TextTable(tuple(headings), tuple(map(tuple, lines.values())))
+
+
+def quality_table(found: Sequence[QualitySummary]) -> _Lines:
+    """Order, delay variation, fairness and cost: the headings, and the cells of each row that has
+    any figure, by its index."""
+    return _with_figures(_QUALITY, found)
+
+
+def between_hosts_table(found: Sequence[BetweenHostsSummary]) -> _Lines:
+    """The other host: the headings, and the cells of each row that has any figure, by its index."""
+    return _with_figures(_BETWEEN_HOSTS, found)
+
+
+def _with_figures(columns: Mapping[str, _Cell], found: Sequence[object]) -> _Lines:
+    cells = [{name: show(one) for name, show in columns.items()} for one in found]
+    kept = [name for name in columns if any(line[name] is not None for line in cells)]
+    return kept, {
+        index: [line[name] or "-" for name in kept]
+        for index, line in enumerate(cells)
+        if any(cell is not None for cell in line.values())
+    }
+
+
+def _figure(name: str, show: Callable[[float], str | None] = words.number) -> _Cell:
+    """The cell of the attribute of this name."""
+    return _shown(attrgetter(name), show)
+
+
+def _more(name: str, show: Callable[[float], str] = words.number) -> _Cell:
+    """The cell of one of a CPU summary's further figures."""
+    return _shown(lambda cpu: cpu.more.get(name), show)
+
+
+def _shown(value: Callable[[Any], float | None], show: Callable[[float], str | None]) -> _Cell:
+    def cell(one: Any) -> str | None:
+        seen = value(one)
+        return None if seen is None else show(seen)
 
     return cell
 
 
-def _cores(value: float | None) -> str:
-    return "-" if value is None else words.number(value)
+def _micro(value_ns: float) -> str:
+    return words.number(value_ns / 1e3)
 
 
-_CPU_COLUMNS: dict[str, Callable[[CpuSummary], str]] = {
-    "switch": lambda cpu: _cores(cpu.switch_cores),
-    "applications": lambda cpu: _cores(cpu.applications_cores),
+def _clock(ahead_ns: float | None, uncertainty_ns: float | None) -> str | None:
+    """A clock's offset, rounded to its uncertainty."""
+    if ahead_ns is None or uncertainty_ns is None:
+        return None
+    return f"{ahead_ns / 1e9:+.6f} s ± {_micro(uncertainty_ns)} µs"
+
+
+_CPU: dict[str, _Cell] = {
+    "switch": _figure("switch_cores"),
+    "applications": _figure("applications_cores"),
     "in system calls": _more("applications_system_cores"),
-    "softirq": lambda cpu: _cores(cpu.softirq_cores),
+    "softirq": _figure("softirq_cores"),
     "in ksoftirqd": _more("ksoftirqd_cores_used"),
     "stolen": _more("stolen_cores"),
-    "in all": lambda cpu: _cores(cpu.total_cores),
+    "in all": _figure("total_cores"),
     "ns a frame": _more("ns_per_frame"),
     "beyond wire": _more("beyond_wire_ns_per_frame"),
     "Mpps a core": _more("mpps_per_core"),
@@ -54,19 +111,33 @@ _CPU_COLUMNS: dict[str, Callable[[CpuSummary], str]] = {
     "dTLB misses a frame": _more("dtlb_misses_per_frame"),
     "µJ a frame": _more("microjoules_per_frame"),
 }
-
-
-def cpu_table(rows: Sequence[SummaryRow]) -> TextTable:
-    """Cores used and cost of each frame, a line a row (rows without CPU figures: dashes)."""
-    lines = [
-        ["-" if row.cpu is None else show(row.cpu) for show in _CPU_COLUMNS.values()]
-        for row in rows
-    ]
-    kept = [i for i in range(len(_CPU_COLUMNS)) if any(line[i] != "-" for line in lines)]
-    names = list(_CPU_COLUMNS)
-    return TextTable(
-        tuple(names[i] for i in kept), tuple(tuple(line[i] for i in kept) for line in lines)
-    )
+# Extents and shares of order are worth a column only where frames were overtaken.
+_QUALITY: dict[str, _Cell] = {
+    "IPDV p50 µs": _figure("ipdv_p50_ns", _micro),
+    "IPDV p99": _figure("ipdv_p99_ns", _micro),
+    "PDV p50": _figure("pdv_p50_ns", _micro),
+    "PDV p99": _figure("pdv_p99_ns", _micro),
+    "reordered": _figure("reordered_ratio", lambda ratio: words.percent(ratio) if ratio else None),
+    "by up to": _figure("max_reorder_extent", lambda most: f"{most:.0f}" if most else None),
+    "Jain": _figure("jain_fairness", "{:.4f}".format),
+    "sender ns a frame": _figure("sender_ns_per_frame"),
+    "receiver ns": _figure("receiver_ns_per_frame"),
+    "client ns": _figure("client_ns_per_frame"),
+    "server ns": _figure("server_ns_per_frame"),
+}
+_BETWEEN_HOSTS: dict[str, _Cell] = {
+    "one-way min µs": _figure("one_way_min_ns", _micro),
+    "p50": _figure("one_way_p50_ns", _micro),
+    "p99": _figure("one_way_p99_ns", _micro),
+    "all ±": _figure("one_way_uncertainty_ns", _micro),
+    "clock ahead by": lambda one: _clock(one.clock_ahead_ns, one.clock_uncertainty_ns),
+    "afterwards": lambda one: _clock(one.clock_ahead_after_ns, one.clock_uncertainty_after_ns),
+    "switch cores": _figure("far_switch_cores_used"),
+    "applications": _figure("far_applications_cores_used"),
+    "softirq": _figure("far_softirq_cores_used"),
+    "in all": _figure("far_total_cores_used"),
+    "ns a frame": _figure("far_ns_per_frame"),
+}
 
 
 def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
@@ -74,27 +145,21 @@ def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
     lines = []
     for row in rows:
         assert row.latency is not None, "only rows with a latency"
-        lines += [_sent(row.latency), _due(row.latency)]
+        lines += _tails(row.latency)
     columns = ("timed from", "mean", "st. dev.", *(f"{name} %" for name in PERCENTILES))
     return TextTable(columns, tuple(lines))
 
 
-def _sent(seen: LatencySummary) -> tuple[str, ...]:
-    return (
-        *("sent", _us(seen.mean_ns.mean), _us(seen.stdev_ns)),
-        *_percentiles(seen.percentiles_ns, seen.intervals_ns),
-    )
-
-
-def _due(seen: LatencySummary) -> tuple[str, ...]:
-    return (
-        *("due", _us(seen.intended_mean_ns), _us(seen.intended_stdev_ns)),
-        *_percentiles(seen.intended_percentiles_ns, seen.intended_intervals_ns),
-    )
-
-
-def _percentiles(values_ns: dict[str, float], intervals: dict[str, Bounds]) -> list[str]:
-    return [_us(values_ns.get(name)) + _interval(intervals.get(name)) for name in PERCENTILES]
+def _tails(seen: LatencySummary) -> Iterator[tuple[str, ...]]:
+    for timed_from, mean_ns, stdev_ns, percentiles_ns, intervals in (
+        ("sent", seen.mean_ns.mean, seen.stdev_ns, seen.percentiles_ns, seen.intervals_ns),
+        ("due", seen.intended_mean_ns, seen.intended_stdev_ns,
+         seen.intended_percentiles_ns, seen.intended_intervals_ns),
+    ):  # fmt: skip
+        cells = [
+            _us(percentiles_ns.get(name)) + _interval(intervals.get(name)) for name in PERCENTILES
+        ]
+        yield (timed_from, _us(mean_ns), _us(stdev_ns), *cells)
 
 
 def _interval(bounds: Bounds | None) -> str:
@@ -106,4 +171,4 @@ def _interval(bounds: Bounds | None) -> str:
 
 
 def _us(value_ns: float | None) -> str:
-    return "-" if value_ns is None else words.number(value_ns / 1e3)
+    return "-" if value_ns is None else _micro(value_ns)

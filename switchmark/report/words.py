@@ -8,13 +8,14 @@ from typing import Any
 
 from switchmark.model.choices import Dimension
 from switchmark.model.parameters import PARAMETERS
+from switchmark.results.points import Point, differing
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
 
 _WIDEST = 10  # an interval that is wider either way than so many times says only that
 _SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SIZE = "packet_size_bytes"
-_TOLD = (_SIZE, "dimension")  # what is said of every figure
+_OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
 def number(value: float) -> str:
@@ -29,10 +30,8 @@ def number(value: float) -> str:
 
 def with_prefix(value: float, unit: str) -> str:
     """A value with the SI prefix that suits it: `3.52 Mpps`."""
-    for scale, prefix in _SCALES:
-        if abs(value) >= scale * 0.9995 or scale == 1.0:
-            return f"{number(value / scale)} {prefix}{unit}"
-    raise AssertionError("the last scale takes every value")
+    scale, prefixed = scale_of(value, unit)
+    return f"{number(value / scale)} {prefixed}"
 
 
 def scale_of(value: float, unit: str) -> tuple[float, str]:
@@ -73,8 +72,8 @@ def interval(value: Estimate, scale: float, unit: str) -> str:
     """`95 % CI 3.45..3.59 Mpps, n = 5`, or why there is none."""
     if value.low is None or value.high is None:
         return value.note
-    told = from_to(value, scale)
-    return f"95 % CI {told}{f' {unit}' if told[0].isdigit() else ''}, n = {value.count}"
+    ends = from_to(value, scale)
+    return f"95 % CI {ends}{f' {unit}' if ends[0].isdigit() else ''}, n = {value.count}"
 
 
 def field(name: str, value: Any) -> str:
@@ -87,20 +86,15 @@ def varying_fields(rows: Iterable[SummaryRow]) -> list[str]:
     return varying_among(row.point for row in rows)
 
 
-def varying_among(points: Iterable[Iterable[tuple[str, Any]]]) -> list[str]:
+def varying_among(points: Iterable[Point]) -> list[str]:
     """The fields in which these points differ, besides the size, which is always named, and the
     dimension, which the figure tells."""
-    seen: dict[str, set[str]] = {}
-    for one in points:
-        for name, value in one:
-            seen.setdefault(name, set()).add(str(value))
-    return [name for name, values in seen.items() if len(values) > 1 and name not in _TOLD]
+    return [name for name in differing(points) if name not in _OF_EVERY_FIGURE]
 
 
 def point(fields: Mapping[str, Any], varying: Sequence[str]) -> str:
     """Where a figure was measured: the frame size, and the other fields that vary."""
-    named = (_SIZE, *varying)
-    return ", ".join(field(name, fields[name]) for name in named)
+    return ", ".join(field(name, fields[name]) for name in (_SIZE, *varying))
 
 
 def of_dimension(rows: list[SummaryRow], dimension: Dimension) -> list[SummaryRow]:

@@ -14,8 +14,8 @@ from switchmark.engine.events import EngineCounters, Ready, parse
 from switchmark.engine.process import EngineProcess
 from switchmark.model.choices import Dimension
 from switchmark.remote.contact import ClockReading
-from switchmark.report.between_hosts_table import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.report.html import write_report
+from switchmark.report.tables import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.export import columns, flat_rows
 from switchmark.results.record import ClockOffset, FarHost, Figures, Latency

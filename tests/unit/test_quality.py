@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from switchmark.engine.event_parts.arrivals import Loss
 from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.engine.process import EngineProcess
-from switchmark.report.quality_table import quality_table
+from switchmark.report.tables import quality_table
 from switchmark.results.groups import Records
 from switchmark.results.quality_summary import summarise_quality
 from switchmark.results.record import Latency, Record
