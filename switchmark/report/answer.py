@@ -109,7 +109,7 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         bits = one.best.throughput.forwarded_l2_bps.mean
         figure += f", {words.with_prefix(bits, 'bit/s')} L2"
     how = "longer" if latency else "less"
-    asked = "" if one.best.trial.rate_pps is None else " of the same rate"  # not all it could
+    same = "" if one.best.trial.rate_pps is None else " of the same rate"  # not all it could
     rivals = tuple(
         (
             row.contender,
@@ -129,7 +129,7 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         detail.append(
             f"the bare wire takes {words.time_ns(wire)}"
             if latency
-            else f"{words.percent(best.mean / wire)} of what the bare wire carries{asked}"
+            else f"{words.percent(best.mean / wire)} of what the bare wire carries{same}"
         )
     return Answer(
         where, one.best.contender, figure, rivals, "; ".join(detail), not level, one.best.marks
@@ -141,9 +141,7 @@ def _where(one: Comparison, comparisons: Sequence[Comparison]) -> str:
 
 
 def _amount(value: float, dimension: Dimension) -> str:
-    if dimension is Dimension.LATENCY:
-        return words.time_ns(value)
-    return words.with_prefix(value, "pps")
+    return words.amount(value, "ns" if dimension is Dimension.LATENCY else "pps")
 
 
 def _who(bearers: Sequence[SummaryRow], total: int) -> str:

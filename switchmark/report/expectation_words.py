@@ -6,7 +6,12 @@ from switchmark.language.duration import format_duration
 from switchmark.model.expectation import ExpectedFigure
 from switchmark.report import words
 from switchmark.results.expectations import ExpectationOutcome, Judgement
-from switchmark.statistics.means import Estimate
+
+_UNITS = {
+    ExpectedFigure.THROUGHPUT: "pps",
+    ExpectedFigure.RTT_P50: "ns",
+    ExpectedFigure.RTT_P99: "ns",
+}
 
 
 def sentence(one: Judgement) -> str:
@@ -16,12 +21,9 @@ def sentence(one: Judgement) -> str:
     if one.outcome is ExpectationOutcome.UNUSABLE:
         return f"{one.expectation.figure}: no usable figure{where}: {one.reason}"
     if one.outcome is ExpectationOutcome.UNDECIDED:
-        return f"{one.expectation.figure}: {found}: undecided: {one.reason}{_time(one)}"
+        time = "" if one.needs_s is None else f", about {format_duration(one.needs_s)}"
+        return f"{one.expectation.figure}: {found}: undecided: {one.reason}{time}"
     return f"{one.expectation.figure}: {found}: {one.outcome}"
-
-
-def _time(one: Judgement) -> str:
-    return "" if one.needs_s is None else f", about {format_duration(one.needs_s)}"
 
 
 def _figure(one: Judgement) -> str:
@@ -31,18 +33,9 @@ def _figure(one: Judgement) -> str:
     if one.figure.low is not None and one.figure.high is not None:
         low, high = (_amount(one, value) for value in (one.figure.low, one.figure.high))
         interval = f" ({low} to {high})"
-    return f"{_amount(one, one.figure.mean)}{interval}{_count(one.figure)}"
-
-
-def _count(figure: Estimate) -> str:
-    return f" in {figure.count} repetition{'s' if figure.count != 1 else ''}"
+    count = f"{one.figure.count} repetition{'s' if one.figure.count != 1 else ''}"
+    return f"{_amount(one, one.figure.mean)}{interval} in {count}"
 
 
 def _amount(one: Judgement, value: float) -> str:
-    match one.expectation.figure:
-        case ExpectedFigure.THROUGHPUT:
-            return words.with_prefix(value, "pps")
-        case ExpectedFigure.LOSS | ExpectedFigure.SLOWER_THAN_BASELINE:
-            return words.percent(value)
-        case ExpectedFigure.RTT_P50 | ExpectedFigure.RTT_P99:
-            return words.time_ns(value)
+    return words.amount(value, _UNITS.get(one.expectation.figure, "ratio"))

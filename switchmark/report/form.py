@@ -44,17 +44,18 @@ def form_text(
         Form.TST009: "Report after ETSI GS NFV-TST 009",
     }[form]
     lines = [f"# {title}", "", *_set_up(info, measured)]
-    for heading, asked, make in parts:
-        method = asked.partition(" ")[0]
-        lines += ["", f"## {heading}", "", *(make(measured, method) or _missing(asked))]
+    for heading, settings, make in parts:
+        method = settings.partition(" ")[0]
+        lines += ["", f"## {heading}", "", *(make(measured, method) or _missing(settings))]
         if (file := (graphs or {}).get(method)) is not None:
             lines += ["", f"![{heading}]({file})"]
     lines += ["", "## Left out", "", *_left_out(records)]
     return "\n".join(lines) + "\n"
 
 
-def _missing(asked: str) -> list[str]:
-    return [f"Not measured in this run; `switchmark trial SWITCH --method {asked}` measures it."]
+def _missing(settings: str) -> list[str]:
+    command = f"switchmark trial SWITCH --method {settings}"
+    return [f"Not measured in this run; `{command}` measures it."]
 
 
 def _left_out(records: Sequence[Record]) -> list[str]:

@@ -12,21 +12,11 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from switchmark.report import pen
-from switchmark.report.form_source import (
-    FormSource,
-    Repeated,
-    highest_load_pps,
-    loss_share,
-    of_method,
-    repeated,
-)
-from switchmark.results.record import Record
-from switchmark.results.record.method_result import MethodResult
+from switchmark.report.form_source import FormSource, Repeated, highest_load_pps, loss_share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MEDIUM = pen.MUTED
 THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a graph
 
 
@@ -51,52 +41,47 @@ def _throughput(measured: FormSource) -> Figure | None:
     """The graph of throughput: the first goal of each search (no loss), the mean of its
     repetitions."""
     lines: Lines = {}
-    searched = [one for one, _ in of_method(measured.records, THROUGHPUT)]
-    for each in repeated(searched):
-        of = [one.method for one in each.records if one.method and one.method.bounds]
-        goals = [method.bounds[0] for method in of]
+    searched = measured.repeated(THROUGHPUT)
+    for each in searched:
+        goals = [one.bounds[0] for one in each.results if one.bounds]
         found = [goal.lower_pps for goal in goals if goal.lower_pps is not None]
         if found:
             lines.setdefault(_line(each), {})[each.size] = fmean(found) / 1e6
-    sizes = [one.trial.packet_size_bytes for one in searched]
+    sizes = [each.size for each in searched]
     medium: dict[float, float] = {}
-    streams = {one.trial.streams for one in searched}
+    streams = {one.trial.streams for each in searched for one in each.records}
     if measured.medium is not None and len(streams) == 1:  # (else there is no one line)
         along = range(min(sizes), max(sizes) + 1)
         medium = {size: measured.medium.pps(size) * min(streams) / 1e6 for size in along}
-    figure = _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
-    return figure if lines else None
+    return _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
 
 
 def _loss(measured: FormSource) -> Figure | None:
     """The graph of loss over the load as a share of the medium's rate, or of the highest load where
     no medium is given."""
     lines: Lines = {}
-    for each in repeated(one for one, _ in of_method(measured.records, LOSS)):
+    for each in measured.repeated(LOSS):
         many = len(each.records) > 1
-        for number, one in enumerate(each.records, start=1):
-            whole = measured.theoretical_pps(one) or highest_load_pps(_result(one))
+        for number, found in enumerate(each.results, start=1):
+            whole = measured.theoretical_pps(each.records[0]) or highest_load_pps(found)
             if whole:  # each repetition is a line: their loads differ
                 name = f"{_line(each)}, {each.size} B" + (f" ({number})" if many else "")
                 lines[name] = {
                     100 * trial.offered_pps / whole: 100 * loss_share(trial)
-                    for trial in _result(one).trials
+                    for trial in found.trials
                 }
     of = "highest load" if measured.medium is None else "theoretical rate"
-    figure = _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
-    return figure if lines else None
+    return _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
 
 
 def _line(each: Repeated) -> str:
     return each.device if each.streams == "1" else f"{each.device}, pairs: {each.streams}"
 
 
-def _result(one: Record) -> MethodResult:
-    assert one.method is not None, "only records of a method"
-    return one.method
-
-
-def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure:
+def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure | None:
+    """The graph; None without lines."""
+    if not lines:
+        return None
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(6.2, 3.6), layout="constrained")
@@ -107,11 +92,10 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure:
         axes.plot(along, [points[one] for one in along], marker=marker, color=color, label=name)
     if medium:
         along = sorted(medium)
-        axes.plot(along, [medium[one] for one in along], "--", color=MEDIUM, label="theoretical")
+        axes.plot(along, [medium[one] for one in along], "--", color=pen.MUTED, label="theoretical")
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    if lines:
-        axes.legend()
+    axes.legend()
     return figure

@@ -11,7 +11,6 @@ from switchmark.report.form_source import (
     loss_share,
     medium_rate,
     of_method,
-    repeated,
     share_of,
     table,
 )
@@ -20,23 +19,16 @@ from switchmark.report.form_source import (
 def throughput(measured: FormSource, method: str) -> list[str]:
     """Section 26.1: throughput by frame size, with the rate that the medium could carry."""
     rows = []
-    searched = [one for one, _ in of_method(measured.records, method)]
-    for each in repeated(searched):
-        group = each.records
-        for place, goal in enumerate(group[0].method.bounds if group[0].method else ()):
-            held = [
-                one.method.bounds[place].lower_pps
-                for one in group
-                if one.method is not None and len(one.method.bounds) > place
-            ]
+    for each in measured.repeated(method):
+        could = measured.theoretical_pps(each.records[0])
+        trials = [trial for found in each.results for trial in found.trials]
+        final = max((trial.duration_s for trial in trials), default=0.0)
+        for place, goal in enumerate(each.results[0].bounds):
+            held = [one.bounds[place].lower_pps for one in each.results if len(one.bounds) > place]
             found = [rate for rate in held if rate is not None]
             rate = statistics.fmean(found) if found else None
-            final = max(
-                trial.duration_s for one in group if one.method for trial in one.method.trials
-            )
-            could = measured.theoretical_pps(group[0])
             rows.append(
-                [each.device, each.size, each.streams, medium_rate(group[0], could),
+                [*each.where, medium_rate(each.records[0], could),
                  f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
                  "-" if rate is None else f"{rate * each.size * 8:,.0f}",
                  "-" if rate is None or could is None else f"{rate / could:.1%}", f"{final:g}",
@@ -53,21 +45,19 @@ def throughput(measured: FormSource, method: str) -> list[str]:
 def loss(measured: FormSource, method: str) -> list[str]:
     """Section 26.3: loss over the offered load, as a share of what the medium could carry."""
     rows = []
-    swept = (one for one, _ in of_method(measured.records, method))
     trials = (
-        (each, one, one.method, trial)
-        for each in repeated(swept)
-        for one in each.records
-        if one.method is not None
-        for trial in sorted(one.method.trials, key=lambda t: -t.offered_pps)
+        (each, one, found, trial)
+        for each in measured.repeated(method)
+        for one, found in zip(each.records, each.results, strict=True)
+        for trial in sorted(found.trials, key=lambda t: -t.offered_pps)
     )
     for each, one, found, trial in trials:
         most, could = highest_load_pps(found), measured.theoretical_pps(one)
         rows.append(
-                [each.device, each.size, each.streams, f"{trial.offered_pps:,.0f}",
-                 f"{trial.offered_pps / could:.1%}" if could else medium_rate(one, None),
-                 f"{trial.offered_pps / most:.0%}" if most else "-",
-                 f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
+            [*each.where, f"{trial.offered_pps:,.0f}",
+             f"{trial.offered_pps / could:.1%}" if could else medium_rate(one, None),
+             f"{trial.offered_pps / most:.0%}" if most else "-",
+             f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
         )  # fmt: skip
     heading = ["device", "frame size", "pairs", "offered frames/s", "of the theoretical rate",
                "of the highest load", "loss %", "trial s"]  # fmt: skip
@@ -79,29 +69,26 @@ def back_to_back(measured: FormSource, method: str) -> list[str]:
     buffer that a burst of the mean length needs, less what the device forwards meanwhile; the
     parameters of the search."""
     rows = []
-    runs = [one for one, _ in of_method(measured.records, method)]
-    for each in repeated(runs):
-        where = each.device, each.size, each.streams
-        group = each.records
-        longest = [one.method.figure("longest burst") for one in group if one.method]
-        held = [one.value for one in longest if one is not None]
+    for each in measured.repeated(method):
+        found = [one.figure("longest burst") for one in each.results]
+        held = [one.value for one in found if one is not None]
         if not held:
-            rows.append([*where, "none: the shortest burst lost frames",
-                         *["-"] * 6, share_of(0, len(longest))])  # fmt: skip
+            rows.append([*each.where, "none: the shortest burst lost frames",
+                         *["-"] * 6, share_of(0, len(found))])  # fmt: skip
             continue
         rates, buffers = (
-            [found.value for one in group if one.method and (found := one.method.figure(name))]
+            [seen.value for one in each.results if (seen := one.figure(name))]
             for name in ("burst rate", "buffer time")
         )
         rate_pps = statistics.fmean(rates) if rates else None
         rows.append(
-            [*where, f"{statistics.fmean(held):,.1f}",
+            [*each.where, f"{statistics.fmean(held):,.1f}",
              f"{statistics.stdev(held):,.1f}" if len(held) > 1 else "-",
              f"{min(held):,.0f}", f"{max(held):,.0f}",
              f"{rate_pps:,.0f}" if rate_pps else "-",
              f"{statistics.fmean(held) / rate_pps:.6g}" if rate_pps else "-",
              f"{statistics.fmean(buffers):.6g}" if buffers else "-",
-             share_of(len(held), len(longest))]
+             share_of(len(held), len(found))]
         )  # fmt: skip
     if not rows:
         return []

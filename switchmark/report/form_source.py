@@ -3,7 +3,7 @@ words of their tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from switchmark.model.rates import BitRate
@@ -34,6 +34,10 @@ class FormSource:
             return None
         return self.medium.pps(one.trial.packet_size_bytes) * one.trial.streams
 
+    def repeated(self, method: str) -> list[Repeated]:
+        """The records that hold a result of this method, by device and frame size."""
+        return repeated(one for one, _ in of_method(self.records, method))
+
 
 def is_valid(record: Record) -> bool:
     """Whether the record's figures may be used."""
@@ -49,6 +53,16 @@ class Repeated:
     streams: str  # pairs, and whether both ways
     records: tuple[Record, ...]
 
+    @property
+    def where(self) -> tuple[str, int, str]:
+        """The first cells of its lines."""
+        return self.device, self.size, self.streams
+
+    @property
+    def results(self) -> list[MethodResult]:
+        """What a method has found in each of them."""
+        return [one.method for one in self.records if one.method is not None]
+
 
 def repeated(records: Iterable[Record]) -> list[Repeated]:
     """The records by device and frame size, repetitions together."""
@@ -57,8 +71,10 @@ def repeated(records: Iterable[Record]) -> list[Repeated]:
         groups.setdefault(one.trial.repeated(0).id, []).append(one)
     plain = [_called(group[0]) for group in groups.values()]
     return [
-        Repeated(told[0] if plain.count(told) == 1 else group[0].notation, *told[1:], tuple(group))
-        for told, group in zip(plain, groups.values(), strict=True)
+        Repeated(
+            group[0].notation if plain.count(called) > 1 else called[0], *called[1:], tuple(group)
+        )
+        for called, group in zip(plain, groups.values(), strict=True)
     ]
 
 
@@ -96,9 +112,5 @@ def medium_rate(record: Record, could_pps: int | None) -> str:
 
 def table(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     """A Markdown table; empty without rows."""
-    return list(_lines(heading, rows)) if rows else []
-
-
-def _lines(heading: Sequence[str], rows: Sequence[Sequence[object]]) -> Iterator[str]:
-    for cells in (heading, ["---"] * len(heading), *rows):
-        yield f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |"
+    lines = (heading, ["---"] * len(heading), *rows) if rows else ()
+    return [f"| {' | '.join(str(cell).replace('|', '/') for cell in cells)} |" for cells in lines]

@@ -7,17 +7,14 @@ from collections.abc import Iterator, Sequence
 
 from switchmark.model.choices import Dimension
 from switchmark.report import words
-from switchmark.report.form_source import FormSource, Repeated, of_method, repeated, table
+from switchmark.report.form_source import FormSource, Repeated, repeated, table
 from switchmark.results.record import Record
 from switchmark.results.record.figures import Latency
 
 
 def latency(measured: FormSource, method: str) -> list[str]:
     """Section 26.2: the rate, the number and the length of trials, and what the time is of."""
-    rows = [
-        [each.device, each.size, each.streams, *key, *_delays(trials)]
-        for each, key, trials in _timed(measured, method)
-    ]
+    rows = [[*each.where, *key, *_delays(trials)] for each, key, trials in _timed(measured, method)]
     heading = ["device", "frame size", "pairs", "time", "frames/s", "trials", "trial s", "samples",
                "minimum us", "mean us", "median us", "p99 us", "p99.9 us",
                "maximum us"]  # fmt: skip
@@ -47,8 +44,8 @@ def latency_and_variation(measured: FormSource, method: str) -> list[str]:
             [one.ipdv_mean_magnitude_ns for one in near],
             *([one.ipdv_percentiles_ns[share] for one in near] for share in ("99", "99.9")),
         ]
-        told = [words.number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
-        rows.append([each.device, each.size, each.streams, *key, *told])
+        means = [words.number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
+        rows.append([*each.where, *key, *means])
     heading = ["device", "frame size", "pairs", "time", "frames/s", "PDV mean us", "PDV p99 us",
                "PDV p99.9 us", "IPDV mean us", "IPDV p99 us", "IPDV p99.9 us"]  # fmt: skip
     if rows:
@@ -69,8 +66,7 @@ def _timed(
     """Trials of round trips and of the method, what was timed at which rate, and the times of each
     repetition."""
     trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
-    fractions = [one for one, _ in of_method(measured.records, method)]
-    for each in [*repeated(trips), *repeated(fractions)]:
+    for each in [*repeated(trips), *measured.repeated(method)]:
         found: dict[tuple[str, str], list[tuple[Record, Latency]]] = {}
         for one in each.records:
             for kind, rate, times in _times_of(one):
@@ -99,5 +95,5 @@ def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
 
 
 def _figures_ns(found: Latency) -> list[float]:
-    told = found.percentiles_ns
-    return [found.min_ns, found.mean_ns, told["50"], told["99"], told["99.9"], found.max_ns]
+    percentiles = (found.percentiles_ns[name] for name in ("50", "99", "99.9"))
+    return [found.min_ns, found.mean_ns, *percentiles, found.max_ns]

@@ -110,8 +110,8 @@ def _cells(
     for row in group:
         trials.append(f"{row.finished}{f' ({row.failed} failed)' if row.failed else ''}")
         if row.method is not None:
-            told = [f"{one.name} {words.figure(one.value, one.unit)}" for one in row.method.figures]
-            yield "Found", Cell("; ".join([row.trial.method, *told]))
+            found = [words.named(one) for one in row.method.figures]
+            yield "Found", Cell("; ".join([row.trial.method, *found]))
         elif row.throughput is not None:
             seen = row.throughput.forwarded_pps
             yield _COLUMNS[1], _figure(seen, typical.get(("forwarded", row.trial.id)), 1e6)

@@ -3,6 +3,7 @@ nothing is compared; the most important warnings; failures."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -59,15 +60,15 @@ def summarise_in_words(
     nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
     warned = (*_warnings(rows), *_failures(rows))
     room = MOST_LINES - _AROUND - len(warned)
-    told = answer_words.deciding(answers)
-    each = answer_words.fits_by_contender(told, room)
+    deciding = answer_words.deciding(answers)
+    each = answer_words.fits_by_contender(deciding, room)
     return Summary(
         head=f"{run.info.campaign}, {run.info.started_at[:19]}Z",
         nothing=nothing,
-        heading=answer_words.heading(told) if told else "",
-        points=tuple(answer_words.by_contender(one, told) for one in told if each),
-        sentences=tuple(answer_words.by_point(one, told) for one in told if not each),
-        rows=() if told else tuple(_rows(rows)),
+        heading=answer_words.heading(deciding) if deciding else "",
+        points=tuple(answer_words.by_contender(one, deciding) for one in deciding if each),
+        sentences=tuple(answer_words.by_point(one, deciding) for one in deciding if not each),
+        rows=() if deciding else tuple(_rows(rows)),
         warned=warned,
         certified=certified(of_rows(rows)),
         room=room,
@@ -78,17 +79,18 @@ def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     """A line for each row: its figure, and what limited it; the bare wire last."""
     done = sorted((row for row in rows if row.finished), key=lambda row: row.is_baseline)
     varying = words.varying_fields(done)
-    return [(_name(row, varying), f"{_figure(row)}{_limit(row)}") for row in done]
-
-
-def _name(row: SummaryRow, varying: Sequence[str]) -> str:
-    return f"{row.contender}, {words.point(dict(row.point), varying)}"
+    return [
+        (
+            f"{row.contender}, {words.point(dict(row.point), varying)}",
+            f"{_figure(row)}{_limit(row)}",
+        )
+        for row in done
+    ]
 
 
 def _figure(row: SummaryRow) -> str:
     if row.method is not None:
-        figures = [f"{one.name} {words.figure(one.value, one.unit)}" for one in row.method.figures]
-        return "; ".join(figures[:3]) or "no figure"
+        return "; ".join(map(words.named, row.method.figures[:3])) or "no figure"
     if row.latency is not None:
         tail = words.time_ns(row.latency.percentiles_ns["99"])
         return f"median round trip {words.time_ns(row.latency.p50_ns.mean)}, p99 {tail}"
@@ -107,10 +109,7 @@ def _limit(row: SummaryRow) -> str:
 def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
     """The most important marks: those that invalidate, then those that most rows have."""
     done = [row for row in rows if row.finished and not row.is_baseline]
-    counts: dict[str, int] = {}
-    for row in done:
-        for mark in row.marks:
-            counts[mark] = counts.get(mark, 0) + 1
+    counts = Counter(mark for row in done for mark in row.marks)
     known = [name for name in counts if name in MARKS]
     worst = sorted(known, key=lambda name: (not MARKS[name].invalidates, -counts[name]))
     return [

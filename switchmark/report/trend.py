@@ -13,14 +13,14 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import compare_with_best
 from switchmark.statistics.means import Estimate
 
-TOLD = ("scenario", "cpu_limit")  # swept for their cost; a size or a load speaks for itself
+_OF_COST = ("scenario", "cpu_limit")  # a size or a load speaks for itself
 
 
 def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
     """The parameter in words, and how each contender's throughput changed over it; None where
     neither a chain's length nor a CPU limit was swept."""
     x = x_axis(rows)
-    if x is None or x.field not in TOLD:
+    if x is None or x.field not in _OF_COST:
         return "", []
     lines = []
     for title, members in facets(rows, x):
@@ -29,13 +29,12 @@ def trends(rows: Sequence[SummaryRow]) -> tuple[str, list[str]]:
             if not row.is_baseline and x.of(row) is not None:
                 series[row.contender].append(row)
         for name, own in sorted(series.items()):
-            told = _told(own, x)
-            if told:
-                lines.append(f"{name}{f', {title}' if title else ''}: {told}")
+            if sentence := _sentence(own, x):
+                lines.append(f"{name}{f', {title}' if title else ''}: {sentence}")
     return x.title, lines
 
 
-def _told(rows: Sequence[SummaryRow], x: XAxis) -> str:
+def _sentence(rows: Sequence[SummaryRow], x: XAxis) -> str:
     """The change from the first to the last value, whether it is certain, and where a step goes the
     other way."""
     valid = sorted((row for row in rows if row.valid), key=lambda row: x.of(row) or 0)

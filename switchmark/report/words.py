@@ -8,6 +8,7 @@ from typing import Any
 
 from switchmark.model.choices import Dimension
 from switchmark.model.parameters import PARAMETERS
+from switchmark.results.method_summary import FigureSummary
 from switchmark.results.points import Point, differing
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
@@ -117,6 +118,11 @@ def figure(value: Estimate, unit: str) -> str:
     if value.low is None or value.high is None:
         return shown
     return f"{shown} ({amount(value.low, unit)} to {amount(value.high, unit)})"
+
+
+def named(one: FigureSummary) -> str:
+    """A method's figure with its name: `NDR 1.23 Mpps (1.22 to 1.24)`."""
+    return f"{one.name} {figure(one.value, one.unit)}"
 
 
 def amount(value: float, unit: str) -> str:

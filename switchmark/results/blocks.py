@@ -9,6 +9,7 @@ are hours apart were not disturbed alike.
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -92,14 +93,12 @@ def as_block_trials(observed: Iterable[Observed], metric: Metric) -> list[BlockT
 
 def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
     """The reasons why trials do not count, and the number of trials for each."""
-    reasons: dict[str, int] = {}
+    reasons = Counter(one.unused for one in observed if one.unused)
     counted = [one for one in observed if not one.unused and metric in one.figures]
     changed = sum(said is None for said in state_figures(as_block_trials(counted, metric)))
-    for reason in [one.unused for one in observed if one.unused]:
-        reasons[reason] = reasons.get(reason, 0) + 1
-    return reasons | (
-        {"the machine's state changed too often meanwhile": changed} if changed else {}
-    )
+    if changed:
+        reasons["the machine's state changed too often meanwhile"] = changed
+    return reasons
 
 
 def _of_pool(record: Record) -> tuple[str, int]:

@@ -15,8 +15,6 @@ from switchmark.results.record import CertificateNote, Record
 from switchmark.results.rows import SummaryRow
 
 HOW = "run `switchmark certify`"
-
-
 Note = CertificateNote | None
 
 
@@ -55,9 +53,9 @@ def certified(found: Iterable[Note]) -> str:
         how_many = "" if len(bad) == len(notes) else f"{len(bad)} of {len(notes)} trials: "
         helps = any(note is None or note.covers for note in bad)
         return f"not certified: {how_many}{_why_not(bad[0])}{f'; {HOW}' if helps else ''}"
-    made = sorted({note.made_at[:10] for note in notes if note is not None})
-    names = sorted({note.id for note in notes if note is not None})
-    proven = {name.partition(":")[0] for note in notes if note is not None for name in note.proven}
+    good = [note for note in notes if note is not None]
+    made, names = sorted({note.made_at[:10] for note in good}), sorted({note.id for note in good})
+    proven = {name.partition(":")[0] for note in good for name in note.proven}
     return (
         f"certified {' and '.join(made)} ({', '.join(names)}) until kernel, engine, microcode or "
         f"cores change: {', '.join(sorted(proven))}"

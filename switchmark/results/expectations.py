@@ -66,13 +66,12 @@ class _Looked:
 
     @classmethod
     def of(cls, definition: Mapping[str, Any], trial_s: float) -> _Looked:
-        asked = RunDefinition.model_validate(definition)
-        level = 1 - (asked.confidence or CONFIDENCE)
-        if asked.budget_s is not None:
-            return cls(planned_looks(max(2, math.ceil(asked.budget_s / max(trial_s, 0.1)))), level)
-        if asked.until_ci is not None:
-            rule = StoppingRule.after_each(asked.repetitions, asked.max_repetitions)
-            return cls(rule.looks, level)
+        read = RunDefinition.model_validate(definition)
+        level = 1 - (read.confidence or CONFIDENCE)
+        if read.budget_s is not None:
+            return cls(planned_looks(max(2, math.ceil(read.budget_s / max(trial_s, 0.1)))), level)
+        if read.until_ci is not None:
+            return cls(StoppingRule.after_each(read.repetitions, read.max_repetitions).looks, level)
         return cls((), level)
 
     def level_of(self, count: int, family: int) -> float:

@@ -46,14 +46,11 @@ def find_run(name: str | None, root: Path = DEFAULT_ROOT) -> Path:
 
     Raises UsageError that says where it looked.
     """
-    if name not in (None, "latest"):
-        assert name is not None
-        for directory in (Path(name), root / name):
-            if (directory / "run.json").is_file():
-                return directory
-    campaign = None if name in (None, "latest") else name
-    found = find_latest(root, campaign)
-    if found is not None:
+    campaign = None if name == "latest" else name
+    for directory in (Path(campaign), root / campaign) if campaign is not None else ():
+        if (directory / "run.json").is_file():
+            return directory
+    if (found := find_latest(root, campaign)) is not None:
         return found
     if campaign is None:
         raise UsageError(f"{root}: no results here; measure first: switchmark run quick")

@@ -62,12 +62,10 @@ class Throughput(Value):
     def _sums_are_sums(self) -> Throughput:
         for name in ("offered_pps", "forwarded_pps"):
             total: float = getattr(self, name)
-            parts = math.fsum(getattr(pair, name) for pair in self.pairs)
-            if self.pairs and not math.isclose(total, parts, rel_tol=1e-3, abs_tol=1.0):
-                raise ValueError(f"throughput.{name} is {total}, but its pairs sum to {parts}")
-            ways = math.fsum(getattr(way, name) for way in self.directions)
-            if self.directions and not math.isclose(total, ways, rel_tol=1e-3, abs_tol=1.0):
-                raise ValueError(f"throughput.{name} is {total}, but its directions sum to {ways}")
+            for what, parts in (("pairs", self.pairs), ("directions", self.directions)):
+                added = math.fsum(getattr(part, name) for part in parts)
+                if parts and not math.isclose(total, added, rel_tol=1e-3, abs_tol=1.0):
+                    raise ValueError(f"throughput.{name} is {total}, but its {what} sum to {added}")
         return self
 
 
