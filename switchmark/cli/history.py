@@ -14,8 +14,9 @@ from switchmark.language import values
 from switchmark.method.registry import METHODS
 from switchmark.report.history import change_words, history_page, newest_words, title_of
 from switchmark.results.default_root import DEFAULT_ROOT
-from switchmark.results.history import History, PastFigure, in_words, read_history, varying_workload
+from switchmark.results.history import History, PastFigure, in_words, read_history
 from switchmark.results.metric import Metric, figures_called
+from switchmark.results.points import differing
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.store.source import every_run
 
@@ -128,7 +129,7 @@ def _plain(one: PastFigure) -> dict[str, Any]:
 
 
 def _print(history: History) -> None:
-    varying = varying_workload(history.figures)
+    varying = differing(one.workload for one in history.figures)
     lines = [
         [one.switch, one.metric.name, in_words(one.workload, varying), one.machine,
          len(one.usable), newest_words(one), len(one.changes) or "none"]

@@ -10,15 +10,9 @@ from markupsafe import Markup
 from switchmark.report import plot, words
 from switchmark.report.figures import Drawing
 from switchmark.report.page import Link, Page, Section, Table, page_html
-from switchmark.results.history import (
-    History,
-    LevelChange,
-    PastFigure,
-    in_words,
-    level_of,
-    varying_workload,
-)
+from switchmark.results.history import History, LevelChange, PastFigure, in_words, level_of
 from switchmark.results.metric import Metric
+from switchmark.results.points import differing
 
 _HEIGHT_PX = 320
 METHOD = (
@@ -54,7 +48,7 @@ def newest_words(one: PastFigure) -> str:
 
 def history_page(history: History, title: str, links: Sequence[Link] = ()) -> str:
     """The page as HTML."""
-    varying = varying_workload(history.figures)
+    varying = differing(one.workload for one in history.figures)
     sections = [_section(one, varying) for one in history.figures]
     if len(sections) > 1:
         sections.insert(0, _overview(history, varying))

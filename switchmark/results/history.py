@@ -24,7 +24,7 @@ from switchmark.results.comparable import host_differences, method_figures
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
-from switchmark.results.points import Point, differing
+from switchmark.results.points import Point
 from switchmark.results.query import read_table
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
@@ -142,11 +142,6 @@ def read_history(
         if any(one.values for one in runs)
     ]
     return History(tuple(sorted(figures, key=_order)), tuple(problems))
-
-
-def varying_workload(figures: Iterable[PastFigure]) -> list[str]:
-    """The fields in which these workloads differ."""
-    return differing(one.workload for one in figures)
 
 
 def in_words(workload: Point, varying: Sequence[str]) -> str:

@@ -11,13 +11,7 @@ from dataclasses import dataclass, replace
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameters import point_of
-from switchmark.results.answer import (
-    LeadRatio,
-    PointAnswer,
-    RankedContender,
-    answer,
-    observations,
-)
+from switchmark.results.answer import LeadRatio, PointAnswer, RankedContender, answer, observations
 from switchmark.results.metric import Metric
 from switchmark.results.points import Point
 from switchmark.results.proving import Proving

@@ -19,13 +19,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.store.address import is_run_name
 from switchmark.store.errors import CorruptStoreError
-from switchmark.store.names import (
-    RUN_FILE,
-    digest,
-    record_file,
-    record_object,
-    run_file_object,
-)
+from switchmark.store.names import RUN_FILE, digest, record_file, record_object, run_file_object
 from switchmark.store.objects import MAX_OBJECT_BYTES
 from switchmark.store.store import Store
 
