@@ -84,12 +84,9 @@ def ratio_mark(
     said: Markup,
 ) -> plot.Trace:
     """A ratio with its interval, where it has one, in the row at this place."""
-    mark = plot.scatter("markers", [value], [place], said=said, marker=marker)
-    if ends is None:
-        return mark
-    color = marker["color"]
-    reach = [ends[1] - value], [value - ends[0]]
-    return mark | {"error_x": plot.error_bars(*reach, color=color, thickness=3, width=6)}
+    reach = ([ends[1] - value], [value - ends[0]]) if ends else ([], [])
+    error_x = plot.error_bars(*reach, color=marker["color"], thickness=3, width=6)
+    return plot.scatter("markers", [value], [place], said=said, marker=marker, error_x=error_x)
 
 
 def the_same(prove: float) -> list[dict[str, Any]]:

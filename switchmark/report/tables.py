@@ -142,7 +142,7 @@ _BETWEEN_HOSTS: dict[str, _Cell] = {
 
 def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
     """Two lines a row, in µs: from the real send time, then from the time due."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for row in rows:
         assert row.latency is not None, "only rows with a latency"
         lines += _tails(row.latency)

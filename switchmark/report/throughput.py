@@ -86,7 +86,7 @@ def whiskers(
     ends = plot.error_bars(up, down, color=color, thickness=1.5, width=5)
     at = [place for place, *_ in known], [mean / scale for _, mean, _, _ in known]
     x, y = at if along == "y" else at[::-1]
-    return plot.scatter("markers", x, y, marker={"opacity": 0}, **{f"error_{along}": ends})
+    return plot.scatter("markers", x, y, marker={"opacity": 0}) | {f"error_{along}": ends}
 
 
 def axis_end(values: Sequence[Estimate], scale: float) -> float:
