@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -28,9 +29,10 @@ def test_alone():
 
 def twice(tmp_path: Path, tests: str, *more: str) -> tuple[int, str]:
     (tmp_path / "test_it.py").write_text(tests)
+    apart = {name: value for name, value in os.environ.items() if "XDIST" not in name}
     ran = subprocess.run(
         [sys.executable, TWICE, "-q", "-p", "no:randomly", "test_it.py", *more],
-        cwd=tmp_path, capture_output=True, text=True, check=False,
+        cwd=tmp_path, env=apart, capture_output=True, text=True, check=False,
     )  # fmt: skip
     return ran.returncode, ran.stdout
 
