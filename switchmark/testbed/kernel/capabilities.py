@@ -10,12 +10,12 @@ from __future__ import annotations
 import ctypes
 import os
 import shutil
-from collections.abc import Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.kernel.mounts import libc
+from switchmark.testbed.kernel.mounts import checked, libc
 
 # By their numbers in linux/capability.h: what `ip netns`, veth devices and bridges, packet
 # sockets and a state directory in /run take.
@@ -47,11 +47,8 @@ def hand_on() -> None:
     or where some are missing. Raises OSError."""
     if os.geteuid() == 0 or not _needed(_set("CapPrm")):
         return
-    header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
-    words = (ctypes.c_uint32 * 6)()  # effective, permitted, inheritable; twice 32 bits each
-    _checked(libc().capget(header, words))
-    words[2] |= _bits(NEEDED.values())
-    _checked(libc().capset(header, words))
+    with _own_sets() as words:
+        words[2] |= _bits(NEEDED.values())
     for number in NEEDED.values():
         _checked(libc().prctl(_PR_CAP_AMBIENT, _RAISE, number, 0, 0))
 
@@ -74,11 +71,19 @@ def _keep(kept: int) -> None:
     for number in range(_NUMBERS):
         if not kept >> number & 1 and libc().prctl(_PR_CAPBSET_DROP, number, 0, 0, 0) != 0:
             break  # the kernel knows no more of them, or an account may not
+    with _own_sets() as words:
+        for index in range(6):
+            words[index] &= kept >> 32 * (index // 3) & 0xFFFFFFFF
+
+
+@contextmanager
+def _own_sets() -> Iterator[ctypes.Array[ctypes.c_uint32]]:
+    """The effective, permitted and inheritable set of this process, twice 32 bits each, which are
+    set as they are left. Raises OSError."""
     header = (ctypes.c_uint32 * 2)(_VERSION_3, 0)
     words = (ctypes.c_uint32 * 6)()
     _checked(libc().capget(header, words))
-    for index in range(6):
-        words[index] &= kept >> 32 * (index // 3) & 0xFFFFFFFF
+    yield words
     _checked(libc().capset(header, words))
 
 
@@ -136,6 +141,4 @@ def _set(name: str) -> int:
 
 
 def _checked(result: int) -> None:
-    if result != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"capabilities cannot be handed on: {os.strerror(number)}")
+    checked(result, "capabilities cannot be handed on")

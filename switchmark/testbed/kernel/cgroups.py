@@ -12,9 +12,8 @@ from pathlib import Path
 from switchmark.testbed.kernel.mounts import mounted
 from switchmark.testbed.kernel.procfs import ProcessIdentity, end_processes
 
-PATIENCE_S = (
-    10.0  # a group stays busy until its last process has ended, on a full machine for seconds
-)
+# A group stays busy until its last process has ended, on a full machine for seconds.
+PATIENCE_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +61,13 @@ def remove_tree(group: Path) -> None:
     for path in (*nested, group):
         while True:
             try:
-                path.rmdir()
-            except FileNotFoundError:
+                with suppress(FileNotFoundError):
+                    path.rmdir()
                 break
             except OSError:
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(0.002)
-            else:
-                break
 
 
 def members(groups: Iterable[Path]) -> list[ProcessIdentity]:

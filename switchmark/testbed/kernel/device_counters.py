@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from switchmark.testbed.kernel.namespaces import inside
@@ -11,11 +10,7 @@ from switchmark.testbed.kernel.namespaces import inside
 def all_device_counters(netns: str | None) -> dict[str, list[int]]:
     """The 16 columns of /proc/net/dev (bytes, packets, errors, drops, ... each way) of every device
     in a namespace."""
-
-    def read() -> str:
-        return Path(f"/proc/self/task/{threading.get_native_id()}/net/dev").read_text()
-
-    rows = (line.partition(":") for line in inside(netns, read).splitlines()[2:])
+    rows = (line.partition(":") for line in _lines(netns, "dev")[2:])
     return {name.strip(): [int(field) for field in fields.split()] for name, _, fields in rows}
 
 
@@ -33,13 +28,7 @@ def device_drops(netns: str | None, device: str) -> tuple[int, int]:
 
 def udp_socket_drops(netns: str | None) -> int:
     """Datagrams that the kernel has dropped in a namespace because a socket's buffer was full."""
-
-    def read() -> str:
-        return Path(f"/proc/self/task/{threading.get_native_id()}/net/snmp").read_text()
-
-    names, values = (
-        line.split() for line in inside(netns, read).splitlines() if line.startswith("Udp:")
-    )
+    names, values = (line.split() for line in _lines(netns, "snmp") if line.startswith("Udp:"))
     return int(dict(zip(names, values, strict=True)).get("RcvbufErrors", "0"))
 
 
@@ -48,3 +37,7 @@ def _device_counters(netns: str | None, device: str) -> list[int]:
     if counters is None:
         raise OSError(f"network device {device} is not in namespace {netns or 'root'}")
     return counters
+
+
+def _lines(netns: str | None, file: str) -> list[str]:
+    return inside(netns, Path("/proc/thread-self/net", file).read_text).splitlines()

@@ -26,25 +26,23 @@ OFFLOADS_OFF = {
 
 def is_promiscuous(device: str) -> bool:
     """Whether a device of this namespace takes every frame; False where there is no device."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        try:
-            return bool(read_flags(any_socket, device) & IFF_PROMISC)
-        except OSError:
-            return False
+    try:
+        return bool(_flags(device) & IFF_PROMISC)
+    except OSError:
+        return False
 
 
 def set_up(device: str, *, without: int = 0) -> None:
     """Set a device up, and these flags off, by ioctl: opening a netlink socket takes longer than
     all the rest."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        flags = (read_flags(any_socket, device) | IFF_UP) & ~without
-        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH14x", device.encode(), flags))
+    flags = (_flags(device) | IFF_UP) & ~without
+    _ioctl(SIOCSIFFLAGS, struct.pack("16sH14x", device.encode(), flags))
 
 
-def read_flags(any_socket: socket.socket, device: str) -> int:
+def _flags(device: str) -> int:
     """The flags of a device, as `netdevice(7)` names them. Raises OSError."""
-    asked = struct.pack("16sH14x", device.encode(), 0)
-    return int(struct.unpack("16sH14x", fcntl.ioctl(any_socket, SIOCGIFFLAGS, asked))[1])
+    told = _ioctl(SIOCGIFFLAGS, struct.pack("16sH14x", device.encode(), 0))
+    return int(struct.unpack("16sH14x", told)[1])
 
 
 def disable_ipv6(device: str) -> None:
@@ -56,28 +54,32 @@ def disable_ipv6(device: str) -> None:
 
 def disable_offloads(device: str) -> None:
     """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        for command in OFFLOADS_OFF.values():
-            with suppress(OSError):
-                set_by_ethtool(any_socket, device, command, 0)
+    for command in OFFLOADS_OFF.values():
+        with suppress(OSError):
+            set_by_ethtool(device, command, 0)
 
 
 def driver_of(device: str) -> str | None:
     """The name of the driver of a device of this namespace; None where it does not tell."""
-    info = bytearray(ETHTOOL_DRVINFO_BYTES)
-    struct.pack_into("I", info, 0, ETHTOOL_GDRVINFO)
-    held = array.array("B", info)
-    request = struct.pack("16sP", device.encode(), held.buffer_info()[0])
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-        try:
-            fcntl.ioctl(any_socket, SIOCETHTOOL, request)
-        except OSError:
-            return None
-    return held.tobytes()[4:36].split(b"\0")[0].decode(errors="replace") or None
+    try:
+        told = _ethtool(device, struct.pack(f"I{ETHTOOL_DRVINFO_BYTES - 4}x", ETHTOOL_GDRVINFO))
+    except OSError:
+        return None
+    return told[4:36].split(b"\0")[0].decode(errors="replace") or None
 
 
-def set_by_ethtool(any_socket: socket.socket, device: str, command: int, value: int) -> None:
+def set_by_ethtool(device: str, command: int, value: int) -> None:
     """Give one ethtool setting a value. Raises OSError."""
-    held = array.array("B", struct.pack("II", command, value))
-    request = struct.pack("16sP", device.encode(), held.buffer_info()[0])
-    fcntl.ioctl(any_socket, SIOCETHTOOL, request)
+    _ethtool(device, struct.pack("II", command, value))
+
+
+def _ethtool(device: str, request: bytes) -> bytes:
+    """The request as the kernel has filled it in. Raises OSError."""
+    held = array.array("B", request)
+    _ioctl(SIOCETHTOOL, struct.pack("16sP", device.encode(), held.buffer_info()[0]))
+    return held.tobytes()
+
+
+def _ioctl(number: int, request: bytes) -> bytes:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        return fcntl.ioctl(any_socket, number, request)

@@ -6,6 +6,7 @@ import ctypes
 import errno
 import os
 import re
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,10 +24,11 @@ def libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 
 
-def raise_errno(what: str) -> None:
-    """Raise the OSError of the last libc call."""
-    number = ctypes.get_errno()
-    raise OSError(number, f"{what}: {os.strerror(number)}")
+def checked(result: int, what: str, *, fine: Collection[int] = ()) -> None:
+    """Raise the OSError of a libc call with this result, unless it succeeded, or failed in a way
+    that is `fine`."""
+    if result != 0 and (number := ctypes.get_errno()) not in fine:
+        raise OSError(number, f"{what}: {os.strerror(number)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +74,7 @@ def filesystem_of(path: str | Path, mountinfo: bytes | None = None) -> str:
 def bind(source: str | Path, target: str | Path) -> None:
     """Bind-mount a file or directory."""
     result = libc().mount(os.fsencode(source), os.fsencode(target), b"none", MS_BIND, None)
-    if result != 0:
-        raise_errno(f"mount {source} on {target}")
+    checked(result, f"mount {source} on {target}")
 
 
 def make_shared(folder: Path) -> None:
@@ -82,19 +83,16 @@ def make_shared(folder: Path) -> None:
 
     If the bench mounted in the folder before that, `ip` would cover those mounts by copies, and the
     names below could not be removed any more."""
-    if libc().mount(b"", os.fsencode(folder), b"none", MS_SHARED | MS_REC, None) == 0:
-        return
-    if ctypes.get_errno() != errno.EINVAL:
-        raise_errno(f"sharing of {folder}")
-    path = os.fsencode(folder)
-    if libc().mount(path, path, b"none", MS_BIND | MS_REC, None) != 0:
-        raise_errno(f"mount {folder} on itself")
-    if libc().mount(b"", path, b"none", MS_SHARED | MS_REC, None) != 0:
-        raise_errno(f"sharing of {folder}")
+    path, sharing = os.fsencode(folder), f"sharing of {folder}"
+    if (result := libc().mount(b"", path, b"none", MS_SHARED | MS_REC, None)) != 0:
+        checked(result, sharing, fine=(errno.EINVAL,))
+        checked(
+            libc().mount(path, path, b"none", MS_BIND | MS_REC, None), f"mount {folder} on itself"
+        )
+        checked(libc().mount(b"", path, b"none", MS_SHARED | MS_REC, None), sharing)
 
 
 def unmount(target: Path) -> None:
     """Detach what is mounted there; nothing mounted, or no such path, is fine."""
     result = libc().umount2(os.fsencode(target), MNT_DETACH | UMOUNT_NOFOLLOW)
-    if result != 0 and ctypes.get_errno() not in (errno.EINVAL, errno.ENOENT):
-        raise_errno(f"umount {target}")
+    checked(result, f"umount {target}", fine=(errno.EINVAL, errno.ENOENT))

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -23,15 +24,10 @@ Result = TypeVar("Result")
 
 def create_namespace(name: str) -> None:
     """Make a named network namespace with only `lo` (up), IPv6 off."""
-    NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
-    mounts.make_shared(NETNS_DIR)
-    path = NETNS_DIR / name
-    os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
 
     def unshare_and_name() -> None:
-        if mounts.libc().unshare(CLONE_NEWNET) != 0:
-            mounts.raise_errno(f"network namespace {name}")
-        mounts.bind(own_namespace(), path)
+        mounts.checked(mounts.libc().unshare(CLONE_NEWNET), f"network namespace {name}")
+        name_namespace(name, threading.get_native_id())
         disable_ipv6("all")
         disable_ipv6("default")
         set_up("lo")
@@ -40,8 +36,10 @@ def create_namespace(name: str) -> None:
 
 
 def name_namespace(name: str, pid: int) -> None:
-    """Give the network namespace of a process a name, as `ip netns` knows it. Raises OSError."""
+    """Give the network namespace of a process or thread a name, as `ip netns` knows it. Raises
+    OSError."""
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
+    mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name
     os.close(os.open(path, os.O_RDONLY | os.O_CREAT | os.O_EXCL, 0o444))
     mounts.bind(f"/proc/{pid}/ns/net", path)
@@ -50,33 +48,16 @@ def name_namespace(name: str, pid: int) -> None:
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
     """Run an action in a named namespace (None: this one), in a thread of its own. Raises what
     the action raises."""
-    if netns is None:
-        return _in_thread(action)
-
-    def enter_and_act() -> Result:
-        fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            if mounts.libc().setns(fd, CLONE_NEWNET) != 0:
-                mounts.raise_errno(f"network namespace {netns}")
-        finally:
-            os.close(fd)
-        return action()
-
-    return _in_thread(enter_and_act)
-
-
-def own_namespace() -> str:
-    """The file of the calling thread's network namespace."""
-    return f"/proc/self/task/{threading.get_native_id()}/ns/net"
-
-
-def _in_thread(action: Callable[[], Result]) -> Result:
     results: list[Result] = []
     errors: list[BaseException] = []
     done = threading.Event()
 
     def run() -> None:
         try:
+            if netns is not None:
+                with opened(netns) as fd:
+                    entered = mounts.libc().setns(fd, CLONE_NEWNET)
+                    mounts.checked(entered, f"network namespace {netns}")
             results.append(action())
         except BaseException as error:
             errors.append(error)
@@ -92,3 +73,14 @@ def _in_thread(action: Callable[[], Result]) -> Result:
     if errors:
         raise errors[0]
     return results[0]
+
+
+@contextmanager
+def opened(netns: str | None) -> Iterator[int]:
+    """A descriptor of a named namespace (None: the calling thread's)."""
+    path = NETNS_DIR / netns if netns else f"/proc/{threading.get_native_id()}/ns/net"
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -10,12 +10,11 @@ exceptions there). Signals interrupt the main thread alone.
 from __future__ import annotations
 
 import fcntl
-import os
-import socket
 import struct
 import time
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +28,7 @@ from switchmark.testbed.kernel.device_settings import (
     set_by_ethtool,
     set_up,
 )
-from switchmark.testbed.kernel.namespaces import NETNS_DIR, inside, own_namespace
+from switchmark.testbed.kernel.namespaces import NETNS_DIR, inside, opened
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute  # takes as long to load as all of ours, and plans touch no device
@@ -47,6 +46,11 @@ class VethEnd:
     device: str
     mac: str | None = None  # None: the kernel's choice
     netns: str | None = None
+
+    def wanted(self, mtu_bytes: int) -> dict[str, str | int]:
+        """What netlink is asked for."""
+        address = {} if self.mac is None else {"address": self.mac}
+        return {"ifname": self.device, "mtu": mtu_bytes, **address}
 
 
 def route_socket() -> IPRoute:
@@ -67,48 +71,34 @@ def refused() -> type[Exception]:
 
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
     """Make a veth pair, each end where it belongs; both are down, offloads not yet set."""
-    fd = os.open(NETNS_DIR / b.netns if b.netns else own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
-    peer = {"ifname": b.device, "net_ns_fd": fd, "mtu": mtu_bytes}
-    if b.mac is not None:
-        peer["address"] = b.mac
-    own = {"ifname": a.device, "mtu": mtu_bytes}
-    if a.mac is not None:
-        own["address"] = a.mac
 
-    def add() -> None:
+    def add(fd: int) -> None:
+        peer = {**b.wanted(mtu_bytes), "net_ns_fd": fd}
         with route_socket() as netlink:
-            netlink.link("add", kind="veth", peer=peer, **own)
+            netlink.link("add", kind="veth", peer=peer, **a.wanted(mtu_bytes))
 
-    try:
-        inside(a.netns, add)
-    finally:
-        os.close(fd)
+    with opened(b.netns) as fd:
+        inside(a.netns, partial(add, fd))
 
 
 def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
     """Make a macvlan device in bridge mode in the namespace where it belongs; it is down.
 
     Raises OSError when its parent is not there, or it cannot be made."""
-    fd = os.open(
-        NETNS_DIR / end.netns if end.netns else own_namespace(), os.O_RDONLY | os.O_CLOEXEC
-    )
-    own = {"ifname": end.device, "mtu": mtu_bytes, "net_ns_fd": fd}
-    if end.mac is not None:
-        own["address"] = end.mac
 
-    def add() -> None:
+    def add(fd: int) -> None:
+        own = {**end.wanted(mtu_bytes), "net_ns_fd": fd, "macvlan_mode": "bridge"}
         with route_socket() as netlink:
             found = netlink.link_lookup(ifname=parent.device)
             if not found:
                 raise OSError(f"network device {parent.device} is not in {parent.netns}")
-            netlink.link("add", kind="macvlan", macvlan_mode="bridge", link=found[0], **own)
+            netlink.link("add", kind="macvlan", link=found[0], **own)
 
     try:
-        inside(parent.netns, add)
+        with opened(end.netns) as fd:
+            inside(parent.netns, partial(add, fd))
     except refused() as error:
         raise OSError(f"macvlan device {end.device} on {parent.device}: {error}") from None
-    finally:
-        os.close(fd)
 
 
 def create_tap(device: str, mtu_bytes: int) -> None:
@@ -144,9 +134,8 @@ def lend(device: str, netns: str) -> None:
 
 def _move(device: str, netns: str, name: str | None = None) -> None:
     """Move a device of this namespace into another; with `name` it is set down and renamed."""
-    fd = os.open(NETNS_DIR / netns, os.O_RDONLY | os.O_CLOEXEC)
 
-    def move() -> None:
+    def move(fd: int) -> None:
         with route_socket() as netlink:
             found = netlink.link_lookup(ifname=device)
             if not found:
@@ -156,11 +145,10 @@ def _move(device: str, netns: str, name: str | None = None) -> None:
             netlink.link("set", index=found[0], ifname=name or device, net_ns_fd=fd)
 
     try:
-        inside(None, move)
+        with opened(netns) as fd:
+            inside(None, partial(move, fd))
     except refused() as error:
         raise OSError(f"network device {device}: cannot be moved to {netns} ({error})") from None
-    finally:
-        os.close(fd)
 
 
 def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
@@ -178,25 +166,21 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
     OSError."""
     if not (NETNS_DIR / netns).exists():
         return
-    fd = os.open(own_namespace(), os.O_RDONLY | os.O_CLOEXEC)
 
-    def send_home() -> bool:
+    def send_home(fd: int) -> bool:
         with route_socket() as netlink:
             found = netlink.link_lookup(ifname=device)
             if found:
                 netlink.link("set", index=found[0], net_ns_fd=fd)
             return bool(found)
 
-    def welcome() -> None:
-        set_up(device, without=0 if promiscuous else IFF_PROMISC)
-
     try:
-        if inside(netns, send_home):
-            inside(None, welcome)
+        with opened(None) as fd:
+            lent = inside(netns, partial(send_home, fd))
+        if lent:
+            inside(None, partial(set_up, device, without=0 if promiscuous else IFF_PROMISC))
     except refused() as error:
         raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
-    finally:
-        os.close(fd)
 
 
 def bring_up(
@@ -251,13 +235,8 @@ def set_receive_offload(end: VethEnd, on: bool) -> None:
 
     Raises OSError, but not for a device that has gone when it is to be switched off."""
     command = OFFLOADS_OFF["generic-receive-offload"]
-
-    def set_it() -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as any_socket:
-            set_by_ethtool(any_socket, end.device, command, int(on))
-
     try:
-        inside(end.netns, set_it)
+        inside(end.netns, partial(set_by_ethtool, end.device, command, int(on)))
     except OSError:
         if on:
             raise

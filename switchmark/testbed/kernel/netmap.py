@@ -9,6 +9,7 @@ import ctypes
 import fcntl
 import os
 import struct
+from contextlib import suppress
 from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
@@ -73,10 +74,8 @@ def parameters(*names: str) -> dict[str, str]:
     """The module's parameters in force; those that it lacks are left out."""
     found = {}
     for name in names:
-        try:
+        with suppress(OSError):
             found[name] = (PARAMETERS / name).read_text().strip()
-        except OSError:
-            continue
     return found
 
 

@@ -7,7 +7,6 @@ PACKET_STATISTICS). Asking resets the counter, which is why the sums are kept he
 
 from __future__ import annotations
 
-import ctypes
 import errno
 import os
 import socket
@@ -15,7 +14,7 @@ import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
-from switchmark.testbed.kernel.mounts import libc, raise_errno
+from switchmark.testbed.kernel.mounts import checked, libc
 
 PIDFD_GETFD = 438  # the same number on all architectures that this runs on
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # include/uapi/linux/if_packet.h
@@ -67,6 +66,5 @@ def _duplicate(process: int, descriptor: int) -> socket.socket | None:
     number = libc().syscall(PIDFD_GETFD, process, descriptor, 0)
     if number >= 0:
         return socket.socket(fileno=number)
-    if ctypes.get_errno() != errno.EBADF:
-        raise_errno("pidfd_getfd")
+    checked(number, "pidfd_getfd", fine=(errno.EBADF,))
     return None
