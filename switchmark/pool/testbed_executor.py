@@ -31,10 +31,10 @@ from switchmark.results.run_info import RunInfo
 from switchmark.results.store import Run
 from switchmark.revision import full_version
 from switchmark.testbed import tuning
+from switchmark.testbed.cores.cpu_time import busy_cores
 from switchmark.testbed.diagnosis import diagnose
 from switchmark.testbed.facts import gather, read_cpus, tool_versions
 from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.busy import busy_cores
 from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed import HealthLimits, Testbed
 from switchmark.testbed.undo.clean import clean_stale

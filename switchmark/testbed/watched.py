@@ -19,8 +19,22 @@ def findings(seen: MachineWatch, prove: float, proof_s: float | None) -> list[Fi
     return [
         *_lines(seen),
         *_clock(seen),
-        _stolen(seen),
-        _others(seen),
+        _taken(
+            "steal",
+            seen.stolen_share,
+            "given to other guests",
+            "other guests of the hypervisor take your cores",
+            "no other guest took your cores, or this hypervisor does not tell",
+            "use a host of your own, or pin the guest's cores",
+        ),
+        _taken(
+            "others",
+            seen.others_share,
+            "used by other programs",
+            "other programs are at work: such trials are marked disturbed",
+            "nobody else is at work",
+            "stop them while you measure, or isolate cores",
+        ),
         _proof(seen, prove, proof_s),
     ]
 
@@ -66,28 +80,6 @@ def _clock(seen: MachineWatch) -> Iterator[Finding]:
             f"{seen.slowed_share:.0%} of the time: it comes and goes within a trial, and shows as "
             "spread",
         )
-
-
-def _stolen(seen: MachineWatch) -> Finding:
-    return _taken(
-        "steal",
-        seen.stolen_share,
-        "given to other guests",
-        "other guests of the hypervisor take your cores",
-        "no other guest took your cores, or this hypervisor does not tell",
-        "use a host of your own, or pin the guest's cores",
-    )
-
-
-def _others(seen: MachineWatch) -> Finding:
-    return _taken(
-        "others",
-        seen.others_share,
-        "used by other programs",
-        "other programs are at work: such trials are marked disturbed",
-        "nobody else is at work",
-        "stop them while you measure, or isolate cores",
-    )
 
 
 def _taken(topic: str, share: float, whose: str, meaning: str, calm: str, remedy: str) -> Finding:

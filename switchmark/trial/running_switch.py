@@ -19,8 +19,9 @@ from switchmark.switch.support import contained
 from switchmark.switch.support.base import Discardable, Logging, MakesPorts
 from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.cores.cpu_limit import CpuLimit
-from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, threads_of, unpin
+from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, unpin
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.procfs import threads_of
 from switchmark.trial.nodes import switch_ports, with_switch_at
 
 if TYPE_CHECKING:

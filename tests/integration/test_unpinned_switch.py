@@ -10,7 +10,7 @@ import pytest
 
 from switchmark.certify.support.stand import planned
 from switchmark.results.record import Record
-from switchmark.testbed.cores.unpinned import threads_of
+from switchmark.testbed.kernel.procfs import threads_of
 from switchmark.testbed.session import open_session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial

@@ -19,6 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.testbed.kernel.mounts import libc
+from switchmark.testbed.kernel.procfs import threads_of
 
 SYSTEM_CALLS = {"x86_64": 298, "aarch64": 241}  # perf_event_open
 POWERCAP = Path("/sys/class/powercap")
@@ -61,9 +63,9 @@ class HardwareCounters:
         number = SYSTEM_CALLS.get(platform.machine())
         if number is None:
             return cls(absent=f"no perf_event_open number is known for {platform.machine()}")
-        threads = [tid for pid in pids for tid in _threads(pid)]
         own = sorted(set(cores))
-        targets = [(tid, -1) for tid in threads] if pids else [(-1, core) for core in own]
+        threads = threads_of(pids)
+        targets = [(thread, -1) for thread in threads] if pids else [(-1, core) for core in own]
         scope = "the switch's threads" if pids else f"all on cores {','.join(map(str, own))}"
         counters = cls(scope=scope)
         for name, (kind, config) in EVENTS.items():
@@ -100,18 +102,11 @@ class HardwareCounters:
         return Counted(self.scope, values, share) if values.get("cycles") else None
 
 
-def _threads(pid: int) -> list[int]:
-    with suppress(OSError):
-        return [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
-    return []
-
-
 def _open(number: int, kind: int, config: int, pid: int, cpu: int) -> int:
     """The file of a counter, or the negative errno."""
     attributes = struct.pack("IIQQQQQ", kind, 112, config, 0, 0, _READ_FORMAT, _INHERIT)
     buffer = ctypes.create_string_buffer(attributes.ljust(112, b"\0"), 112)
-    libc = ctypes.CDLL(None, use_errno=True)
-    fd = libc.syscall(number, buffer, pid, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
+    fd = libc().syscall(number, buffer, pid, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
     return int(fd) if fd >= 0 else -ctypes.get_errno()
 
 
@@ -156,7 +151,7 @@ class MeterReading:
 
 
 def energy_absent(root: Path = POWERCAP) -> str:
-    """Why there is no figure of energy; None where there is one."""
+    """Why there is no figure of energy."""
     if not root.is_dir():
         return "this kernel has no powercap tree (RAPL)"
     if not list(root.glob("*:*")):

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+_STAT = Path("/proc/stat")
+_SOFTIRQ, _STOLEN = 6, 7  # fields of its lines, after the name
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _PROCESS_CLOCK = 2  # CPUCLOCK_SCHED in the low bits of a clock id, the pid inverted above them
 
@@ -30,31 +32,45 @@ class MachineTime:
     @classmethod
     def read(cls) -> MachineTime:
         """Read the CPU time from /proc/stat, in ticks of 10 ms."""
-        lines = Path("/proc/stat").read_text().splitlines()
-        user, nice, system, _idle, _iowait, irq, softirq, stolen = _ticks(lines[0])
-        cores = (line for line in lines[1:] if line.startswith("cpu"))
+        clocks = _clocks()
+        user, nice, system, _idle, _iowait, irq, softirq, stolen = clocks["cpu"]
         return cls(
-            busy_s=(user + nice + system + irq) / _TICKS_PER_S,
-            softirq_s=softirq / _TICKS_PER_S,
-            stolen_s=stolen / _TICKS_PER_S,
-            softirq_by_core_s={
-                int(line.split()[0].removeprefix("cpu")): _ticks(line)[6] / _TICKS_PER_S
-                for line in cores
-            },
+            busy_s=user + nice + system + irq,
+            softirq_s=softirq,
+            stolen_s=stolen,
+            softirq_by_core_s=_by_core(clocks, _SOFTIRQ),
         )
 
 
 def stolen_by_core_s() -> dict[int, float]:
     """Seconds since boot in which the hypervisor gave each core to somebody else."""
-    lines = Path("/proc/stat").read_text().splitlines()[1:]
-    cores = (line for line in lines if line.startswith("cpu"))
-    return {
-        int(line.split()[0].removeprefix("cpu")): _ticks(line)[7] / _TICKS_PER_S for line in cores
-    }
+    return _by_core(_clocks(), _STOLEN)
 
 
-def _ticks(line: str) -> list[int]:
-    return [int(word) for word in line.split()[1:9]]
+def busy_cores(over_s: float, stat: Path = _STAT) -> float:
+    """How many cores were in use, by any program, on average over so many seconds from now. Time
+    that the hypervisor took from a virtual machine (steal) counts as in use.
+
+    Not the load average: that remembers for minutes what has ended, such as our own last trial."""
+    before, begun_s = _used_s(stat), time.monotonic()
+    time.sleep(over_s)
+    return (_used_s(stat) - before) / (time.monotonic() - begun_s)
+
+
+def _used_s(stat: Path) -> float:
+    user, nice, system, _idle, _iowait, *others = _clocks(stat)["cpu"]
+    return user + nice + system + sum(others)
+
+
+def _clocks(stat: Path = _STAT) -> dict[str, list[float]]:
+    """The clocks, in seconds, of `cpu` (all cores together), `cpu0` and so on; a guest's time is
+    in user and nice."""
+    rows = (line.split() for line in stat.read_text().splitlines() if line.startswith("cpu"))
+    return {name: [int(one) / _TICKS_PER_S for one in ticks[:8]] for name, *ticks in rows}
+
+
+def _by_core(clocks: Mapping[str, Sequence[float]], field: int) -> dict[int, float]:
+    return {int(name[3:]): times[field] for name, times in clocks.items() if name != "cpu"}
 
 
 @dataclass(frozen=True, slots=True)

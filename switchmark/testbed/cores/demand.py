@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Idle
-from switchmark.model.trial import Trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +23,6 @@ class Demand:
     smt: str = "auto"  # or avoid, siblings
     numa: str = "auto"  # or same, other, generator-apart
     outside: tuple[str, ...] = ()  # the generator's nodes, where it is to be apart
-
-    @classmethod
-    def of(
-        cls, pairs: tuple[tuple[str, ...], ...], capabilities: Capabilities, trial: Trial
-    ) -> Demand:
-        """The demand of a trial with a switch of these capabilities."""
-        return cls(
-            pairs=pairs,
-            polling_switch=capabilities.polling,
-            in_kernel_switch=capabilities.in_kernel,
-            switch_cores=trial.switch_cores,
-            idle=trial.idle,
-        )
 
     @property
     def nodes(self) -> list[str]:

@@ -62,6 +62,7 @@ class StateReader:
         """Read the state now."""
         lines_ns, steps_ns = self._measured()
         stolen = stolen_by_core_s()
+        throttles = self._told("thermal_throttle/core_throttle_count")
         known = [stolen[core] for core in self._cores if core in stolen]
         return MachineState(
             at_ns=time.monotonic_ns(),
@@ -70,8 +71,8 @@ class StateReader:
             steps_ns=steps_ns,
             stolen_s=round(sum(known), 3) if known else None,
             frequencies_mhz=[khz / 1000 for khz in self._told("cpufreq/scaling_cur_freq")],
-            throttled=_sum_of(self._told("thermal_throttle/core_throttle_count")),
-            temperature_c=_temperature_c(),
+            throttled=sum(throttles) if throttles else None,
+            temperature_c=max(_package_temperatures_c(), default=None),
         )
 
     def close(self) -> None:
@@ -105,14 +106,6 @@ class StateReader:
         """A number that the kernel keeps of each core; empty where a core has none."""
         texts = [read(_CPUS / f"cpu{core}" / name) for core in self._cores]
         return [int(text) for text in texts if text] if all(texts) else []
-
-
-def _sum_of(numbers: Sequence[int]) -> int | None:
-    return sum(numbers) if numbers else None
-
-
-def _temperature_c() -> float | None:
-    return max(_package_temperatures_c(), default=None)
 
 
 def _package_temperatures_c() -> Iterable[float]:

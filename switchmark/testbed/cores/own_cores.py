@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+
+from switchmark.testbed.kernel.procfs import threads_of
 
 
 @contextmanager
@@ -17,7 +18,7 @@ def kept_to(cores: Collection[int]) -> Iterator[None]:
     """Keep every thread of this process on these cores for a time; then each has its own again.
     Cores that the process may not use change nothing."""
     before: dict[int, set[int]] = {}
-    for thread in _threads():
+    for thread in threads_of([os.getpid()]):
         with suppress(OSError):  # it has ended, or may not run there
             had = os.sched_getaffinity(thread)
             os.sched_setaffinity(thread, cores)
@@ -26,12 +27,8 @@ def kept_to(cores: Collection[int]) -> Iterator[None]:
     try:
         yield
     finally:
-        for thread in _threads():
+        for thread in threads_of([os.getpid()]):
             wanted = before.get(thread, usual)  # (a new one took on ours)
             if wanted is not None:
                 with suppress(OSError):
                     os.sched_setaffinity(thread, wanted)
-
-
-def _threads() -> list[int]:
-    return [int(one.name) for one in Path("/proc/self/task").iterdir()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from switchmark.testbed.facts import Cpu
 
@@ -67,7 +67,7 @@ def _busy(switch: Sequence[int], used: Sequence[int], ordered: Sequence[Cpu]) ->
     return [by_id[core] for core in dict.fromkeys((*switch, *used))]
 
 
-def core_list(cores: Sequence[int]) -> str:
+def core_list(cores: Iterable[int]) -> str:
     """Each core once: `core 1`, `cores 1,2`."""
     distinct = sorted(set(cores))
     return ("core " if len(distinct) == 1 else "cores ") + ",".join(map(str, distinct))

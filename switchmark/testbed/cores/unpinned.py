@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.testbed.cores.placement_reason import core_list
+from switchmark.testbed.kernel.procfs import threads_of
 
 MOST_LOOKS = 100  # a program that starts threads all the time is none that we know
 
@@ -31,8 +33,8 @@ def unpin(pids: Iterable[int], cores: Collection[int]) -> None:
                     os.sched_setaffinity(thread, wanted)
                 except OSError as error:
                     raise TrialFailed(
-                        f"switch_cpus: any: a thread of the switch cannot be given {_list(wanted)} "
-                        f"({error.strerror}); use switch_cpus: auto"
+                        "switch_cpus: any: a thread of the switch cannot be given "
+                        f"{core_list(wanted)} ({error.strerror}); use switch_cpus: auto"
                     ) from None
         done |= fresh
     raise TrialFailed("switch_cpus: any: the switch starts threads without end")
@@ -45,18 +47,9 @@ def check_unpinned(pids: Iterable[int], cores: Collection[int]) -> None:
             allowed = os.sched_getaffinity(thread)
             if allowed != set(cores):
                 raise TrialFailed(
-                    f"switch_cpus: any: the switch has pinned a thread to {_list(allowed)} "
+                    f"switch_cpus: any: the switch has pinned a thread to {core_list(allowed)} "
                     "meanwhile; use switch_cpus: auto"
                 )
-
-
-def threads_of(pids: Iterable[int]) -> set[int]:
-    """All living threads of these processes."""
-    found: set[int] = set()
-    for pid in pids:
-        with suppress(OSError):
-            found |= {int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()}
-    return found
 
 
 def moves_of(pids: Iterable[int]) -> int | None:
@@ -72,7 +65,3 @@ def _moves(thread: int) -> int | None:
             if line.startswith("se.nr_migrations"):
                 return int(line.rpartition(":")[2])
     return None
-
-
-def _list(cores: Iterable[int]) -> str:
-    return "cores " + ",".join(map(str, sorted(cores)))

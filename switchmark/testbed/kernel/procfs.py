@@ -53,6 +53,15 @@ def told_pid(text: str) -> int | None:
     return int(text) if re.fullmatch(r"\s*[1-9][0-9]{0,6}\s*", text) else None
 
 
+def threads_of(pids: Iterable[int]) -> set[int]:
+    """All living threads of these processes."""
+    found: set[int] = set()
+    for pid in pids:
+        with suppress(OSError):
+            found |= {int(one.name) for one in Path(f"/proc/{pid}/task").iterdir()}
+    return found
+
+
 def boot_id() -> str:
     """The id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -71,10 +80,9 @@ def marked(session_id: str) -> list[ProcessIdentity]:
         if pid == os.getpid():
             continue
         with suppress(OSError):
-            if mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"):
-                identity = ProcessIdentity.of(pid)
-                if identity is not None:
-                    found.append(identity)
+            marks = mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+            if marks and (identity := ProcessIdentity.of(pid)) is not None:
+                found.append(identity)
     return found
 
 
