@@ -15,7 +15,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
@@ -248,7 +248,7 @@ def _popen(
     args: Sequence[str], env: Mapping[str, str], *, stdin_pipe: bool, log: Path | None = None
 ) -> subprocess.Popen[bytes]:
     try:
-        with log.open("ab") if log else _nothing() as log_file:
+        with log.open("ab") if log else nullcontext() as log_file:
             return subprocess.Popen(
                 list(args),
                 stdin=subprocess.PIPE if stdin_pipe else subprocess.DEVNULL,
@@ -262,11 +262,6 @@ def _popen(
         raise SwitchmarkError(f"{args[0]}: no such program; is it installed?") from None
     except PermissionError:
         raise SwitchmarkError(f"{args[0]}: not permitted to run it") from None
-
-
-@contextmanager
-def _nothing() -> Iterator[None]:
-    yield None
 
 
 def _short(args: Sequence[str]) -> str:

@@ -1,4 +1,4 @@
-"""The output of a short command outside a session: a version, or whether something answers."""
+"""Short commands outside a session: a version, or whether something answers."""
 
 from __future__ import annotations
 
@@ -6,36 +6,47 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
+
+
+_NOT_RUN = (OSError, subprocess.TimeoutExpired)
 
 
 def stdout_of(args: Sequence[str | Path], timeout_s: float = 10.0) -> str | None:
     """The output in English, without blanks around it; None where the command cannot be run, fails
     or takes too long."""
-    done = _run(args, subprocess.DEVNULL, os.environ, timeout_s)
-    return done.stdout.strip() if done and done.returncode == 0 else None
+    try:
+        done = finished(args, timeout_s)
+    except _NOT_RUN:
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
 
 
 def output_of(args: Sequence[str | Path], env: Mapping[str, str] | None = None) -> str:
     """The output in English on both streams, however the command ends; empty when it cannot be
     run."""
-    done = _run(args, subprocess.STDOUT, env or os.environ, 10.0)
-    return done.stdout if done else ""
-
-
-def _run(
-    args: Sequence[str | Path], stderr: int, env: Mapping[str, str], timeout_s: float
-) -> subprocess.CompletedProcess[str] | None:
     try:
-        return subprocess.run(
-            args,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            text=True,
-            errors="replace",
-            timeout=timeout_s,
-            check=False,
-            env={**env, "LC_ALL": "C"},
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
+        return finished(args, stderr=subprocess.STDOUT, env=env).stdout
+    except _NOT_RUN:
+        return ""
+
+
+def finished(
+    args: Sequence[str | Path],
+    timeout_s: float = 10.0,
+    stdin: int | IO[bytes] | None = subprocess.DEVNULL,
+    stderr: int = subprocess.PIPE,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end, in English. Raises OSError, subprocess.TimeoutExpired."""
+    return subprocess.run(
+        args,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=stderr,
+        text=True,
+        errors="replace",
+        timeout=timeout_s,
+        check=False,
+        env={**(env or os.environ), "LC_ALL": "C"},
+    )

@@ -10,7 +10,7 @@ import subprocess
 import time
 
 from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.output import stdout_of
+from switchmark.testbed.output import finished, stdout_of
 
 ANSWER_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 30.0
@@ -43,15 +43,7 @@ def remove(what: str, name: str, host: str) -> None:
 def _removal_problem(command: list[str]) -> str | None:
     """Why it was not removed; None when it was, or was not there."""
     try:
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=WORK_TIMEOUT_S,
-            check=False,
-        )
+        done = finished(command, WORK_TIMEOUT_S)
     except subprocess.TimeoutExpired:
         return "the daemon does not answer"
     if done.returncode == 0 or "No such" in done.stderr:

@@ -7,7 +7,6 @@ ends with it.
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import time
@@ -23,6 +22,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.mounts import filesystem_of
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, told_pid
 from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.testbed.output import finished
 from switchmark.testbed.state import cache_dir, cache_folder
 from switchmark.testbed.undo.entries import CgroupsNamed, Directory, DockerObject, MountsBelow
 
@@ -42,11 +42,6 @@ class Daemon:
     def command(self, *args: str) -> list[str]:
         """The command line of a `docker` command for this daemon."""
         return docker(self.host, *args)
-
-    @property
-    def is_private(self) -> bool:
-        """Whether the daemon is our own."""
-        return bool(self.host)
 
 
 _RUNNING: dict[str, Daemon] = {}  # by session
@@ -69,7 +64,7 @@ def daemon_for(session: Session, root: Path) -> Daemon:
     host = "" if version else _OUR_OWN.get(session.id) or _start(session)
     name = f"sm{session.id}:engine"
     daemon = Daemon(host, version or server_version(host) or "unknown", name)
-    if not daemon.is_private:
+    if not daemon.host:  # one of our own takes it along
         session.ledger.record(DockerObject("image", name, host))
     _import(daemon, root)
     _RUNNING[session.id] = daemon
@@ -88,7 +83,7 @@ def _start(session: Session) -> str:
         state.mkdir(mode=0o700)
         cache_folder(data.name)
         config = state / "daemon.json"
-        config.write_text(json.dumps({}))  # not the user's, which may contradict the options
+        config.write_text("{}")  # not the user's, which may contradict the options
         host, log = f"unix://{state}/d.sock", state / "log"
         process = session.host.spawn(
             [
@@ -122,20 +117,12 @@ def _storage_driver(data: Path) -> str:
 
 
 def _import(daemon: Daemon, root: Path) -> None:
-    archive = subprocess.Popen(
-        ["tar", "-C", str(root), "--numeric-owner", "-c", "."], stdout=subprocess.PIPE
-    )
+    tar = ["tar", "-C", str(root), "--numeric-owner", "-c", "."]
+    archive = subprocess.Popen(tar, stdout=subprocess.PIPE)
     try:
         with archive:
-            done = subprocess.run(
-                daemon.command("import", "-", daemon.image),
-                stdin=archive.stdout,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=WORK_TIMEOUT_S,
-                check=False,
-            )
+            command = daemon.command("import", "-", daemon.image)
+            done = finished(command, WORK_TIMEOUT_S, archive.stdout)
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"docker import: not done in {WORK_TIMEOUT_S:g} s") from None
     if done.returncode != 0:

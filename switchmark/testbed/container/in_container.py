@@ -92,26 +92,9 @@ class Contained:
     def __init__(self, outer: Spawned, pid: int) -> None:
         self._outer = outer
         self.pid = pid
-
-    def write_line(self, line: str) -> None:
-        """See `Spawned`."""
-        self._outer.write_line(line)
-
-    def close_input(self) -> None:
-        """See `Spawned`."""
-        self._outer.close_input()
-
-    def read_line(self, timeout_s: float) -> str | None:
-        """See `Spawned`."""
-        return self._outer.read_line(timeout_s)
-
-    def poll(self) -> int | None:
-        """See `Spawned`."""
-        return self._outer.poll()
-
-    def wait(self, timeout_s: float) -> int:
-        """See `Spawned`."""
-        return self._outer.wait(timeout_s)
+        self.write_line, self.close_input = outer.write_line, outer.close_input
+        self.read_line, self.stderr_tail = outer.read_line, outer.stderr_tail
+        self.poll, self.wait = outer.poll, outer.wait
 
     def terminate(self, grace_s: float = 2.0) -> int:
         """Send SIGTERM to the program itself, then end it as any other."""
@@ -121,10 +104,6 @@ class Contained:
             with suppress(TimeoutError):
                 return self._outer.wait(grace_s)
         return self._outer.terminate(grace_s)
-
-    def stderr_tail(self) -> str:
-        """See `Spawned`."""
-        return self._outer.stderr_tail()
 
 
 def sockets_shown(socket: Path | None, inside: str) -> list[ShownPath]:
@@ -191,12 +170,8 @@ def spawn_docker(
     """Start it in a Docker container, whose name is in the ledger. Raises TrialFailed with the last
     words of what did not start."""
     words = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
-    words += [
-        *docker_least(inside.run_mib),
-        *DOCKER_SCRATCH,
-        *docker_capabilities(inside.linux_capabilities),
-    ]
-    words += ["--shm-size", f"{SHARED_MIB}m"]
+    words += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, "--shm-size", f"{SHARED_MIB}m"]
+    words += docker_capabilities(inside.linux_capabilities)
     words += [word for path in inside.devices for word in ("--device", str(path))]
     for one in inside.everything():
         words += ["-v", f"{one.path}:{one.place}{'' if one.writable else ':ro'}"]

@@ -60,7 +60,6 @@ class DockerObject(UndoEntry):
     A daemon of our own may be gone already, and everything in it with it."""
 
     kind: ClassVar[str] = "docker"
-    survives_boot: ClassVar[bool] = True
     what: str  # container or image
     name: str
     host: str
