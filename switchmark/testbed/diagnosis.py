@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from switchmark.testbed.facts import Facts
-from switchmark.testbed.hugepages import DEFAULT_SIZE_KB, free_mb
+from switchmark.testbed.hugepages import DEFAULT_SIZE_KB, NR_HUGEPAGES, free_mb
 
 # OVS-DPDK with its own memory, and an engine at each of two ports.
 COMFORTABLE_HUGEPAGES_MB = 1024
@@ -155,17 +155,17 @@ def _turbo(facts: Facts) -> Finding:
 
 
 def _tsc(facts: Facts) -> Finding:
-    seen = ", ".join(facts.tsc_flags) or "none"
+    seen = f"{', '.join(facts.tsc_flags) or 'none'}; clock source {facts.clock_source}"
     if {"constant_tsc", "nonstop_tsc"} <= set(facts.tsc_flags):
         return Finding(
             "TSC",
-            f"{seen}; clock source {facts.clock_source}",
+            seen,
             Level.GOOD,
             "time stamps and pacing cost some nanoseconds and agree on all cores",
         )
     return Finding(
         "TSC",
-        f"{seen}; clock source {facts.clock_source}",
+        seen,
         Level.NOTE,
         "the cycle counter may stop or change its speed; the engine takes the kernel's monotonic"
         " clock, which costs more a time stamp",
@@ -221,8 +221,7 @@ def _hugepages(facts: Facts) -> Finding:
         Level.POOR,
         f"less than {COMFORTABLE_HUGEPAGES_MB} MiB free: DPDK switches and applications may not"
         " start",
-        f"echo {used + wanted} >"
-        f" /sys/kernel/mm/hugepages/hugepages-{DEFAULT_SIZE_KB}kB/nr_hugepages",
+        f"echo {used + wanted} > {NR_HUGEPAGES}",
     )
 
 

@@ -11,7 +11,7 @@ import json
 import os
 import platform
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -91,7 +91,8 @@ class Facts:
 def gather() -> Facts:
     """Read the facts of this machine."""
     uname = os.uname()
-    model, flags = _cpu_info()
+    cpu_info = _cpu_info()
+    model, flags = cpu_info.get("model name"), cpu_info.get("flags", "").split()
     cpus = read_cpus()
     memory = memory_mb()
     total_mb = memory.get("MemTotal")
@@ -104,14 +105,14 @@ def gather() -> Facts:
         architecture=uname.machine,
         virtualised=_hypervisor(flags),
         cpu_model=model,
-        microcode=_microcode(),
+        microcode=cpu_info.get("microcode"),
         cpus=cpus,
         usable_cpus=tuple(sorted(os.sched_getaffinity(0))),
         smt_active=_flag(CPU_DIR / "smt/active"),
         caches=_caches(),
         governor=read(CPU_DIR / "cpu0/cpufreq/scaling_governor"),
         turbo=_turbo(),
-        frequency_mhz=_frequency_mhz(),
+        frequency_mhz=_frequency_mhz(cpu_info),
         idle_driver=read(CPU_DIR / "cpuidle/current_driver"),
         mitigations=_mitigations(),
         isolated_cpus=read(CPU_DIR / "isolated"),
@@ -197,22 +198,14 @@ def _distribution() -> str | None:
         return None
 
 
-def _cpu_info() -> tuple[str | None, frozenset[str]]:
-    text = read("/proc/cpuinfo") or ""
-    model = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
-    flags = re.search(r"^flags\s*:\s*(.+)$", text, re.MULTILINE)
-    return (
-        model.group(1).strip() if model else None,
-        frozenset(flags.group(1).split()) if flags else frozenset(),
-    )
+def _cpu_info() -> dict[str, str]:
+    """The fields of /proc/cpuinfo, of the first CPU that has each."""
+    fields = (line.partition(":") for line in (read("/proc/cpuinfo") or "").splitlines())
+    found = [(name.strip(), value.strip()) for name, _, value in fields if value.strip()]
+    return dict(reversed(found))
 
 
-def _microcode() -> str | None:
-    found = re.search(r"^microcode\s*:\s*(\S+)$", read("/proc/cpuinfo") or "", re.MULTILINE)
-    return found[1] if found else None
-
-
-def _hypervisor(flags: frozenset[str]) -> str | None:
+def _hypervisor(flags: Collection[str]) -> str | None:
     if "hypervisor" not in flags:
         return None
     vendor = read("/sys/class/dmi/id/sys_vendor") or read("/sys/hypervisor/type")
@@ -224,10 +217,11 @@ def is_emulated() -> bool:
     """Whether software plays this machine's CPU (QEMU without KVM): many times slower than any, so
     that no figure says how fast something is. Told by the CPU's name, else by the want of the clock
     that every KVM guest of QEMU has."""
-    model, flags = _cpu_info()
-    if "TCG" in (model or ""):
+    cpu_info = _cpu_info()
+    if "TCG" in cpu_info.get("model name", ""):
         return True
     clocks = read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
+    flags = cpu_info.get("flags", "").split()
     return _hypervisor(flags) == "QEMU" and "kvm-clock" not in clocks.split()
 
 
@@ -246,11 +240,10 @@ def _turbo() -> bool | None:
     return _flag(CPU_DIR / "cpufreq/boost") if no_turbo is None else not no_turbo
 
 
-def _frequency_mhz() -> float | None:
+def _frequency_mhz(cpu_info: dict[str, str]) -> float | None:
     if text := read(CPU_DIR / "cpu0/cpufreq/scaling_cur_freq"):
         return int(text) / 1000
-    match = re.search(r"^cpu MHz\s*:\s*([\d.]+)", read("/proc/cpuinfo") or "", re.MULTILINE)
-    return float(match.group(1)) if match else None
+    return float(cpu_info["cpu MHz"]) if "cpu MHz" in cpu_info else None
 
 
 def _mitigations() -> dict[str, str]:
@@ -267,5 +260,7 @@ def memory_mb(meminfo: Path = Path("/proc/meminfo")) -> dict[str, int]:
 
 def _cgroup_version() -> str | None:
     mounts = read("/proc/self/mountinfo") or ""
-    one, two = " - cgroup " in mounts, " - cgroup2 " in mounts
-    return {(True, True): "1+2", (True, False): "1", (False, True): "2"}.get((one, two))
+    found = [
+        number for number, kind in (("1", "cgroup"), ("2", "cgroup2")) if f" - {kind} " in mounts
+    ]
+    return "+".join(found) or None

@@ -54,22 +54,18 @@ def required(testbed: Testbed | None) -> Testbed:
 
 def read_testbed(path: Path) -> Testbed:
     """Read and check a testbed file. Raises CampaignError with a line for each problem."""
-    problems: list[Problem] = []
-    table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
-    reader = _TestbedReader(path, problems)
+    reader, table = _begun(path)
     reader.health(table)
     found = reader.testbed(table)
-    if problems or found is None:
-        raise CampaignError(problems)
+    if reader.problems or found is None:
+        raise CampaignError(reader.problems)
     return found
 
 
 def read_pool_testbed(path: Path) -> tuple[Testbed | None, HealthLimits]:
     """Read a pool's testbed file: its hosts (None where it names the local one alone), and the
     limits of its health. Raises CampaignError with a line for each problem."""
-    problems: list[Problem] = []
-    table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
-    reader = _TestbedReader(path, problems)
+    reader, table = _begun(path)
     limits = reader.health(table)
     hosts = table.entries.get("hosts")
     found = None
@@ -77,9 +73,15 @@ def read_pool_testbed(path: Path) -> tuple[Testbed | None, HealthLimits]:
         reader.only_keys(table, ("hosts", "health"))
     else:
         found = reader.testbed(table)
-    if problems:
-        raise CampaignError(problems)
+    if reader.problems:
+        raise CampaignError(reader.problems)
     return found, limits
+
+
+def _begun(path: Path) -> tuple[_TestbedReader, YamlMapping]:
+    problems: list[Problem] = []
+    table = parse(read_file(path), str(path), problems, ExpectedFile(_MAPPING, _MAPPING))
+    return _TestbedReader(path, problems), table
 
 
 class _TestbedReader(FileFields):

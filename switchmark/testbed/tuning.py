@@ -8,7 +8,7 @@ before it is made, so it is undone at the end of the campaign, after Ctrl-C, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,10 @@ AS_IS, PAPERS = "as-is", "papers"
 SYSTEM = Path("/")  # tests have another
 MOST_DIGITS = 9
 MEMORY_LEFT_MB = 512  # for everybody else, when memory is taken for hugepages
+_CPU = "sys/devices/system/cpu"
+
+
+Files = Callable[[Path, str], Iterator[tuple[Path, str]]]  # below a root, for a value
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,7 @@ class Knob:
     name: str
     meaning: str
     values: tuple[str, ...]
-    files: Callable[[Path, str], Iterator[tuple[Path, str]]]  # what to write where
+    files: Files  # what to write where
     entry: Callable[[str, str, str], UndoEntry] = KernelSetting  # path, before, wanted
 
 
@@ -44,46 +48,19 @@ class Tuned:
     not_possible: dict[str, str] = field(default_factory=dict)  # knob: why
 
 
-def _each_cpu(name: str) -> Callable[[Path, str], Iterator[tuple[Path, str]]]:
-    """A setting that takes the same word for every CPU."""
+_ON, _OFF = {"on": "1", "off": "0"}, {"on": "0", "off": "1"}  # the files' words for a value
+
+
+def _files(*each: tuple[str, Mapping[str, str]]) -> Files:
+    """The files that match a pattern, each with its word for the value: the value itself where no
+    other is named."""
 
     def files(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-        for path in sorted((root / "sys/devices/system/cpu").glob(f"cpu[0-9]*/{name}")):
-            yield path, value
+        for pattern, words in each:
+            for path in sorted(root.glob(pattern)):
+                yield path, words.get(value, value)
 
     return files
-
-
-def _turbo(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    cpu = root / "sys/devices/system/cpu"
-    yield cpu / "intel_pstate/no_turbo", "1" if value == "off" else "0"
-    yield cpu / "cpufreq/boost", "0" if value == "off" else "1"
-
-
-def _c_states(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    """The C-states; `off` leaves the shallowest state of each CPU, in which it wakes within a
-    microsecond."""
-    pattern = "cpu[0-9]*/cpuidle/state[1-9]*/disable"
-    for path in sorted((root / "sys/devices/system/cpu").glob(pattern)):
-        yield path, "1" if value == "off" else "0"
-
-
-def _smt(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    yield root / "sys/devices/system/cpu/smt/control", value
-
-
-def _huge(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    yield root / "sys/kernel/mm/transparent_hugepage/enabled", value
-
-
-def _numa(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    yield root / "proc/sys/kernel/numa_balancing", "0" if value == "off" else "1"
-
-
-def _irqs(root: Path, value: str) -> Iterator[tuple[Path, str]]:
-    """The interrupts: all on the first CPU, away from those that measure."""
-    for path in sorted((root / "proc/irq").glob("[0-9]*/smp_affinity_list")):
-        yield path, "0" if value == "first-cpu" else value
 
 
 def _pages(root: Path, value: str) -> Iterator[tuple[Path, str]]:
@@ -109,13 +86,20 @@ KNOBS: dict[str, Knob] = {
     knob.name: knob
     for knob in (
         Knob("governor", "frequency governor of every CPU", ("performance", "powersave"),
-             _each_cpu("cpufreq/scaling_governor")),
-        Knob("turbo", "frequencies above the nominal one", ("on", "off"), _turbo),
-        Knob("smt", "second hardware threads", ("on", "off"), _smt),
-        Knob("c-states", "sleep states deeper than the first", ("on", "off"), _c_states),
-        Knob("thp", "transparent hugepages", ("always", "madvise", "never"), _huge),
-        Knob("numa-balancing", "pages that follow their users", ("on", "off"), _numa),
-        Knob("irq-affinity", "where interrupts are handled", ("first-cpu",), _irqs),
+             _files((f"{_CPU}/cpu[0-9]*/cpufreq/scaling_governor", {}))),
+        Knob("turbo", "frequencies above the nominal one", ("on", "off"),
+             _files((f"{_CPU}/intel_pstate/no_turbo", _OFF), (f"{_CPU}/cpufreq/boost", _ON))),
+        Knob("smt", "second hardware threads", ("on", "off"), _files((f"{_CPU}/smt/control", {}))),
+        # In the shallowest state, which stays, a CPU wakes within a microsecond.
+        Knob("c-states", "sleep states deeper than the first", ("on", "off"),
+             _files((f"{_CPU}/cpu[0-9]*/cpuidle/state[1-9]*/disable", _OFF))),
+        Knob("thp", "transparent hugepages", ("always", "madvise", "never"),
+             _files(("sys/kernel/mm/transparent_hugepage/enabled", {}))),
+        Knob("numa-balancing", "pages that follow their users", ("on", "off"),
+             _files(("proc/sys/kernel/numa_balancing", _ON))),
+        # All on the first CPU, away from those that measure.
+        Knob("irq-affinity", "where interrupts are handled", ("first-cpu",),
+             _files(("proc/irq/[0-9]*/smp_affinity_list", {"first-cpu": "0"}))),
         Knob("hugepages", "reserved pages of 2 MB", (), _pages, _pages_entry),
     )
 }  # fmt: skip

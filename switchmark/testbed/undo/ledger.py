@@ -115,7 +115,7 @@ class Ledger:
             )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            content = _parse(path)
+            content = read(path)
             if content.owner is None:  # killed between creating the file and its first line
                 path.unlink(missing_ok=True)
             elif not content.owner.alive() and path.exists():
@@ -253,12 +253,8 @@ class Content:
 
 
 def read(path: Path) -> Content:
-    """Read a ledger file without changing it. Raises FileNotFoundError."""
-    return _parse(path)
-
-
-def _parse(path: Path) -> Content:
-    """Read the lines; a last line that was cut short is ignored: what it announces was not made."""
+    """Read a ledger file without changing it; a last line that was cut short is ignored: what it
+    announces was not made. Raises FileNotFoundError."""
     content = Content(None, {}, [])
     for text in path.read_text(errors="replace").splitlines():
         try:

@@ -17,7 +17,7 @@ from switchmark.testbed.undo.entries.containers import (
     LxcPivot,
 )
 from switchmark.testbed.undo.entries.entry import UndoEntry
-from switchmark.testbed.undo.entries.files import Directory, File, FilesNamed, Mount, MountsBelow
+from switchmark.testbed.undo.entries.files import Directory, File, FilesNamed, MountsBelow
 from switchmark.testbed.undo.entries.network import (
     LentDevice,
     NetworkDevice,
@@ -42,7 +42,6 @@ __all__ = [
     "LentDevice",
     "LxcPivot",
     "MarkedProcesses",
-    "Mount",
     "MountsBelow",
     "NetworkDevice",
     "NetworkNamespace",
@@ -62,7 +61,6 @@ KINDS: dict[str, type[UndoEntry]] = {
         NetworkNamespace,
         NetworkDevice,
         LentDevice,
-        Mount,
         Directory,
         File,
         FilesNamed,

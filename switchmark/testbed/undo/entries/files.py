@@ -67,23 +67,6 @@ class FilesNamed(UndoEntry):
 
 
 @dataclass(frozen=True, slots=True)
-class Mount(UndoEntry):
-    """A mount point. What is mounted is detached; the directory is an entry of its own."""
-
-    kind: ClassVar[str] = "mount"
-    survives_boot: ClassVar[bool] = False
-    target: str
-
-    @override
-    def problem(self, session_id: str) -> str | None:
-        return f"{self.target}: is a mount point already" if mounts.below(self.target) else None
-
-    @override
-    def undo(self) -> None:
-        mounts.unmount(Path(self.target))
-
-
-@dataclass(frozen=True, slots=True)
 class MountsBelow(NewPath):
     """Everything that a program of ours has mounted in a directory of ours."""
 
