@@ -39,12 +39,6 @@ def io_of(trial: Trial, kind: PortKind) -> Io:
     return resolve_io(trial.io, kind)
 
 
-def io_on(io: Io, port: NodePort) -> Io:
-    """The I/O on this very port: the end of a cable may be a NIC that only DPDK reaches."""
-    nic = port.lent is not None and port.made is not None
-    return Io.DPDK if io is Io.AUTO and nic else resolve_io(io, port.kind)
-
-
 L2FWD_DRAIN_US = 100  # BURST_TX_DRAIN_US of DPDK's examples/l2fwd
 
 # Those of a VNF that is a program of the user's.
@@ -135,9 +129,10 @@ def engine_args(
 
 
 def _io_at(trial: Trial, port: NodePort) -> Io:
-    """The trial's I/O on this very port."""
-    own = trial.generator == OWN_ENGINE
-    return io_on(trial.io, port) if own else io_of(trial, port.kind)
+    """The trial's I/O on this very port: the end of a cable may be a NIC that only DPDK reaches."""
+    nic = port.lent is not None and port.made is not None
+    own = trial.io is Io.AUTO and trial.generator == OWN_ENGINE
+    return Io.DPDK if nic and own else io_of(trial, port.kind)
 
 
 def _is_timed(trial: Trial) -> bool:

@@ -18,21 +18,15 @@ def find_engine() -> Path:
     ./build. Raises UnavailableError when it is in none of them, or cannot be executed."""
     if chosen := os.environ.get("SWITCHMARK_TRAFFIC"):
         path = Path(chosen).resolve()
-        if not os.access(path, os.X_OK) or not path.is_file():
+        if shutil.which(path) is None:
             raise UnavailableError(
                 f"SWITCHMARK_TRAFFIC={chosen}: not an executable file; name the engine's program"
             )
         return path
-    in_path = shutil.which(NAME)
-    places = [
-        Path(sys.executable).parent / NAME,
-        *([Path(in_path)] if in_path else []),
-        Path("build") / NAME,
-        Path("build/engine") / NAME,
-    ]
-    for place in places:
-        if place.is_file() and os.access(place, os.X_OK):
-            return place.resolve()
+    beside = Path(sys.executable).parent / NAME
+    for place in (beside, NAME, f"build/{NAME}", f"build/engine/{NAME}"):
+        if found := shutil.which(place):
+            return Path(found).resolve()
     raise UnavailableError(
         f"{NAME}: not found beside {sys.executable}, in PATH or in ./build;"
         " build it with ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC to its path"

@@ -1,7 +1,7 @@
 """Makes the bench's table of I/O from the engine's own rows (`engine/io/*.c`), so that a backend is
 described once:
 
-    python -m switchmark.engine.io_table [ENGINE]   # writes switchmark/model/io.py
+    python -m switchmark.engine.io_table [ENGINE]   # writes them in switchmark/model/io.py
 
 A campaign can be read and planned where no engine is, so the table is kept; a test holds it to the
 engine that it finds, and so the list of ports in docs/engine-protocol.md.
@@ -19,44 +19,6 @@ from switchmark.engine.binary import find_engine
 from switchmark.testbed.output import stdout_of
 
 MODULE = Path(__file__).parents[1] / "model" / "io.py"
-HEAD = '''"""How a traffic application talks to its port: the engine's backends and their names.
-
-Made from the engine's rows by `python -m switchmark.engine.io_table`; not to be changed by hand.
-"""
-
-from __future__ import annotations
-
-from dataclasses import dataclass
-from enum import StrEnum
-
-
-class Io(StrEnum):
-    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
-
-    AUTO = "auto"
-{names}
-
-@dataclass(frozen=True, slots=True)
-class IoRow:
-    """One backend of the engine: its name, its ports and what it can do."""
-
-    backend: str  # of `--port BACKEND:...`
-    meaning: str
-    arguments: str | None  # of a port on a network device, named DEVICE; None: of each port its own
-    timed: str | None  # what is added where every frame is timed
-    container: tuple[str, ...]  # Linux capabilities that it takes in a container
-    datagrams: bool = False  # the kernel writes the headers of what it sends
-    blocks: bool = False  # it can sleep in the kernel until a frame comes
-
-
-IO_ROWS: dict[Io, IoRow] = {{
-{rows}}}
-
-
-def sends_datagrams(io: Io) -> bool:
-    """Whether the kernel writes the headers of the frames it sends. False for `auto`."""
-    return io is not Io.AUTO and IO_ROWS[io].datagrams
-'''
 
 
 def listing(engine: Path) -> dict[str, Any]:
@@ -65,7 +27,7 @@ def listing(engine: Path) -> dict[str, Any]:
 
 
 def table(listed: dict[str, Any]) -> str:
-    """The text of the module `switchmark.model.io`."""
+    """The text of the module `switchmark.model.io` with these names and rows."""
     names, rows = "", ""
     for backend in _all(listed):
         for word in backend["io"]:
@@ -83,7 +45,14 @@ def table(listed: dict[str, Any]) -> str:
             rows += "        datagrams=True,\n" if backend["datagrams"] else ""
             rows += "        blocks=True,\n" if "block" in backend["keys"].split(", ") else ""
             rows += "    ),\n"
-    return HEAD.format(names=names, rows=rows)
+    text = _between(MODULE.read_text(), '    AUTO = "auto"\n', "\n\n@dataclass", names)
+    return _between(text, "IO_ROWS: dict[Io, IoRow] = {\n", "}\n\n\ndef ", rows)
+
+
+def _between(text: str, before: str, after: str, new: str) -> str:
+    """The text with `new` between these two, whatever was there."""
+    start = text.index(before) + len(before)
+    return text[:start] + new + text[text.index(after, start) :]
 
 
 def ports_page(listed: dict[str, Any]) -> str:

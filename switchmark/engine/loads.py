@@ -58,12 +58,16 @@ def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream
             f"counts of {what} contradict each other: {unique} different frames received, "
             f"{offered} sent"
         )
-    duration_ns = sender.duration_ns if isinstance(sender, Result) else 0
+    return _load(sender, unique)
+
+
+def _load(sender: Result | ProbeStream, unique_frames: int) -> Load:
+    offered = sender.totals.tx_offered
     return Load(
         intended_frames=max(sender.totals.tx_intended, offered),
         offered_frames=offered,
-        unique_frames=unique,
-        offered_pps=frame_rate(offered, duration_ns),
+        unique_frames=unique_frames,
+        offered_pps=frame_rate(offered, sender.duration_ns if isinstance(sender, Result) else 0),
     )
 
 
@@ -139,13 +143,7 @@ def total_kept(losses: Sequence[KeptLoss]) -> KeptLoss:
 def load_so_far(sender: Result, received: Iterable[IntervalEvent]) -> Load:
     """The load of a stream whose receiver goes on, by its intervals until now: frames on their way
     count as lost, since nobody waited for them."""
-    offered = sender.totals.tx_offered
-    return Load(
-        intended_frames=max(sender.totals.tx_intended, offered),
-        offered_frames=offered,
-        unique_frames=min(offered, sum(one.rx_frames for one in received)),
-        offered_pps=frame_rate(offered, sender.duration_ns),
-    )
+    return _load(sender, min(sender.totals.tx_offered, sum(one.rx_frames for one in received)))
 
 
 def total(loads: Sequence[Load]) -> Load:

@@ -1,6 +1,6 @@
 """How a traffic application talks to its port: the engine's backends and their names.
 
-Made from the engine's rows by `python -m switchmark.engine.io_table`; not to be changed by hand.
+The names and rows are the engine's: `python -m switchmark.engine.io_table` writes them here.
 """
 
 from __future__ import annotations

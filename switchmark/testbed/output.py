@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-
 _NOT_RUN = (OSError, subprocess.TimeoutExpired)
 
 
