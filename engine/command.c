@@ -1,9 +1,9 @@
 /* Reading commands. */
 #include "command.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 
 #define VERIFY_MAX 1000000
@@ -13,11 +13,9 @@ static bool parse_verify(char **rest, struct command *command, char *error, size
     const char *word = strtok_r(NULL, " \t\r", rest);
     uint64_t count = 0;
 
-    if (word == NULL || !value_parse_count(word, &count) || count < 1 || count > VERIFY_MAX) {
-        snprintf(error, size, "verify: '%.40s' is not a number from 1 to %d",
-                 word != NULL ? word : "", VERIFY_MAX);
-        return false;
-    }
+    if (word == NULL || !value_parse_count(word, &count) || count < 1 || count > VERIFY_MAX)
+        return fail(error, size, "verify: '%.40s' is not a number from 1 to %d",
+                    word != NULL ? word : "", VERIFY_MAX);
     command->count = (unsigned)count;
     return true;
 }
@@ -31,10 +29,8 @@ static bool parse_stop(char **rest, struct command *command, char *error, size_t
     if (word == NULL)
         return true;
     if (strncmp(word, key, sizeof key - 1) != 0 ||
-        !value_parse_count(word + sizeof key - 1, &command->sent)) {
-        snprintf(error, size, "stop: '%.40s' is not sent= and a number of frames", word);
-        return false;
-    }
+        !value_parse_count(word + sizeof key - 1, &command->sent))
+        return fail(error, size, "stop: '%.40s' is not sent= and a number of frames", word);
     return true;
 }
 
@@ -67,12 +63,11 @@ bool command_parse(char *line, const struct options *base, struct command *comma
         kind++;
     if (names[kind] == NULL) {
         const char *near = value_nearest(name, names);
-        snprintf(error, size, "unknown command '%.40s'%s%s%s", name,
-                 near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
-                 near != NULL
-                     ? "'?"
-                     : "; commands: verify, verify-broadcast, counters, interval, start, stop");
-        return false;
+        return fail(error, size, "unknown command '%.40s'%s%s%s", name,
+                    near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
+                    near != NULL
+                        ? "'?"
+                        : "; commands: verify, verify-broadcast, counters, interval, start, stop");
     }
     command->kind = (enum command_kind)kind;
     if (command->kind == COMMAND_VERIFY || command->kind == COMMAND_VERIFY_BROADCAST) {
@@ -86,9 +81,7 @@ bool command_parse(char *line, const struct options *base, struct command *comma
             return false;
     }
     const char *extra = strtok_r(NULL, " \t\r", &rest);
-    if (extra != NULL) {
-        snprintf(error, size, "%s: '%.40s' is too much", name, extra);
-        return false;
-    }
+    if (extra != NULL)
+        return fail(error, size, "%s: '%.40s' is too much", name, extra);
     return true;
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "end.h"
+#include "fail.h"
 #include "memory.h"
 #include "probes.h"
 
@@ -19,10 +20,8 @@ bool ends_check_cores(const struct options *o, char *error, size_t size)
     if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
         return true;
     for (unsigned i = 0; i < o->core_count; i++) {
-        if (o->cores[i] >= CPU_SETSIZE || !CPU_ISSET(o->cores[i], &allowed)) {
-            snprintf(error, size, "--core: this process may not run on core %d", o->cores[i]);
-            return false;
-        }
+        if (o->cores[i] >= CPU_SETSIZE || !CPU_ISSET(o->cores[i], &allowed))
+            return fail(error, size, "--core: this process may not run on core %d", o->cores[i]);
     }
     return true;
 }
@@ -87,8 +86,7 @@ bool ends_check_ports(const struct options *o, char *error, size_t size)
 
         if (ops->check == NULL || ops->check(arguments, reason, sizeof reason))
             continue;
-        snprintf(error, size, "--port %s: %s", o->ports[i], reason);
-        return false;
+        return fail(error, size, "--port %s: %s", o->ports[i], reason);
     }
     return true;
 }
@@ -104,11 +102,9 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
     char reason[256] = "";
 
-    if (!queues_make(end, streams)) {
-        snprintf(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
-                 (size_t)streams * sizeof(struct queue_stream) >> 20);
-        return false;
-    }
+    if (!queues_make(end, streams))
+        return fail(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
+                    (size_t)streams * sizeof(struct queue_stream) >> 20);
     end->address = even ? o->address : frame_address_swapped(&o->address);
     if (!even && o->src_mac_b_given)
         memcpy(end->address.src_mac, o->address_b.src_mac, 6);
@@ -120,10 +116,8 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     config.first = queue > 0 ? trial->ends[0].port : NULL;
     config.stream = (uint16_t)(o->stream + queue);
     end->port = ops->open(&config, reason, sizeof reason);
-    if (end->port == NULL) {
-        snprintf(error, size, "port %u (%s): %s", index, spec, reason);
-        return false;
-    }
+    if (end->port == NULL)
+        return fail(error, size, "port %u (%s): %s", index, spec, reason);
     end->port->ops = ops;
     snprintf(end->port->spec, sizeof end->port->spec, "%s", spec);
     if (!src_mac_given)
@@ -143,8 +137,7 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
     end->flows = swapped ? flows_swapped(asked) : *asked;
     if (flows_bind(&end->flows, &end->address, reason, sizeof reason))
         return true;
-    snprintf(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
-    return false;
+    return fail(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
 }
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
@@ -161,10 +154,8 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
                          size))
         return false;
     trial->ends = aligned_alloc(64, sizeof(struct end) * ends);
-    if (trial->ends == NULL) {
-        snprintf(error, size, "out of memory");
-        return false;
-    }
+    if (trial->ends == NULL)
+        return fail(error, size, "out of memory");
     memset(trial->ends, 0, sizeof(struct end) * ends);
     for (; trial->end_count < ends; trial->end_count++) {
         if (!open_end(trial, trial->end_count, error, size))
@@ -199,13 +190,12 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
         const struct io_port *port = trial->ends[i].port;
         if (mtu_bytes <= port->mtu_bytes)
             continue;
-        snprintf(error, size,
-                 "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
-                 port->spec,
-                 (unsigned long long)larger(trial->traffic.frame_size,
-                                            trial->replay.longest + FCS_BYTES),
-                 (unsigned long long)mtu_bytes, port->mtu_bytes);
-        return false;
+        return fail(error, size,
+                    "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
+                    port->spec,
+                    (unsigned long long)larger(trial->traffic.frame_size,
+                                               trial->replay.longest + FCS_BYTES),
+                    (unsigned long long)mtu_bytes, port->mtu_bytes);
     }
     return true;
 }
@@ -214,24 +204,20 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
     const uint64_t opened_for = size_opened_for(trial);
 
-    if (trial->traffic.frame_size > opened_for) {
-        snprintf(error, size,
-                 "packet-size: %llu is above the %llu that the ports were opened for; give "
-                 "--packet-size",
-                 (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
-        return false;
-    }
+    if (trial->traffic.frame_size > opened_for)
+        return fail(error, size,
+                    "packet-size: %llu is above the %llu that the ports were opened for; give "
+                    "--packet-size",
+                    (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
     if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
         !replay_repeats(&trial->replay, trial->options->loops, error, size))
         return false;
     if (!trial->options->role->sends)
         return true;
     const uint32_t smallest = frame_size_min(&trial->options->address);
-    if (trial->traffic.sizes.smallest < smallest) {
-        snprintf(error, size, "packet-size: %u is below %u, the smallest frame of this kind",
-                 trial->traffic.sizes.smallest, smallest);
-        return false;
-    }
+    if (trial->traffic.sizes.smallest < smallest)
+        return fail(error, size, "packet-size: %u is below %u, the smallest frame of this kind",
+                    trial->traffic.sizes.smallest, smallest);
     return fits_mtu(trial, error, size);
 }
 
@@ -243,8 +229,7 @@ bool ends_flush(struct trial *trial, char *error, size_t size)
             port->ops->flush(port);
         if (port->failure[0] == '\0')
             continue;
-        snprintf(error, size, "port %u (%s): %s", i, port->spec, port->failure);
-        return false;
+        return fail(error, size, "port %u (%s): %s", i, port->spec, port->failure);
     }
     return true;
 }

@@ -1,10 +1,10 @@
 /* Links outside of trials: waiting for the peers of ports, and verification frames to them. */
 #include <sched.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "end.h"
 #include "ends.h"
+#include "fail.h"
 
 #define LINK_WAIT_NS (10ULL * NS_PER_S)
 #define VERIFY_WAIT_NS (1ULL * NS_PER_S)
@@ -37,10 +37,8 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
     if (!trial->options->role->sends)
         return true;
     const struct io_port *missing = wait_for_links(trial, LINK_WAIT_NS);
-    if (missing != NULL && atomic_load(&trial->stop) == 0) {
-        snprintf(error, size, "port %s: nothing is connected to it after 10 s", missing->spec);
-        return false;
-    }
+    if (missing != NULL && atomic_load(&trial->stop) == 0)
+        return fail(error, size, "port %s: nothing is connected to it after 10 s", missing->spec);
     return true;
 }
 

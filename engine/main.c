@@ -13,6 +13,7 @@
 #include "control.h"
 #include "distances.h"
 #include "ends.h"
+#include "fail.h"
 #include "list.h"
 #include "options.h"
 #include "privileges.h"
@@ -150,10 +151,10 @@ static bool can_start(char *error, size_t size)
 {
     if (options.start_now || !control.deaf)
         return true;
-    snprintf(error, size,
-             "no start command can come, since standard input is closed or /dev/null; add --start "
-             "now to begin at once");
-    return false;
+    return fail(
+        error, size,
+        "no start command can come, since standard input is closed or /dev/null; add --start "
+        "now to begin at once");
 }
 
 /* With all ports open: obey to the end; returns the exit code. */

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
+
 #define PATH_BYTES 1024
 
 /* Where the two versions of control groups keep what is asked for. */
@@ -110,9 +112,9 @@ bool memory_suffices(uint64_t bytes, const char *what, char *error, size_t size)
 
     if (bytes <= left)
         return true;
-    snprintf(error, size,
-             "%swould take %" PRIu64 " MB of memory, and the machine or its control group leaves "
-             "%" PRIu64,
-             what, (bytes >> 20) + 1, left >> 20);
-    return false;
+    return fail(error, size,
+                "%swould take %" PRIu64
+                " MB of memory, and the machine or its control group leaves "
+                "%" PRIu64,
+                what, (bytes >> 20) + 1, left >> 20);
 }

@@ -1,11 +1,11 @@
 /* Making probe ends and giving them their schedule. */
 #include "probes.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "end.h"
+#include "fail.h"
 
 #define SEED_APART (1U << 31) /* the probes' schedules are not those of any port's load */
 
@@ -19,10 +19,8 @@ bool probes_make(struct trial *trial, char *error, size_t size)
             continue;
         if (end->probe_memory == NULL) {
             end->probe_memory = aligned_alloc(64, sizeof(struct end));
-            if (end->probe_memory == NULL) {
-                snprintf(error, size, "no memory for the probe stream");
-                return false;
-            }
+            if (end->probe_memory == NULL)
+                return fail(error, size, "no memory for the probe stream");
             memset(end->probe_memory, 0, sizeof(struct end));
         }
         end->probe = end->probe_memory;

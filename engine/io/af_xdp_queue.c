@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/af_xdp.h"
 #include "io/socket.h"
 
@@ -64,9 +65,8 @@ static bool set(int fd, int option, const void *value, socklen_t length, const c
 {
     if (setsockopt(fd, SOL_XDP, option, value, length) == 0)
         return true;
-    snprintf(error, size, "%s: %s%s", what, strerror(errno),
-             errno == ENOBUFS ? " (raise the limit of locked memory: ulimit -l)" : "");
-    return false;
+    return fail(error, size, "%s: %s%s", what, strerror(errno),
+                errno == ENOBUFS ? " (raise the limit of locked memory: ulimit -l)" : "");
 }
 
 static bool map_ring(struct xdp_ring *ring, int fd, uint32_t entries, size_t entry_bytes,
@@ -76,10 +76,8 @@ static bool map_ring(struct xdp_ring *ring, int fd, uint32_t entries, size_t ent
     ring->map_bytes = offset->desc + entries * entry_bytes;
     uint8_t *map = mmap(NULL, ring->map_bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE,
                         fd, (off_t)page_offset);
-    if (map == MAP_FAILED) {
-        snprintf(error, size, "map an XDP ring: %s", strerror(errno));
-        return false;
-    }
+    if (map == MAP_FAILED)
+        return fail(error, size, "map an XDP ring: %s", strerror(errno));
     ring->map = map;
     ring->producer = (uint32_t *)(void *)(map + offset->producer);
     ring->consumer = (uint32_t *)(void *)(map + offset->consumer);
@@ -100,10 +98,9 @@ static bool make_rings(struct xdp_queue *q, char *error, size_t size)
         !set(q->fd, XDP_RX_RING, &receive, sizeof receive, "receive ring", error, size) ||
         !set(q->fd, XDP_TX_RING, &send, sizeof send, "send ring", error, size))
         return false;
-    if (getsockopt(q->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &length) != 0 || length != sizeof at) {
-        snprintf(error, size, "this kernel's XDP rings are too old; Linux 5.11 or later is needed");
-        return false;
-    }
+    if (getsockopt(q->fd, SOL_XDP, XDP_MMAP_OFFSETS, &at, &length) != 0 || length != sizeof at)
+        return fail(error, size,
+                    "this kernel's XDP rings are too old; Linux 5.11 or later is needed");
     const size_t address = sizeof(uint64_t), descriptor = sizeof(struct xdp_desc);
     return map_ring(&q->fill, q->fd, receive, address, &at.fr, XDP_UMEM_PGOFF_FILL_RING, error,
                     size) &&
@@ -184,9 +181,8 @@ static bool set_busy_poll(int fd, char *error, size_t size)
         setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL, &microseconds, sizeof microseconds) == 0 &&
         setsockopt(fd, SOL_SOCKET, SO_BUSY_POLL_BUDGET, &budget, sizeof budget) == 0)
         return true;
-    snprintf(error, size, "busy-poll: %s (Linux 5.11 and CAP_NET_ADMIN are needed)",
-             strerror(errno));
-    return false;
+    return fail(error, size, "busy-poll: %s (Linux 5.11 and CAP_NET_ADMIN are needed)",
+                strerror(errno));
 }
 
 static void tune(struct xdp_queue *q)
@@ -212,13 +208,11 @@ bool xdp_queue_open(struct xdp_queue *q, struct xdp_port *port, struct xdp_memor
 {
     *q = (struct xdp_queue){.port = port, .memory = memory, .id = id};
     q->fd = socket(AF_XDP, SOCK_RAW | SOCK_CLOEXEC, 0);
-    if (q->fd < 0) {
-        snprintf(error, size, "XDP socket: %s%s", strerror(errno),
-                 errno == EPERM          ? " (run as root or with CAP_NET_RAW)"
-                 : errno == EAFNOSUPPORT ? " (this kernel has no AF_XDP)"
-                                         : "");
-        return false;
-    }
+    if (q->fd < 0)
+        return fail(error, size, "XDP socket: %s%s", strerror(errno),
+                    errno == EPERM          ? " (run as root or with CAP_NET_RAW)"
+                    : errno == EAFNOSUPPORT ? " (this kernel has no AF_XDP)"
+                                            : "");
     tune(q);
     q->first = memory->used * memory->region_bytes;
     if (!register_memory(q, error, size) || !make_rings(q, error, size) ||

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "io/io.h"
 
 static void append(char *text, size_t size, const char *piece)
@@ -80,11 +81,9 @@ bool io_parse(const char *backend, const struct io_key *keys, unsigned count, co
         unsigned i = 0;
         while (i < count && strcmp(keys[i].name, key) != 0)
             i++;
-        if (i == count || !read_value(&keys[i], value, (char *)into + keys[i].offset)) {
-            snprintf(error, size, "'%s%s%s' is not understood; %s takes %s", key,
-                     *value != '\0' ? "=" : "", value, backend, takes);
-            return false;
-        }
+        if (i == count || !read_value(&keys[i], value, (char *)into + keys[i].offset))
+            return fail(error, size, "'%s%s%s' is not understood; %s takes %s", key,
+                        *value != '\0' ? "=" : "", value, backend, takes);
     }
     if (bad)
         snprintf(error, size, "argument too long; %s takes %s", backend, takes);

@@ -22,6 +22,7 @@
 #include <rte_errno.h>
 #include <rte_log.h>
 
+#include "fail.h"
 #include "io/dpdk.h"
 
 #define ARGUMENTS_MAX 64
@@ -122,11 +123,10 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
 
     if (free_mb < 0 || free_mb >= (long)memory_mb)
         return true;
-    snprintf(error, size,
-             "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
-             "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
-             memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
-    return false;
+    return fail(error, size,
+                "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
+                "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
+                memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
 }
 
 static bool files_are_enough(char *error, size_t size)
@@ -135,9 +135,8 @@ static bool files_are_enough(char *error, size_t size)
 
     if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES_MIN)
         return true;
-    snprintf(error, size, "DPDK needs %u open files, this process may have %lu; see ulimit -n",
-             FILES_MIN, (unsigned long)limit.rlim_cur);
-    return false;
+    return fail(error, size, "DPDK needs %u open files, this process may have %lu; see ulimit -n",
+                FILES_MIN, (unsigned long)limit.rlim_cur);
 }
 
 /* "0@(3)" or "0@(0,2,5)": EAL's one thread is the caller, on the cores it already has. */
@@ -264,9 +263,8 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
         argv[argc++] = (char *)(uintptr_t)config->eal_arguments[i];
     if (eal_init_contained(argc, argv) < 0) {
         const char *reason = dpdk_eal_last_error();
-        snprintf(error, size, "DPDK does not start: %s",
-                 *reason != '\0' ? reason : rte_strerror(rte_errno));
-        return false;
+        return fail(error, size, "DPDK does not start: %s",
+                    *reason != '\0' ? reason : rte_strerror(rte_errno));
     }
     dpdk_eal_last_error(); /* whatever it grumbled about, it has started */
     return true;
@@ -280,18 +278,15 @@ bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *e
 
     if (started)
         return true;
-    if (access("/sys/devices/system/cpu", R_OK) != 0) {
-        snprintf(error, size, "DPDK needs /sys; mount sysfs in this container (read-only will do)");
-        return false;
-    }
+    if (access("/sys/devices/system/cpu", R_OK) != 0)
+        return fail(error, size,
+                    "DPDK needs /sys; mount sysfs in this container (read-only will do)");
     if (!memory_is_there(memory_mb, error, size) || !files_are_enough(error, size))
         return false;
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);
-    if (!log_capture(config)) {
-        snprintf(error, size, "out of memory");
-        return false;
-    }
+    if (!log_capture(config))
+        return fail(error, size, "out of memory");
     started = eal_init(config, memory_mb, error, size);
     return started;
 }

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <sys/time.h>
 #include <sys/un.h>
 
+#include "fail.h"
 #include "io/dpdk.h"
 
 #define RETRY_MS 10
@@ -86,18 +86,15 @@ bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
     port->listen_fd = socket(AF_UNIX, socket_type(port) | SOCK_NONBLOCK, 0);
     bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (!bound && errno == EADDRINUSE) {
-        if (!remove_stale(port)) {
-            snprintf(error, size,
-                     "another process listens on this socket; stop it or choose another path");
-            return false;
-        }
+        if (!remove_stale(port))
+            return fail(error, size,
+                        "another process listens on this socket; stop it or choose another path");
         bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     }
-    if (!bound || listen(port->listen_fd, 1) != 0) {
-        snprintf(error, size, "cannot make this socket: %s; its folder must exist and be writable",
-                 strerror(errno));
-        return false;
-    }
+    if (!bound || listen(port->listen_fd, 1) != 0)
+        return fail(error, size,
+                    "cannot make this socket: %s; its folder must exist and be writable",
+                    strerror(errno));
     return true;
 }
 

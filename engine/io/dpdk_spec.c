@@ -6,6 +6,7 @@
 
 #include <rte_version.h>
 
+#include "fail.h"
 #include "io/dpdk.h"
 
 #define QUEUE_SIZE_MAX 32768
@@ -139,21 +140,15 @@ static bool memif_overflows(void)
 
 static bool check_whole(const struct dpdk_spec *spec, char *error, size_t size)
 {
-    if (spec->kind == DPDK_PCI && !is_pci_address(spec->target)) {
-        snprintf(error, size, "'%s' is not a PCI address such as 0000:03:00.1", spec->target);
-        return false;
-    }
-    if (spec->zero_copy && spec->memif_server) {
-        snprintf(error, size, "zero-copy is the client's: add role=client");
-        return false;
-    }
-    if (spec->zero_copy && memif_overflows()) {
-        snprintf(error, size,
-                 "zero-copy: the memif driver of %s writes beyond its ring (fixed in 22.11.7, "
-                 "23.11.3 and 24.11): leave zero-copy out, or build with one of those",
-                 rte_version());
-        return false;
-    }
+    if (spec->kind == DPDK_PCI && !is_pci_address(spec->target))
+        return fail(error, size, "'%s' is not a PCI address such as 0000:03:00.1", spec->target);
+    if (spec->zero_copy && spec->memif_server)
+        return fail(error, size, "zero-copy is the client's: add role=client");
+    if (spec->zero_copy && memif_overflows())
+        return fail(error, size,
+                    "zero-copy: the memif driver of %s writes beyond its ring (fixed in 22.11.7, "
+                    "23.11.3 and 24.11): leave zero-copy out, or build with one of those",
+                    rte_version());
     return true;
 }
 
@@ -170,20 +165,16 @@ bool dpdk_spec_parse(struct dpdk_spec *spec, const char *arguments, char *error,
         return true;
     }
     rest = io_next_argument(rest, key, sizeof key, value, sizeof value, &bad);
-    if (rest == NULL || !parse_kind(spec, key) || *value == '\0') {
-        snprintf(error, size,
-                 "begins with none of virtio-user=PATH, vhost=PATH, memif=PATH, af-packet=DEV, "
-                 "af-xdp=DEV, tap=NAME, pci=ADDRESS, vdev=STRING (paths below %d bytes)",
-                 DPDK_PATH_MAX);
-        return false;
-    }
+    if (rest == NULL || !parse_kind(spec, key) || *value == '\0')
+        return fail(error, size,
+                    "begins with none of virtio-user=PATH, vhost=PATH, memif=PATH, af-packet=DEV, "
+                    "af-xdp=DEV, tap=NAME, pci=ADDRESS, vdev=STRING (paths below %d bytes)",
+                    DPDK_PATH_MAX);
     snprintf(spec->target, sizeof spec->target, "%s", value);
     while ((rest = io_next_argument(rest, key, sizeof key, value, sizeof value, &bad)) != NULL) {
-        if (!parse_option(spec, key, value)) {
-            snprintf(error, size, "'%s%s%s' does not fit here; see --help for the keys", key,
-                     *value != '\0' ? "=" : "", value);
-            return false;
-        }
+        if (!parse_option(spec, key, value))
+            return fail(error, size, "'%s%s%s' does not fit here; see --help for the keys", key,
+                        *value != '\0' ? "=" : "", value);
     }
     if (bad)
         snprintf(error, size, "a key or value is too long");

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/netmap.h"
 
 #define OWN_NETNS "/proc/thread-self/ns/net"
@@ -23,19 +24,15 @@ static bool bind_port(struct netmap_port *port, const struct netmap_arguments *a
     struct nmreq_header header = {.nr_version = NETMAP_API, .nr_reqtype = NETMAP_REQ_REGISTER};
 
     port->fd = open(NETMAP_DEVICE_NAME, O_RDWR | O_CLOEXEC);
-    if (port->fd < 0) {
-        snprintf(error, size, "%s: %s%s", NETMAP_DEVICE_NAME, strerror(errno),
-                 errno == ENOENT ? " (load netmap.ko)" : "");
-        return false;
-    }
+    if (port->fd < 0)
+        return fail(error, size, "%s: %s%s", NETMAP_DEVICE_NAME, strerror(errno),
+                    errno == ENOENT ? " (load netmap.ko)" : "");
     memcpy(header.nr_name, arguments->name, sizeof arguments->name);
     header.nr_body = (uintptr_t)request;
     request->nr_mode = NR_REG_ALL_NIC;
     request->nr_flags = NR_NO_TX_POLL;
-    if (ioctl(port->fd, NIOCCTRL, &header) != 0) {
-        snprintf(error, size, "netmap does not open '%s': %s", arguments->name, strerror(errno));
-        return false;
-    }
+    if (ioctl(port->fd, NIOCCTRL, &header) != 0)
+        return fail(error, size, "netmap does not open '%s': %s", arguments->name, strerror(errno));
     return true;
 }
 
@@ -61,10 +58,8 @@ static bool bind_in_netns(struct netmap_port *port, const struct netmap_argument
     const int home = open(OWN_NETNS, O_RDONLY | O_CLOEXEC);
     bool bound = false;
 
-    if (home < 0) {
-        snprintf(error, size, "%s: %s", OWN_NETNS, strerror(errno));
-        return false;
-    }
+    if (home < 0)
+        return fail(error, size, "%s: %s", OWN_NETNS, strerror(errno));
     if (enter_netns(arguments->netns, error, size)) {
         bound = bind_port(port, arguments, request, error, size);
         if (setns(home, CLONE_NEWNET) != 0) {

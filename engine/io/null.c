@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "measure/clock.h"
 #include "traffic/frame.h"
 
@@ -29,8 +30,7 @@ static bool parse(struct null_port *port, const char *arguments, char *error, si
         } else if (strcmp(key, "rx-rate") == 0 && strcmp(value, "0") == 0) {
             port->invents = false;
         } else {
-            snprintf(error, error_size, "'%s': null takes rx-rate=max or rx-rate=0", key);
-            return false;
+            return fail(error, error_size, "'%s': null takes rx-rate=max or rx-rate=0", key);
         }
     }
     if (bad)

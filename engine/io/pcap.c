@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fail.h"
 #include "io/io.h"
 #include "traffic/frame.h"
 #include "traffic/pcap.h"
@@ -44,18 +45,13 @@ static bool parse(const char *arguments, struct pcap_paths *paths, char *error, 
         } else if (strcmp(key, "write") == 0 && value[0] != '\0') {
             snprintf(paths->write, sizeof paths->write, "%s", value);
         } else {
-            snprintf(error, size, "'%s' is not understood; " USAGE, key);
-            return false;
+            return fail(error, size, "'%s' is not understood; " USAGE, key);
         }
     }
-    if (bad || (paths->read[0] == '\0' && paths->write[0] == '\0')) {
-        snprintf(error, size, USAGE);
-        return false;
-    }
-    if (strcmp(paths->read, paths->write) == 0) {
-        snprintf(error, size, "read and write name the same file; give two");
-        return false;
-    }
+    if (bad || (paths->read[0] == '\0' && paths->write[0] == '\0'))
+        return fail(error, size, USAGE);
+    if (strcmp(paths->read, paths->write) == 0)
+        return fail(error, size, "read and write name the same file; give two");
     return true;
 }
 
@@ -85,10 +81,8 @@ static bool open_out(struct pcap_port *port, const char *path, char *error, size
     port->out_buffer = malloc(WRITE_BUFFER_BYTES);
     if (port->out == NULL || port->out_buffer == NULL ||
         setvbuf(port->out, port->out_buffer, _IOFBF, WRITE_BUFFER_BYTES) != 0 ||
-        fwrite(header, sizeof header, 1, port->out) != 1) {
-        snprintf(error, size, "cannot write %s: %s", path, strerror(errno));
-        return false;
-    }
+        fwrite(header, sizeof header, 1, port->out) != 1)
+        return fail(error, size, "cannot write %s: %s", path, strerror(errno));
     return true;
 }
 
@@ -108,10 +102,8 @@ static bool open_in(struct pcap_port *port, const char *path, char *error, size_
             state = pcap_next(&port->reader, &frame, reason, sizeof reason);
         while (state == PCAP_FRAME);
     }
-    if (state == PCAP_BAD) {
-        snprintf(error, size, "%s: %s", path, reason);
-        return false;
-    }
+    if (state == PCAP_BAD)
+        return fail(error, size, "%s: %s", path, reason);
     if (state == PCAP_CUT)
         fprintf(stderr, "switchmark-traffic: %s ends inside a frame; %llu whole ones are used\n",
                 path, (unsigned long long)port->reader.frames);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 #include "traffic/frame.h"
 
@@ -32,12 +33,10 @@ static bool read_letters(const char *text, uint16_t letters[128], char *error, s
 
         if (!may_be_set(letter) || text[2] != '=' ||
             !value_parse_digits(text + 3, length - 2, &bytes) || bytes < FRAME_SIZE_MIN ||
-            bytes > FRAME_SIZE_MAX) {
-            snprintf(error, size,
-                     "'%.*s' is not a letter's size such as A=300 (A to Z or z, %d to %d bytes)",
-                     (int)(length < 40 ? length : 40), text + 1, FRAME_SIZE_MIN, FRAME_SIZE_MAX);
-            return false;
-        }
+            bytes > FRAME_SIZE_MAX)
+            return fail(error, size,
+                        "'%.*s' is not a letter's size such as A=300 (A to Z or z, %d to %d bytes)",
+                        (int)(length < 40 ? length : 40), text + 1, FRAME_SIZE_MIN, FRAME_SIZE_MAX);
         letters[(unsigned char)letter] = (uint16_t)bytes;
         text += 1 + length;
     }

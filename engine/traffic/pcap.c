@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "memory.h"
 
 #define MAGIC_US 0xa1b2c3d4U
@@ -43,22 +44,16 @@ static bool read_magic(struct pcap_reader *r, char *error, size_t size)
 bool pcap_begin(struct pcap_reader *r, uint8_t *bytes, size_t length, char *error, size_t size)
 {
     *r = (struct pcap_reader){.bytes = bytes, .size = length, .at = PCAP_HEADER_BYTES};
-    if (length < PCAP_HEADER_BYTES) {
-        snprintf(error, size, "is not a pcap file: %zu bytes are too few", length);
-        return false;
-    }
+    if (length < PCAP_HEADER_BYTES)
+        return fail(error, size, "is not a pcap file: %zu bytes are too few", length);
     if (!read_magic(r, error, size))
         return false;
     const uint32_t versions = read32(r, 4), link = read32(r, 20);
-    if ((r->swapped ? versions >> 16 : versions & 0xffff) != 2) {
-        snprintf(error, size,
-                 "is of an unknown pcap version; convert it: editcap -F pcap FILE NEW");
-        return false;
-    }
-    if ((link & 0xffff) != PCAP_ETHERNET) {
-        snprintf(error, size, "holds frames of link type %u, not Ethernet (1)", link & 0xffff);
-        return false;
-    }
+    if ((r->swapped ? versions >> 16 : versions & 0xffff) != 2)
+        return fail(error, size,
+                    "is of an unknown pcap version; convert it: editcap -F pcap FILE NEW");
+    if ((link & 0xffff) != PCAP_ETHERNET)
+        return fail(error, size, "holds frames of link type %u, not Ethernet (1)", link & 0xffff);
     if ((link & FCS_IS_THERE) != 0)
         r->fcs_bytes = (link >> 28) * 2;
     return true;

@@ -1,9 +1,9 @@
 /* Reading rates, and turning them into frames a second. */
 #include "traffic/rate.h"
 
-#include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 
 static const struct {
@@ -62,28 +62,25 @@ bool rate_parse(const char *text, struct rate *rate, char *error, size_t size)
     if (strchr(text, '%') != NULL) {
         if (parse_share(text, rate))
             return true;
-        snprintf(error, size,
-                 "'%s' is not a share of the line from 0.000001%% to 100%%, such as 80%%, or 80%% "
-                 "of 10Gbps",
-                 text);
-        return false;
+        return fail(
+            error, size,
+            "'%s' is not a share of the line from 0.000001%% to 100%%, such as 80%%, or 80%% "
+            "of 10Gbps",
+            text);
     }
-    if (ends_with(text, "bps") || ends_with(text, "bit/s")) {
-        snprintf(error, size,
-                 "'%s' does not name its layer: write %s-l1 (20 bytes a frame more, as on the "
-                 "wire) or %s-l2 (the frames with FCS)",
-                 text, text, text);
-        return false;
-    }
+    if (ends_with(text, "bps") || ends_with(text, "bit/s"))
+        return fail(error, size,
+                    "'%s' does not name its layer: write %s-l1 (20 bytes a frame more, as on the "
+                    "wire) or %s-l2 (the frames with FCS)",
+                    text, text, text);
     const bool read = parse_amount(text, rate);
     const uint64_t most = rate->unit == RATE_PPS ? RATE_PPS_MAX : RATE_BPS_MAX;
     if (read && rate->amount >= 1 && rate->amount <= most)
         return true;
-    snprintf(error, size,
-             "'%s' is neither 'max' nor a rate from 1 to 10G frames/s (1.5M), in bits up to 10T "
-             "(1Gbps-l1, 500Mbps-l2), or a share of a line (80%%, 80%% of 10Gbps)",
-             text);
-    return false;
+    return fail(error, size,
+                "'%s' is neither 'max' nor a rate from 1 to 10G frames/s (1.5M), in bits up to 10T "
+                "(1Gbps-l1, 500Mbps-l2), or a share of a line (80%%, 80%% of 10Gbps)",
+                text);
 }
 
 bool rate_parse_line(const char *text, uint64_t *line_bps)

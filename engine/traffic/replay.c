@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "traffic/pcap.h"
 
 #define ETHERNET_BYTES 14
@@ -17,17 +18,13 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
     const unsigned long long number = replay->count + 1;
     uint64_t time_ns = frame->time_ns > first_ns ? frame->time_ns - first_ns : 0;
 
-    if (frame->length < frame->wire_length) {
-        snprintf(error, size,
-                 "frame %llu was cut to %u of %u bytes; capture whole frames (tcpdump -s 0)",
-                 number, frame->length, frame->wire_length);
-        return false;
-    }
-    if (frame->length < ETHERNET_BYTES || frame->length > FRAME_LENGTH_MAX) {
-        snprintf(error, size, "frame %llu has %u bytes, not %d to %d", number, frame->length,
-                 ETHERNET_BYTES, FRAME_LENGTH_MAX);
-        return false;
-    }
+    if (frame->length < frame->wire_length)
+        return fail(error, size,
+                    "frame %llu was cut to %u of %u bytes; capture whole frames (tcpdump -s 0)",
+                    number, frame->length, frame->wire_length);
+    if (frame->length < ETHERNET_BYTES || frame->length > FRAME_LENGTH_MAX)
+        return fail(error, size, "frame %llu has %u bytes, not %d to %d", number, frame->length,
+                    ETHERNET_BYTES, FRAME_LENGTH_MAX);
     /* Captures from several queues are not always in order: a frame never leaves before its
      * predecessor. */
     if (replay->count > 0 && time_ns < replay->frames[replay->count - 1].time_ns)
@@ -57,10 +54,8 @@ static bool take_all(struct replay *replay, size_t file_size, char *error, size_
     if (!pcap_begin(&reader, replay->bytes, file_size, error, size))
         return false;
     replay->frames = malloc((file_size / PCAP_RECORD_BYTES + 1) * sizeof *replay->frames);
-    if (replay->frames == NULL) {
-        snprintf(error, size, "no memory for its frames");
-        return false;
-    }
+    if (replay->frames == NULL)
+        return fail(error, size, "no memory for its frames");
     while ((state = pcap_next(&reader, &frame, error, size)) == PCAP_FRAME) {
         if (replay->count == 0)
             first_ns = frame.time_ns;
@@ -69,10 +64,8 @@ static bool take_all(struct replay *replay, size_t file_size, char *error, size_
     }
     if (state == PCAP_BAD)
         return false;
-    if (replay->count == 0) {
-        snprintf(error, size, "holds no frame");
-        return false;
-    }
+    if (replay->count == 0)
+        return fail(error, size, "holds no frame");
     if (state == PCAP_CUT)
         fprintf(stderr,
                 "switchmark-traffic: the file ends inside a frame; %llu whole ones are sent\n",
@@ -143,13 +136,12 @@ bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_
         uint8_t *f = replay->bytes + frame->offset;
         struct frame_layout at;
         frame->payload = payload_offset(f, frame->length);
-        if (frame->payload == 0 || !frame_parse(f, frame->length, &at)) {
-            snprintf(error, size,
-                     "--stamp: frame %llu is not UDP over IPv4 or IPv6 with %d bytes of payload; "
-                     "leave --stamp out, or filter the file",
-                     (unsigned long long)i + 1, STAMP_BYTES);
-            return false;
-        }
+        if (frame->payload == 0 || !frame_parse(f, frame->length, &at))
+            return fail(
+                error, size,
+                "--stamp: frame %llu is not UDP over IPv4 or IPv6 with %d bytes of payload; "
+                "leave --stamp out, or filter the file",
+                (unsigned long long)i + 1, STAMP_BYTES);
         uint8_t *payload = f + frame->payload, *ip = f + at.ip;
         memset(payload, 0, ntohs(load16(payload - 4)) - 8U);
         payload[0] = FRAME_MARK;
@@ -166,10 +158,9 @@ bool replay_repeats(const struct replay *replay, uint64_t loops, char *error, si
 {
     if (loops == 1 || replay->length_ns > 0)
         return true;
-    snprintf(error, size,
-             "--schedule recorded: all frames of the file are of one moment, which cannot be "
-             "repeated; give --rate");
-    return false;
+    return fail(error, size,
+                "--schedule recorded: all frames of the file are of one moment, which cannot be "
+                "repeated; give --rate");
 }
 
 void replay_set_epoch(struct replay *replay, unsigned epoch)

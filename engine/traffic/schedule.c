@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 
 #define PARTS_MAX 4
@@ -45,8 +46,7 @@ static bool parse_on_off(char parts[PARTS_MAX][PART_BYTES], unsigned count, stru
 {
     if (count == 3 && parse_time(parts[1], &s->on_ns) && parse_time(parts[2], &s->off_ns))
         return true;
-    snprintf(error, size, "on-off needs two times above 0, such as on-off:10ms:90ms");
-    return false;
+    return fail(error, size, "on-off needs two times above 0, such as on-off:10ms:90ms");
 }
 
 static bool parse_end(const char *text, struct rate *rate, char *error, size_t size)
@@ -69,16 +69,12 @@ static bool parse_end(const char *text, struct rate *rate, char *error, size_t s
 static bool parse_ramp(char parts[PARTS_MAX][PART_BYTES], unsigned count, struct schedule *s,
                        char *error, size_t size)
 {
-    if (count != 4 || !parse_time(parts[3], &s->over_ns)) {
-        snprintf(error, size, "ramp needs two rates and a time, such as ramp:1k:1M:10s");
-        return false;
-    }
+    if (count != 4 || !parse_time(parts[3], &s->over_ns))
+        return fail(error, size, "ramp needs two rates and a time, such as ramp:1k:1M:10s");
     if (!parse_end(parts[1], &s->from, error, size) || !parse_end(parts[2], &s->to, error, size))
         return false;
-    if (s->from.amount == 0 && s->to.amount == 0) {
-        snprintf(error, size, "a ramp from 0 to 0 sends nothing");
-        return false;
-    }
+    if (s->from.amount == 0 && s->to.amount == 0)
+        return fail(error, size, "a ramp from 0 to 0 sends nothing");
     return true;
 }
 
@@ -91,10 +87,8 @@ bool schedule_parse(const char *text, struct schedule *s, char *error, size_t si
     *s = (struct schedule){.seed = 1};
     while (count > 0 && names[shape] != NULL && strcmp(names[shape], parts[0]) != 0)
         shape++;
-    if (count == 0 || names[shape] == NULL) {
-        snprintf(error, size, "'%.60s' is not a schedule: " EXAMPLES, text);
-        return false;
-    }
+    if (count == 0 || names[shape] == NULL)
+        return fail(error, size, "'%.60s' is not a schedule: " EXAMPLES, text);
     s->shape = (enum schedule_shape)shape;
     switch (s->shape) {
     case SCHEDULE_ON_OFF:
@@ -104,8 +98,7 @@ bool schedule_parse(const char *text, struct schedule *s, char *error, size_t si
     case SCHEDULE_POISSON:
         if (count == 1 || (count == 2 && value_parse_count(parts[1], &s->seed)))
             return true;
-        snprintf(error, size, "poisson takes at most a seed, such as poisson:7");
-        return false;
+        return fail(error, size, "poisson takes at most a seed, such as poisson:7");
     default:
         if (count > 1)
             snprintf(error, size, "%s takes nothing more", parts[0]);
@@ -128,10 +121,8 @@ bool schedule_fits(const struct schedule *s, const struct rate *rate, uint64_t l
             ramp ? "schedule" : "rate");
         return false;
     }
-    if (s->shape == SCHEDULE_POISSON && rate->amount == 0) {
-        snprintf(error, size, "--schedule: poisson needs a mean --rate, such as 100k");
-        return false;
-    }
+    if (s->shape == SCHEDULE_POISSON && rate->amount == 0)
+        return fail(error, size, "--schedule: poisson needs a mean --rate, such as 100k");
     return true;
 }
 

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fail.h"
 #include "options_value.h"
 #include "traffic/frame.h"
 #include "traffic/imix.h"
@@ -59,10 +60,8 @@ static bool parse_list(const char *text, struct sizes *s, char *error, size_t er
                 (int)(length < 40 ? length : 40), text, FRAME_SIZE_MIN, FRAME_SIZE_MAX);
             return false;
         }
-        if (times > SIZES_CYCLE_MAX - s->cycle_length) {
-            snprintf(error, error_size, "a list has at most %d frames", SIZES_CYCLE_MAX);
-            return false;
-        }
+        if (times > SIZES_CYCLE_MAX - s->cycle_length)
+            return fail(error, error_size, "a list has at most %d frames", SIZES_CYCLE_MAX);
         while (times-- > 0)
             s->cycle[s->cycle_length++] = (uint16_t)bytes;
         text += length;
@@ -108,11 +107,10 @@ static bool parse_random(const char *text, struct sizes *s, char *error, size_t 
                                        : parse_drawn(sizes, s, error, error_size))
             return true;
     }
-    snprintf(error, error_size,
-             "'random:%.40s' is not a range of sizes such as random:64-1518, nor a list such as "
-             "random:64*7+570*4+1518, :seed=2 behind it or not",
-             text);
-    return false;
+    return fail(error, error_size,
+                "'random:%.40s' is not a range of sizes such as random:64-1518, nor a list such as "
+                "random:64*7+570*4+1518, :seed=2 behind it or not",
+                text);
 }
 
 bool sizes_parse(const char *text, struct sizes *s, char *error, size_t error_size)
