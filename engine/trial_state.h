@@ -37,7 +37,6 @@ struct end {
     struct flow_set flows;        /* as seen from this port */
     struct counters counters;     /* since ready */
     struct counters before;       /* as they were when the trial began */
-    uint64_t forwarded_in;        /* forwarder: frames received, since ready */
     struct transmitter tx;
     struct receiver rx;
     struct sequence_tracker tracker;

@@ -44,6 +44,7 @@ IO_BACKEND(io_af_xdp);
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/arguments.h"
 #include "io/packet.h"
 #include "io/socket.h"
@@ -74,14 +75,11 @@ static bool parse(const char *text, struct xdp_arguments *arguments, char *error
     *arguments = (struct xdp_arguments){.queue = QUEUE_NOT_GIVEN};
     if (!io_parse("af_xdp", keys, sizeof keys / sizeof keys[0], text, arguments, error, size))
         return false;
-    if (arguments->device[0] == '\0') {
-        snprintf(error, size, "af_xdp needs dev=NAME");
-        return false;
-    }
-    if (arguments->queue != QUEUE_NOT_GIVEN && arguments->queues != 0) {
-        snprintf(error, size, "queue=I is one queue, queues=N are the first N: give one of them");
-        return false;
-    }
+    if (arguments->device[0] == '\0')
+        return fail(error, size, "af_xdp needs dev=NAME");
+    if (arguments->queue != QUEUE_NOT_GIVEN && arguments->queues != 0)
+        return fail(error, size,
+                    "queue=I is one queue, queues=N are the first N: give one of them");
     if (arguments->queues == 0)
         arguments->queues = 1;
     if (arguments->queue == QUEUE_NOT_GIVEN)
@@ -224,19 +222,17 @@ static bool open_all(struct xdp_port *port, const struct xdp_arguments *argument
 static struct io_port *port_open(const struct io_config *config, char *error, size_t size)
 {
     struct xdp_arguments arguments;
-    uint8_t mac[6] = {0};
-    uint32_t mtu = 0;
-    int device = 0;
+    struct network_device device = {0};
 
     if (!parse(config->arguments, &arguments, error, size) ||
-        !socket_device(arguments.device, &device, mac, &mtu, error, size))
+        !socket_device(arguments.device, &device, error, size))
         return NULL;
     struct xdp_port *port = calloc(1, sizeof *port);
     if (port == NULL) {
         snprintf(error, size, "out of memory");
         return NULL;
     }
-    port->device = device;
+    port->device = device.index;
     port->link_fd = port->map_fd = port->promiscuous_fd = -1;
     device_link_open(&port->link, arguments.device);
     port->busy_poll = arguments.busy_poll;
@@ -247,8 +243,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
         return NULL;
     }
     fill_slots(port);
-    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, sizeof mac);
-    port->base.mtu_bytes = mtu;
+    socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_xdp %s%s%s%s",
              port->zero_copy ? "zero-copy" : "copy", port->native ? "" : " generic",
              arguments.busy_poll ? " busy-poll" : "", arguments.block ? " blocking" : "");

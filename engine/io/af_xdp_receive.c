@@ -123,11 +123,9 @@ void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns)
 {
     struct xdp_port *port = port_of(base);
     struct pollfd fds[XDP_QUEUES_MAX];
-    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
-                                     (long)(timeout_ns % 1000000000U)};
 
     for (unsigned i = 0; i < port->queue_count; i++)
         fds[i] = (struct pollfd){.fd = port->queues[i].fd, .events = POLLIN};
-    if (ppoll(fds, port->queue_count, &timeout, NULL) > 0 && fds[0].revents & POLLERR)
+    if (io_poll(fds, port->queue_count, timeout_ns) > 0 && fds[0].revents & POLLERR)
         xdp_note_failure(port, "wait for frames", ENETDOWN);
 }

@@ -253,14 +253,13 @@ static uint64_t rx_drops(struct io_port *base)
 static bool link_up(struct io_port *base)
 {
     struct dpdk_port *port = (struct dpdk_port *)(void *)base;
-    struct rte_eth_link link = {0};
 
     if (port->kind <= DPDK_MEMIF)
         return atomic_load(&port->tx_open);
     /* Their drivers always say yes. */
     if (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP)
         return device_link_look(&port->link, &base->links_lost);
-    return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+    return dpdk_device_is_up(port);
 }
 
 const struct io_ops io_dpdk = {

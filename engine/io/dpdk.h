@@ -92,7 +92,6 @@ struct dpdk_port {
     int stop_fd;          /* eventfd: readable when the keeper should end */
     _Atomic bool closing; /* nobody polls any more */
     int listen_fd;        /* -1 when this side connects */
-    int relay_fd;         /* memif: our end of the driver's control channel */
     unsigned attachments;
     char device_name[64];
     pthread_mutex_t vhost_lock;       /* whoever opens gates of a vhost device holds it */
@@ -161,6 +160,8 @@ unsigned dpdk_forward(struct io_port *from, struct io_port *to, struct io_frame 
 bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *arguments);
 bool dpdk_device_start(struct dpdk_port *port);
 void dpdk_device_remove(struct dpdk_port *port);
+/* What its driver says of the link; asked without the lock, as is the next. */
+bool dpdk_device_is_up(const struct dpdk_port *port);
 /* Frames that a virtio-user port has sent and its peer has not taken yet. */
 unsigned dpdk_device_in_flight(const struct dpdk_port *port);
 

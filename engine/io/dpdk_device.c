@@ -92,6 +92,13 @@ bool dpdk_device_start(struct dpdk_port *port)
     return true;
 }
 
+bool dpdk_device_is_up(const struct dpdk_port *port)
+{
+    struct rte_eth_link link = {0};
+
+    return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
 static void alarm_seen(void *argument)
 {
     atomic_store((_Atomic bool *)argument, true);

@@ -81,13 +81,12 @@ static void serve_vhost(struct dpdk_port *port, int fd)
 }
 
 /* Our end of the driver's control channel: an abstract socket that only we know. */
-static int memif_driver_end(const struct dpdk_port *port, const char *abstract)
+static int memif_driver_end(const char *abstract)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
     const size_t length = strlen(abstract);
     const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-    (void)port;
     memcpy(address.sun_path + 1, abstract, length);
     if (fd >= 0 && connect(fd, (struct sockaddr *)&address,
                            (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + length)) != 0) {
@@ -121,7 +120,7 @@ static bool memif_attach(struct dpdk_port *port, int *driver_fd)
             dpdk_socket_hand_over(pair[1]);
         attached = dpdk_device_start(port);
         dpdk_socket_hand_over(-1);
-        *driver_fd = port->spec.memif_server ? memif_driver_end(port, abstract) : pair[0];
+        *driver_fd = port->spec.memif_server ? memif_driver_end(abstract) : pair[0];
         if (pair[1] >= 0)
             close(pair[1]);
         if (!attached || *driver_fd < 0) {
@@ -133,13 +132,6 @@ static bool memif_attach(struct dpdk_port *port, int *driver_fd)
     return attached;
 }
 
-static bool memif_connected(const struct dpdk_port *port)
-{
-    struct rte_eth_link link = {0};
-
-    return rte_eth_link_get_nowait(port->ethdev, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
-}
-
 static void serve_memif(struct dpdk_port *port, int fd)
 {
     int driver_fd = -1;
@@ -149,7 +141,7 @@ static void serve_memif(struct dpdk_port *port, int fd)
         return;
     }
     while (dpdk_socket_relay(port, fd, driver_fd, MEMIF_LINK_POLL_MS)) {
-        if (!memif_connected(port))
+        if (!dpdk_device_is_up(port))
             continue;
         dpdk_open_gates(port);
         dpdk_socket_relay(port, fd, driver_fd, -1);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "fail.h"
 #include "io/dpdk.h"
 #include "io/socket.h"
 
@@ -82,13 +83,11 @@ void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
 static void take_mtu_of_kernel(struct dpdk_port *port)
 {
     char ignored[160];
-    uint8_t mac[6];
-    uint32_t mtu_bytes = UINT32_MAX;
-    int index;
+    struct network_device device = {.mtu_bytes = UINT32_MAX};
 
     if ((port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP) &&
-        socket_device(port->spec.target, &index, mac, &mtu_bytes, ignored, sizeof ignored))
-        dpdk_open_mtu(port, mtu_bytes);
+        socket_device(port->spec.target, &device, ignored, sizeof ignored))
+        dpdk_open_mtu(port, device.mtu_bytes);
 }
 
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size)
@@ -98,10 +97,8 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
     struct rte_ether_addr mac;
     bool opened;
 
-    if (port->kind == DPDK_AF_XDP && port->room_bytes > AF_XDP_ROOM_MAX) {
-        snprintf(error, size, "AF_XDP moves no frames above %u bytes", AF_XDP_ROOM_MAX);
-        return false;
-    }
+    if (port->kind == DPDK_AF_XDP && port->room_bytes > AF_XDP_ROOM_MAX)
+        return fail(error, size, "AF_XDP moves no frames above %u bytes", AF_XDP_ROOM_MAX);
     describe(port, name, sizeof name, arguments, sizeof arguments);
     dpdk_eal_lock();
     dpdk_kernel_before_open(port, sockets);
@@ -110,9 +107,8 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
     dpdk_eal_unlock();
     if (!opened) {
         const char *reason = dpdk_eal_last_error();
-        snprintf(error, size, "DPDK cannot open it: %s",
-                 *reason != '\0' ? reason : "no such device, or no driver for it in this build");
-        return false;
+        return fail(error, size, "DPDK cannot open it: %s",
+                    *reason != '\0' ? reason : "no such device, or no driver for it in this build");
     }
     take_mtu_of_kernel(port);
     if (!mac_given && rte_eth_macaddr_get(port->ethdev, &mac) == 0) {

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+#include "measure/clock.h"
 
 const struct io_ops *io_backends[IO_BACKENDS_MAX + 1], *io_missing[IO_BACKENDS_MAX + 1];
 
@@ -37,6 +40,13 @@ void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned 
     (void)port;
     (void)frames;
     (void)count;
+}
+
+int io_poll(struct pollfd *files, unsigned count, uint64_t timeout_ns)
+{
+    const struct timespec timeout = {(time_t)(timeout_ns / NS_PER_S),
+                                     (long)(timeout_ns % NS_PER_S)};
+    return ppoll(files, count, &timeout, NULL);
 }
 
 unsigned io_send_or_release(struct io_port *to, struct io_frame *frames, unsigned count)

@@ -4,6 +4,7 @@
 #ifndef SM_IO_H
 #define SM_IO_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -196,6 +197,9 @@ unsigned io_send_or_release(struct io_port *to, struct io_frame *frames, unsigne
 
 /* For backends whose frames lie in buffers of the port's own: nothing to hand back. */
 void io_release_nothing(struct io_port *port, struct io_frame *frames, unsigned count);
+
+/* poll(2), at most so long. */
+int io_poll(struct pollfd *files, unsigned count, uint64_t timeout_ns);
 
 /* For backends that write into a row of buffers of `stride` bytes: the first `count` of them. */
 static inline unsigned io_acquire_row(uint8_t *buffers, size_t stride, struct io_frame *frames,

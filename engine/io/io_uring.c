@@ -43,6 +43,7 @@ IO_BACKEND(io_uring);
 #include <string.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/arguments.h"
 #include "io/packet.h"
 
@@ -107,10 +108,8 @@ static bool open_socket(struct uring_port *port, const struct arguments *argumen
     plain.arguments = text;
     plain.rx_may_block = false;
     port->kind = arguments->socket == 1 ? &io_udp : &io_raw;
-    if (arguments->socket == 1 && !config->dst_ip_given) {
-        snprintf(error, size, "socket=udp needs --dst-ip: the address of the one peer");
-        return false;
-    }
+    if (arguments->socket == 1 && !config->dst_ip_given)
+        return fail(error, size, "socket=udp needs --dst-ip: the address of the one peer");
     port->socket = (struct socket_port *)(void *)port->kind->open(&plain, error, size);
     if (port->socket == NULL)
         return false;
@@ -128,8 +127,7 @@ bool uring_fail(const char *what, int result, char *error, size_t size)
         hint = " (is it off by kernel.io_uring_disabled, or by a container's seccomp profile?)";
     else if (result == -EINVAL)
         hint = " (Linux 6.0 or later is needed)";
-    snprintf(error, size, "%s: %s%s", what, strerror(-result), hint);
-    return false;
+    return fail(error, size, "%s: %s%s", what, strerror(-result), hint);
 }
 
 static bool open_ring(struct uring_port *port, char *error, size_t size)
@@ -161,10 +159,8 @@ static bool provide_buffers(struct uring_port *port, char *error, size_t size)
     port->provided_bytes = URING_BUFFERS * sizeof(struct io_uring_buf);
     port->provided = aligned_alloc(page, port->provided_bytes);
     port->buffers = aligned_alloc(64, (size_t)URING_BUFFERS * port->stride);
-    if (port->provided == NULL || port->buffers == NULL) {
-        snprintf(error, size, "out of memory");
-        return false;
-    }
+    if (port->provided == NULL || port->buffers == NULL)
+        return fail(error, size, "out of memory");
     memset(port->provided, 0, port->provided_bytes);
     memset(port->buffers, 0, (size_t)URING_BUFFERS * port->stride);
     request.ring_addr = (uint64_t)(uintptr_t)port->provided;
@@ -236,7 +232,7 @@ static const struct io_ops io_uring = {
     .tx_send = uring_tx_send,
     .tx_release = io_release_nothing,
     .rx_burst = uring_rx_burst,
-    .rx_release = uring_rx_release,
+    .rx_release = io_release_nothing, /* the next rx_burst gives them back */
     .rx_wait = uring_rx_wait,
     .rx_drops = uring_rx_drops,
     .device_up = device_up,

@@ -63,7 +63,6 @@ unsigned uring_tx_acquire(struct io_port *base, struct io_frame *frames, unsigne
                           uint32_t length);
 unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned count);
 unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
-void uring_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 void uring_rx_wait(struct io_port *base, uint64_t timeout_ns);
 uint64_t uring_rx_drops(struct io_port *base);
 #endif

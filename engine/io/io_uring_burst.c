@@ -252,13 +252,6 @@ unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned 
     return taken;
 }
 
-void uring_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base; /* the next rx_burst gives the buffers back */
-    (void)frames;
-    (void)count;
-}
-
 uint64_t uring_rx_drops(struct io_port *base)
 {
     struct uring_port *port = (struct uring_port *)(void *)base;

@@ -41,6 +41,7 @@ IO_BACKEND(io_netmap);
 
 #include <linux/if_packet.h>
 
+#include "fail.h"
 #include "io/netmap.h"
 #include "io/socket.h"
 
@@ -58,24 +59,18 @@ static bool parse(const char *text, struct netmap_arguments *parsed, char *error
         } else if (value[0] == '\0' && parsed->name[0] == '\0' && key[0] != '\0') {
             memcpy(parsed->name, key, sizeof key);
         } else {
-            snprintf(error, size,
-                     "'%s': netmap takes NAME (eth0, vale0:1, x{1), netns=PATH or door=SOCKET",
-                     key);
-            return false;
+            return fail(error, size,
+                        "'%s': netmap takes NAME (eth0, vale0:1, x{1), netns=PATH or door=SOCKET",
+                        key);
         }
     }
-    if (bad || parsed->name[0] == '\0') {
-        snprintf(error, size, "netmap needs the NAME of a port (eth0, vale0:1, x{1)");
-        return false;
-    }
-    if (parsed->netns[0] != '\0' && parsed->door[0] != '\0') {
-        snprintf(error, size, "netmap: who listens at the door opens the port; leave netns= out");
-        return false;
-    }
-    if (strlen(parsed->door) >= sizeof((struct sockaddr_un *)NULL)->sun_path) {
-        snprintf(error, size, "door=%s: too long for a Unix socket", parsed->door);
-        return false;
-    }
+    if (bad || parsed->name[0] == '\0')
+        return fail(error, size, "netmap needs the NAME of a port (eth0, vale0:1, x{1)");
+    if (parsed->netns[0] != '\0' && parsed->door[0] != '\0')
+        return fail(error, size,
+                    "netmap: who listens at the door opens the port; leave netns= out");
+    if (strlen(parsed->door) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
+        return fail(error, size, "door=%s: too long for a Unix socket", parsed->door);
     return true;
 }
 
@@ -106,14 +101,11 @@ static bool map_rings(struct netmap_port *port, const struct nmreq_register *req
     port->memory = mmap(NULL, port->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED, port->fd, 0);
     if (port->memory == MAP_FAILED) {
         port->memory = NULL;
-        snprintf(error, size, "netmap memory: %s", strerror(errno));
-        return false;
+        return fail(error, size, "netmap memory: %s", strerror(errno));
     }
     port->rings = NETMAP_IF(port->memory, request->nr_offset);
-    if (port->rings->ni_tx_rings == 0 || port->rings->ni_rx_rings == 0) {
-        snprintf(error, size, "netmap port has no rings");
-        return false;
-    }
+    if (port->rings->ni_tx_rings == 0 || port->rings->ni_rx_rings == 0)
+        return fail(error, size, "netmap port has no rings");
     port->tx = NETMAP_TXRING(port->rings, 0);
     port->rx_next = NETMAP_RXRING(port->rings, 0)->head;
     return true;
@@ -134,22 +126,18 @@ static bool describe(struct netmap_port *port, const struct netmap_arguments *ar
                      const struct io_config *config, char *error, size_t size)
 {
     const uint32_t room = port->tx->nr_buf_size;
-    uint8_t mac[6];
-    int index = 0;
+    struct network_device device = {.mtu_bytes = room - 14};
 
-    if (config->frame_length_max > room) {
-        snprintf(error, size, "frames of %u bytes do not fit netmap's buffers of %u (buf_size)",
-                 config->frame_length_max, room);
-        return false;
-    }
-    memcpy(mac, config->src_mac, 6);
-    port->base.mtu_bytes = room - 14;
+    if (config->frame_length_max > room)
+        return fail(error, size, "frames of %u bytes do not fit netmap's buffers of %u (buf_size)",
+                    config->frame_length_max, room);
+    memcpy(device.mac, config->src_mac, 6);
     if (if_nametoindex(arguments->name) != 0) {
-        if (!socket_device(arguments->name, &index, mac, &port->base.mtu_bytes, error, size))
+        if (!socket_device(arguments->name, &device, error, size))
             return false;
-        port->promiscuous_fd = hear_everything(index);
+        port->promiscuous_fd = hear_everything(device.index);
     }
-    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);
+    socket_describe(&port->base, &device, config);
     port->is_pipe = strpbrk(arguments->name, "{}") != NULL;
     snprintf(port->base.driver, sizeof port->base.driver, "netmap API %d, %u+%u slots", NETMAP_API,
              port->tx->num_slots, NETMAP_RXRING(port->rings, 0)->num_slots);

@@ -168,7 +168,5 @@ unsigned netmap_forward(struct io_port *from, struct io_port *to, struct io_fram
 void netmap_rx_wait(struct io_port *base, uint64_t timeout_ns)
 {
     struct pollfd waiting = {.fd = port_of(base)->fd, .events = POLLIN};
-    const struct timespec timeout = {.tv_sec = (time_t)(timeout_ns / 1000000000U),
-                                     .tv_nsec = (long)(timeout_ns % 1000000000U)};
-    ppoll(&waiting, 1, &timeout, NULL);
+    io_poll(&waiting, 1, timeout_ns);
 }

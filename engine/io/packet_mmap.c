@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/arguments.h"
 #include "io/packet.h"
 #include "io/socket.h"
@@ -30,7 +31,6 @@
 #define SEND_HEADER ((uint32_t)TPACKET_ALIGN(sizeof(struct tpacket2_hdr)))
 #define VIRTIO_HEADER ((uint32_t)sizeof(struct virtio_net_hdr))
 #define FRAME_OFFSET (SEND_HEADER + VIRTIO_HEADER)
-#define ROOM_MAX 16384
 
 struct arguments {
     char device[IFNAMSIZ];
@@ -84,17 +84,13 @@ static bool make_ring(struct send_ring *tx, const struct tpacket_req *request, c
 
     if (setsockopt(tx->fd, SOL_PACKET, PACKET_VERSION, &version, sizeof version) != 0 ||
         setsockopt(tx->fd, SOL_PACKET, PACKET_VNET_HDR, &on, sizeof on) != 0 ||
-        setsockopt(tx->fd, SOL_PACKET, PACKET_TX_RING, request, sizeof *request) != 0) {
-        snprintf(error, size, "send ring of %u KiB: %s", (unsigned)(tx->bytes >> 10),
-                 strerror(errno));
-        return false;
-    }
+        setsockopt(tx->fd, SOL_PACKET, PACKET_TX_RING, request, sizeof *request) != 0)
+        return fail(error, size, "send ring of %u KiB: %s", (unsigned)(tx->bytes >> 10),
+                    strerror(errno));
     void *memory =
         mmap(NULL, tx->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, tx->fd, 0);
-    if (memory == MAP_FAILED) {
-        snprintf(error, size, "map the send ring: %s", strerror(errno));
-        return false;
-    }
+    if (memory == MAP_FAILED)
+        return fail(error, size, "map the send ring: %s", strerror(errno));
     tx->memory = memory;
     return true;
 }
@@ -145,33 +141,28 @@ static void port_close(struct io_port *base)
 static struct io_port *port_open(const struct io_config *config, char *error, size_t size)
 {
     struct arguments arguments;
-    uint8_t mac[6] = {0};
-    uint32_t mtu = 0;
-    int device = 0;
+    struct network_device device = {0};
 
     if (!parse(config->arguments, &arguments, error, size) ||
-        !socket_device(arguments.device, &device, mac, &mtu, error, size))
+        !socket_device(arguments.device, &device, error, size))
         return NULL;
     struct packet_mmap_port *port = calloc(1, sizeof *port);
     if (port == NULL) {
         snprintf(error, size, "out of memory");
         return NULL;
     }
-    const uint32_t longest =
-        mtu + 18 > config->frame_length_max ? mtu + 18 : config->frame_length_max;
-    const uint32_t room = longest < ROOM_MAX ? longest : ROOM_MAX;
+    const uint32_t room = socket_frame_room(&device, config);
     port->tx.fd = port->rx.fd = -1;
     device_link_open(&port->link, arguments.device);
     port->rx.may_block = arguments.block && config->rx_may_block;
     port->rx.v3 = arguments.ring == RING_V3 || (arguments.ring == RING_AUTO && config->rx_untimed);
     port->base.blocking = arguments.block;
-    if (!send_ring_open(&port->tx, device, arguments.qdisc, room, error, size) ||
-        !receive_ring_open(&port->rx, device, arguments.ring_mb, room, error, size)) {
+    if (!send_ring_open(&port->tx, device.index, arguments.qdisc, room, error, size) ||
+        !receive_ring_open(&port->rx, device.index, arguments.ring_mb, room, error, size)) {
         port_close(&port->base);
         return NULL;
     }
-    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, sizeof mac);
-    port->base.mtu_bytes = mtu;
+    socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet rings rx-v%d tx-v2%s%s",
              port->rx.v3 ? 3 : 2, arguments.block ? " blocking" : "",
              arguments.qdisc == PACKET_QDISC_THROUGH ? " qdisc" : "");
@@ -293,7 +284,7 @@ static const struct io_ops io_packet_mmap = {
     .tx_send = tx_send,
     .tx_release = io_release_nothing,
     .rx_burst = packet_mmap_rx_burst,
-    .rx_release = packet_mmap_rx_release,
+    .rx_release = io_release_nothing, /* the next rx_burst gives them back */
     .rx_wait = packet_mmap_rx_wait,
     .rx_drops = packet_mmap_rx_drops,
     .device_up = device_up,

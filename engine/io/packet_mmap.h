@@ -54,7 +54,6 @@ bool receive_ring_open(struct receive_ring *rx, int device, unsigned megabytes, 
 void receive_ring_close(struct receive_ring *rx);
 
 unsigned packet_mmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count);
-void packet_mmap_rx_release(struct io_port *base, struct io_frame *frames, unsigned count);
 void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns);
 uint64_t packet_mmap_rx_drops(struct io_port *base);
 #endif

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/packet.h"
 #include "io/packet_mmap.h"
 
@@ -37,9 +38,8 @@ static bool set_up(struct receive_ring *rx, uint32_t room, char *error, size_t s
         setsockopt(rx->fd, SOL_PACKET, PACKET_RX_RING, &request,
                    rx->v3 ? sizeof request : sizeof(struct tpacket_req)) == 0)
         return true;
-    snprintf(error, size, "receive ring of %zu MiB: %s; lower ring-mb",
-             (rx->block_bytes * rx->block_count) >> 20, strerror(errno));
-    return false;
+    return fail(error, size, "receive ring of %zu MiB: %s; lower ring-mb",
+                (rx->block_bytes * rx->block_count) >> 20, strerror(errno));
 }
 
 bool receive_ring_open(struct receive_ring *rx, int device, unsigned megabytes, uint32_t room,
@@ -196,10 +196,8 @@ void packet_mmap_rx_wait(struct io_port *base, uint64_t timeout_ns)
 {
     struct packet_mmap_port *port = (struct packet_mmap_port *)base;
     struct pollfd fd = {.fd = port->rx.fd, .events = POLLIN};
-    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
-                                     (long)(timeout_ns % 1000000000U)};
 
-    if (ppoll(&fd, 1, &timeout, NULL) > 0 && fd.revents & POLLERR)
+    if (io_poll(&fd, 1, timeout_ns) > 0 && fd.revents & POLLERR)
         look_for_failure(port);
 }
 
@@ -214,13 +212,6 @@ unsigned packet_mmap_rx_burst(struct io_port *base, struct io_frame *frames, uns
         taken = rx->v3 ? take_packed(rx, frames, count) : take_slots(rx, frames, count);
     }
     return taken;
-}
-
-void packet_mmap_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
-{
-    (void)base; /* the next rx_burst gives them back */
-    (void)frames;
-    (void)count;
 }
 
 uint64_t packet_mmap_rx_drops(struct io_port *base)

@@ -23,9 +23,7 @@ static bool raw_check(const char *text, char *error, size_t size)
 static struct io_port *raw_open(const struct io_config *config, char *error, size_t size)
 {
     struct socket_arguments arguments;
-    uint8_t mac[6] = {0};
-    uint32_t mtu = 0;
-    int index = 0;
+    struct network_device device = {0};
 
     if (!socket_parse("raw", true, config->arguments, &arguments, error, size))
         return NULL;
@@ -33,16 +31,14 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
         snprintf(error, size, "raw needs dev=NAME");
         return NULL;
     }
-    if (!socket_device(arguments.device, &index, mac, &mtu, error, size))
+    if (!socket_device(arguments.device, &device, error, size))
         return NULL;
-    const int fd = open_socket(index, arguments.qdisc, error, size);
+    const int fd = open_socket(device.index, arguments.qdisc, error, size);
     if (fd < 0)
         return NULL;
     socket_tune(fd, arguments.block);
-    const uint32_t longest =
-        mtu + 18 > config->frame_length_max ? mtu + 18 : config->frame_length_max;
     struct socket_port *port =
-        socket_port_make(fd, &arguments, config, longest < 16384 ? longest : 16384, error, size);
+        socket_port_make(fd, &arguments, config, socket_frame_room(&device, config), error, size);
     if (port == NULL)
         return NULL;
     if (config->tagged && !socket_keep_tags(port)) {
@@ -50,8 +46,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
         socket_close(&port->base);
         return NULL;
     }
-    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : mac, 6);
-    port->base.mtu_bytes = mtu;
+    socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s%s",
              arguments.mmsg ? " mmsg" : "", arguments.block ? " blocking" : "",
              arguments.qdisc == PACKET_QDISC_THROUGH ? " qdisc" : "");

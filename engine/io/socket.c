@@ -15,6 +15,8 @@
 
 #define BUFFER_BYTES (64 << 20) /* tens of thousands of frames: rides out a long preemption */
 #define BLOCK_LONGEST_US 20000
+#define FRAME_OVERHEAD 18 /* Ethernet header and a VLAN tag, beside what the MTU counts */
+#define ROOM_MAX 16384
 
 #define AT(field) offsetof(struct socket_arguments, field)
 
@@ -50,8 +52,7 @@ void socket_tune(int fd, bool block)
     }
 }
 
-bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, char *error,
-                   size_t size)
+bool socket_device(const char *name, struct network_device *device, char *error, size_t size)
 {
     struct ifreq request = {0};
     const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -59,11 +60,11 @@ bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, 
 
     snprintf(request.ifr_name, sizeof request.ifr_name, "%s", name);
     if (fd >= 0 && ioctl(fd, SIOCGIFINDEX, &request) == 0) {
-        *index = request.ifr_ifindex;
+        device->index = request.ifr_ifindex;
         if (ioctl(fd, SIOCGIFMTU, &request) == 0)
-            *mtu = (uint32_t)request.ifr_mtu;
+            device->mtu_bytes = (uint32_t)request.ifr_mtu;
         if (ioctl(fd, SIOCGIFHWADDR, &request) == 0)
-            memcpy(mac, request.ifr_hwaddr.sa_data, 6);
+            memcpy(device->mac, request.ifr_hwaddr.sa_data, 6);
         found = true;
     } else {
         snprintf(error, size, "device '%s': %s", name, strerror(errno));
@@ -71,6 +72,22 @@ bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, 
     if (fd >= 0)
         close(fd);
     return found;
+}
+
+void socket_describe(struct io_port *port, const struct network_device *device,
+                     const struct io_config *config)
+{
+    memcpy(port->mac, config->src_mac_given ? config->src_mac : device->mac, 6);
+    port->mtu_bytes = device->mtu_bytes;
+}
+
+uint32_t socket_frame_room(const struct network_device *device, const struct io_config *config)
+{
+    const uint32_t received = device->mtu_bytes + FRAME_OVERHEAD;
+    const uint32_t longest =
+        received > config->frame_length_max ? received : config->frame_length_max;
+
+    return longest < ROOM_MAX ? longest : ROOM_MAX;
 }
 
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,

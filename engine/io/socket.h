@@ -69,9 +69,24 @@ struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *con
 /* Large buffers, and for blocking sockets the longest wait. Best effort. */
 void socket_tune(int fd, bool block);
 
-/* The device's index, MAC and MTU; false with a message when there is none of that name. */
-bool socket_device(const char *name, int *index, uint8_t mac[6], uint32_t *mtu, char *error,
-                   size_t error_size);
+/* A kernel's network device, as it was when it was looked up. */
+struct network_device {
+    int index;
+    uint8_t mac[6];
+    uint32_t mtu_bytes;
+};
+
+/* False with a message when there is none of that name. What the kernel does not tell of it stays.
+ */
+bool socket_device(const char *name, struct network_device *device, char *error, size_t error_size);
+
+/* The port has the device's MTU, and its MAC where none is given. */
+void socket_describe(struct io_port *port, const struct network_device *device,
+                     const struct io_config *config);
+
+/* Bytes that a packet socket's port needs for a frame: for what the device may receive, and for
+ * what will be sent. */
+uint32_t socket_frame_room(const struct network_device *device, const struct io_config *config);
 
 /* Refusals that time may heal: full queues, and on UDP what the peer's host said of an earlier
  * datagram. Anything else means that this port cannot send or receive. */

@@ -187,7 +187,5 @@ void socket_rx_wait(struct io_port *base, uint64_t timeout_ns)
     const struct socket_port *port = (const struct socket_port *)base;
     struct pollfd fds[2] = {{.fd = port->fd, .events = POLLIN},
                             {.fd = port->broadcast_fd, .events = POLLIN}};
-    const struct timespec timeout = {(time_t)(timeout_ns / 1000000000U),
-                                     (long)(timeout_ns % 1000000000U)};
-    ppoll(fds, 2, &timeout, NULL);
+    io_poll(fds, 2, timeout_ns);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fail.h"
 #include "io/socket.h"
 #include "traffic/frame.h"
 
@@ -108,8 +109,7 @@ static bool connect_peer(int fd, const struct io_config *config, char *error, si
 
     if (!config->dst_ip_given || connect(fd, &peer.any, address_bytes(config)) == 0)
         return true;
-    snprintf(error, size, "connect to the peer (--dst-ip): %s", strerror(errno));
-    return false;
+    return fail(error, size, "connect to the peer (--dst-ip): %s", strerror(errno));
 }
 
 /* The socket for broadcasts, which are for one device. */
@@ -166,14 +166,11 @@ static bool udp_check(const char *text, char *error, size_t size)
 static struct io_port *udp_open(const struct io_config *config, char *error, size_t size)
 {
     struct socket_arguments arguments;
-    uint8_t mac[6] = {0};
-    uint32_t mtu = 65535;
-    int index = 0;
+    struct network_device device = {.mtu_bytes = 65535};
 
     if (!socket_parse("udp", false, config->arguments, &arguments, error, size))
         return NULL;
-    if (arguments.device[0] != '\0' &&
-        !socket_device(arguments.device, &index, mac, &mtu, error, size))
+    if (arguments.device[0] != '\0' && !socket_device(arguments.device, &device, error, size))
         return NULL;
     struct socket_port *port = make_port(config, &arguments, error, size);
     if (port == NULL)
@@ -182,8 +179,8 @@ static struct io_port *udp_open(const struct io_config *config, char *error, siz
         for (unsigned i = 0; i < IO_BURST_MAX; i++)
             port->rx_messages[i].msg_hdr.msg_name = &port->rx_from[i];
     }
-    memcpy(port->base.mac, mac, 6);
-    port->base.mtu_bytes = mtu;
+    memcpy(port->base.mac, device.mac, 6);
+    port->base.mtu_bytes = device.mtu_bytes;
     port->base.udp_payload_only = true;
     snprintf(port->base.driver, sizeof port->base.driver, "udp%s%s", arguments.mmsg ? " mmsg" : "",
              arguments.block ? " blocking" : "");

@@ -152,14 +152,12 @@ static void arguments_are_checked(void **state)
 static void missing_devices_are_named(void **state)
 {
     (void)state;
-    int index;
-    uint8_t mac[6];
-    uint32_t mtu;
+    struct network_device device = {0};
     char error[200] = "";
-    assert_false(socket_device("no-such-dev", &index, mac, &mtu, error, sizeof error));
+    assert_false(socket_device("no-such-dev", &device, error, sizeof error));
     assert_non_null(strstr(error, "device 'no-such-dev'"));
-    assert_true(socket_device("lo", &index, mac, &mtu, error, sizeof error));
-    assert_true(mtu > 1000);
+    assert_true(socket_device("lo", &device, error, sizeof error));
+    assert_true(device.mtu_bytes > 1000);
 }
 
 int main(void)

@@ -235,8 +235,3 @@ struct flow_set flows_swapped(const struct flow_set *flows)
         s.fields[i] = flows->fields[i ^ 1U];
     return s;
 }
-
-bool flows_vary_mac(const struct flow_set *flows)
-{
-    return flows->fields[FLOW_SRC_MAC].count > 0 || flows->fields[FLOW_DST_MAC].count > 0;
-}

@@ -66,8 +66,6 @@ bool flows_bind(struct flow_set *flows, const struct frame_address *address, cha
 /* The same flows seen from the other end. */
 struct flow_set flows_swapped(const struct flow_set *flows);
 
-bool flows_vary_mac(const struct flow_set *flows);
-
 /* One round of a permutation of 0..mask: each step can be undone. */
 static inline uint32_t flow_mix(const struct flow_order *o, uint32_t x)
 {

@@ -54,10 +54,7 @@
 
 #define OFFSET_ETHERTYPE 12
 #define OFFSET_IP 14 /* this and the next: of a plain frame */
-#define OFFSET_IP_LENGTH 16
-#define OFFSET_IP_CHECKSUM 24
 #define OFFSET_IP_SRC 26
-#define OFFSET_IP_DST 30
 #define OFFSET_UDP 34
 #define OFFSET_UDP_LENGTH 38
 #define OFFSET_UDP_CHECKSUM 40

@@ -108,11 +108,6 @@ INLINE enum verdict judge(struct receiver *rx, const struct io_frame *f, bool pl
     return judge_unusual(rx, f);
 }
 
-enum verdict receive_judge(struct receiver *rx, const struct io_frame *f)
-{
-    return judge(rx, f, !rx->special || rx->payload_only);
-}
-
 static inline int64_t elapsed_ns(int64_t ticks)
 {
     return ticks > 0 ? (int64_t)clock_ticks_to_ns((uint64_t)ticks) : 0;

@@ -104,9 +104,6 @@ void receive_end(struct receiver *rx);
 /* Is this frame in our format at all, as far as headers tell? */
 bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame);
 
-/* Say what a frame is, and count or remember nothing but what judging others needs. */
-enum verdict receive_judge(struct receiver *rx, const struct io_frame *frame);
-
 /* Are the headers, and as far as asked the payload, of a frame in our format right? */
 bool receive_is_intact(struct receiver *rx, const uint8_t *frame, uint32_t length);
 
