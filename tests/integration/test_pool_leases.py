@@ -58,7 +58,7 @@ def new_run(db: Connection[Any], name: str) -> None:
         run_id=name, campaign="simulated", campaign_sha256="", started_at="2026-01-01T00:00:00Z",
         switchmark_version="0", definition={}, settings={}, host={},
     )  # fmt: skip
-    add_run(db, name, info, [])
+    add_run(db, name, info, {})
 
 
 def handed_in(db: Connection[Any], blocks: int = 3, run_name: str = "run1", **more: Any) -> str:
@@ -322,7 +322,7 @@ def proving(db: Connection[Any], *names: str) -> str:
         run_id="run1", campaign="simulated", campaign_sha256="", started_at="2026-01-01T00:00:00Z",
         switchmark_version="0", definition={}, settings={"testbeds": list(names)}, host={},
     )  # fmt: skip
-    add_run(db, "run1", info, [])
+    add_run(db, "run1", info, {})
     with db.transaction():
         campaigns.submit(db, "run1", campaign, blocks, first=first_blocks(campaign, blocks, names))
     return "run1"

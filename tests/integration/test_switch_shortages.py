@@ -3,7 +3,7 @@ up, and that it leaves nothing behind then."""
 
 from __future__ import annotations
 
-import sys
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def test_missing_program(
     else:
         if not switch.availability().available:
             pytest.skip(f"{name}: {switch.availability().reason}")
-        monkeypatch.setattr(sys.modules[type(switch).__module__], "which", lambda _name: None)
+        monkeypatch.setattr(shutil, "which", lambda *_, **__: None)
         words = "not found"
     availability = switch.availability()
     assert not availability.available

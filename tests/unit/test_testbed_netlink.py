@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -44,6 +45,35 @@ def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         namespaces.inside(None, act)
+    assert done == [True]
+
+
+def test_an_interrupt_that_comes_just_as_a_lock_is_taken_is_no_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted:
+        """A lock whose holder is interrupted as soon as it has it."""
+
+        def __init__(self) -> None:
+            self.lock = allocate()
+            self.times = 0
+
+        def acquire(self) -> None:
+            self.times += 1
+            assert self.lock.acquire(timeout=60), "taken for ever"
+            if self.times == 2:
+                raise KeyboardInterrupt
+
+        def release(self) -> None:
+            self.lock.release()
+
+    allocate = threading.Lock
+    monkeypatch.setattr(namespaces, "threading", SimpleNamespace(
+        Lock=Interrupted, Thread=threading.Thread, Event=threading.Event
+    ))  # fmt: skip
+    done: list[bool] = []
+    with pytest.raises(KeyboardInterrupt):
+        namespaces.inside(None, lambda: done.append(True))
     assert done == [True]
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from switchmark.testbed.kernel.device_settings import disable_ipv6, set_up
 
 NETNS_DIR = Path("/run/netns")
 CLONE_NEWNET = 0x40000000
+POLL_S = 0.001
 
 Result = TypeVar("Result")
 
@@ -50,7 +52,9 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
     the action raises."""
     results: list[Result] = []
     errors: list[BaseException] = []
-    done = threading.Event()
+    # No Event: a signal that raises just as Python takes or leaves its lock would leave it taken.
+    done = threading.Lock()
+    done.acquire()
 
     def run() -> None:
         try:
@@ -62,13 +66,14 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
         except BaseException as error:
             errors.append(error)
         finally:
-            done.set()
+            done.release()
 
     threading.Thread(target=run, name="switchmark-netns").start()
     try:
-        done.wait()  # (a `join` that was interrupted calls the thread ended)
+        done.acquire()  # (a `join` that was interrupted calls the thread ended)
     except BaseException:
-        done.wait()  # what it is making must be there before it can be undone
+        while not results and not errors:  # what is being made must be there to be undone
+            time.sleep(POLL_S)
         raise
     if errors:
         raise errors[0]
