@@ -153,6 +153,16 @@ static unsigned gather(struct trial *trial, struct gathering *g)
     return count;
 }
 
+/* Both ways; returns how many frames these were. */
+static unsigned let_all_go(struct trial *trial, struct gathering ways[2])
+{
+    const unsigned count = ways[0].count + ways[1].count;
+
+    let_go(trial, &ways[0], ways[0].count);
+    let_go(trial, &ways[1], ways[1].count);
+    return count;
+}
+
 static void run_gathering(struct trial *trial, unsigned worker)
 {
     const uint64_t period = clock_ns_to_ticks(trial->options->gather_ns);
@@ -162,18 +172,17 @@ static void run_gathering(struct trial *trial, unsigned worker)
     uint64_t now = clock_ticks(), drain = now + period;
 
     while (trial_goes_on(trial, worker, now)) {
+        unsigned moved = 0;
         if (now >= drain) {
-            let_go(trial, &ways[0], ways[0].count);
-            let_go(trial, &ways[1], ways[1].count);
+            moved = let_all_go(trial, ways);
             drain = now + period;
         }
-        const unsigned received = gather(trial, &ways[0]) + gather(trial, &ways[1]);
-        if (idle_is_due(&spell, received))
+        moved += gather(trial, &ways[0]) + gather(trial, &ways[1]);
+        if (idle_is_due(&spell, moved))
             trial_idle(trial, spell.worked, NULL, now, drain);
-        now = trial_round(&trial->ends[0], now, received > 0);
+        now = trial_round(&trial->ends[0], now, moved > 0);
     }
-    let_go(trial, &ways[0], ways[0].count);
-    let_go(trial, &ways[1], ways[1].count);
+    let_all_go(trial, ways);
 }
 
 static void run(struct trial *trial, unsigned worker)

@@ -238,6 +238,38 @@ static void forwarder_lets_go_what_it_holds_when_the_timer_is_up(void **state)
     end_trial();
 }
 
+static unsigned (*fake_forward)(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                                unsigned count);
+
+/* It takes a while, and is the last thing that happens. */
+static unsigned forward_slowly(struct io_port *from, struct io_port *to, struct io_frame *frames,
+                               unsigned count)
+{
+    const uint64_t until = clock_ticks() + clock_ns_to_ticks(2000000);
+
+    while (clock_ticks() < until)
+        continue;
+    atomic_store(&trial->stop, REASON_DURATION);
+    return fake_forward(from, to, frames, count);
+}
+
+static void forwarder_works_when_it_lets_go(void **state)
+{
+    (void)state;
+    make_trial(&role_forwarder, true);
+    struct io_ops slow = *ports[0]->base.ops;
+    fake_forward = slow.forward;
+    slow.forward = forward_slowly;
+    ports[0]->base.ops = ports[1]->base.ops = &slow;
+    options.gather_ns = 1;
+    queue(0, 7, FRAME_DATA, 0);
+    trial->end_tick = trial->next_interval = trial->next_event = UINT64_MAX;
+    role_forwarder.run(trial, 0);
+    assert_int_equal(ports[1]->sent_count, 1);
+    assert_true(trial->ends[0].spent_ticks[true] >= clock_ns_to_ticks(2000000));
+    end_trial();
+}
+
 /* The kernel, or a port opened for jumbo frames, may hand over frames longer than were asked for:
  * they are passed on or dropped, and hold up nothing. */
 static void reference_takes_frames_of_any_length(void **state)
@@ -347,6 +379,7 @@ int main(void)
         cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
         cmocka_unit_test(forwarder_gathers_as_l2fwd_does),
         cmocka_unit_test(forwarder_lets_go_what_it_holds_when_the_timer_is_up),
+        cmocka_unit_test(forwarder_works_when_it_lets_go),
         cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
         cmocka_unit_test(reference_takes_frames_of_any_length),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),
