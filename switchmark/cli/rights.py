@@ -6,6 +6,7 @@ Used as a library, the bench gives up nothing: the process is somebody else's.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from enum import StrEnum
@@ -48,29 +49,42 @@ def _others(args: Sequence[str]) -> bool:
 
     if "SWITCHMARK_STORE" in os.environ or any(map(_names_store, args)):
         return True  # (the record files of a store are in a folder that its database names)
-    return any(_is_others(place) or is_closed(place) for place in _places(args))
+    try:
+        named = [DEFAULT_ROOT, *map(Path, filter(None, map(_value, args)))]
+        places = [Path.cwd(), Path.home(), *named]
+        return (
+            any(map(is_closed, [*_used(), *places]))
+            or any(map(_is_others, places))
+            or any(map(_is_others, (one for folder in named for one in _inside(folder))))
+        )
+    except (OSError, RuntimeError):  # (the folder may be gone, a link may lead to itself)
+        return True
 
 
 def _names_store(word: str) -> bool:
     return word.partition("=")[0] == "--store" or word.startswith(("postgresql:", "postgres:"))
 
 
-def _places(args: Sequence[str]) -> Iterator[Path]:
-    """What it may read or write: where it is, the runs that are there, and whatever an argument
-    names that could be a path."""
-    for get in (Path.cwd, Path.home):
-        with suppress(OSError, RuntimeError):  # (the folder may be gone)
-            yield get()
-    named = [DEFAULT_ROOT]
-    for before, word in zip(["", *args], args, strict=False):
-        value = word.partition("=")[2] if word.startswith("--") else word
-        if value and "\0" not in value:
-            yield Path(value)
-        if before == "--results" or word.startswith("--results="):
-            named.append(Path(value))
-    for folder in named:
-        with suppress(OSError):
-            yield from folder.iterdir()
+def _used() -> Iterator[str]:
+    """Where its own modules are, most of which are still to be loaded, and the programs that it
+    asks; and what a setting names."""
+    yield from (sys.prefix, *filter(None, sys.path))
+    yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
+    yield from (value for name, value in os.environ.items() if name.startswith("SWITCHMARK_"))
+
+
+def _inside(folder: Path) -> Iterator[Path]:
+    """What is in a folder, such as runs; nothing where it is none."""
+    with suppress(OSError):
+        yield from folder.iterdir()
+
+
+def _value(word: str) -> str:
+    """What could be a path in an argument, `-oFILE` among them; nothing where none could be."""
+    value = word.partition("=")[2] if word.startswith("--") else word
+    if value.startswith("-"):
+        value = value[2:]
+    return "" if "\0" in value else value
 
 
 def _is_others(place: Path) -> bool:

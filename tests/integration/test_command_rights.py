@@ -7,6 +7,7 @@ import errno
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ import pytest
 
 from switchmark.cli.main import COMMANDS
 from switchmark.cli.rights import Keeps
-from switchmark.testbed.kernel.capabilities import FILES, LISTENING, NEVER
+from switchmark.testbed.kernel.capabilities import FILES, LISTENING, NEEDED, NEVER, is_closed
 from tests.integration.machine import needs_root
 from tests.unit.records import quick_records, write_run
 
@@ -46,7 +47,7 @@ def python(
 
 
 def status(cwd: Path, *args: str, **env: str) -> dict[str, int]:
-    done = python(TELL, args, cwd, **env)
+    done = python(TELL, args, cwd, **{"PATH": os.defpath, "SWITCHMARK_TRAFFIC": "", **env})
     found = re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", done.stdout, re.M)
     assert len(found) == 6, done.stderr
     return {name: int(value, 16) for name, value in found}
@@ -56,6 +57,11 @@ def mask(numbers: Sequence[int] | dict[str, int]) -> int:
     return sum(1 << one for one in (numbers.values() if isinstance(numbers, dict) else numbers))
 
 
+# Root's rights without any, but for what it takes to load the program itself where its user keeps
+# the folder of it to himself.
+NOTHING = mask(FILES) if is_closed(ROOT) or is_closed(sys.prefix) else 0
+
+
 def has_only(told: dict[str, int], kept: int) -> bool:
     sets = (told["CapEff"], told["CapPrm"], told["CapBnd"])
     return set(sets) == {kept} and not told["CapInh"] | told["CapAmb"] and told["NoNewPrivs"] == 1
@@ -63,11 +69,11 @@ def has_only(told: dict[str, int], kept: int) -> bool:
 
 @pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.FILES])
 def test_what_measures_nothing_keeps_nothing(name: str, tmp_path: Path) -> None:
-    assert has_only(status(tmp_path, name), 0)
+    assert has_only(status(tmp_path, name), NOTHING)
 
 
 def test_what_listens_may_do_so_at_any_port(tmp_path: Path) -> None:
-    assert has_only(status(tmp_path, "pool", "serve"), mask(LISTENING))
+    assert has_only(status(tmp_path, "pool", "serve"), mask(LISTENING) | NOTHING)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +81,7 @@ def test_what_listens_may_do_so_at_any_port(tmp_path: Path) -> None:
               ("reproduce", "ara2021", "--only-report")],
 )  # fmt: skip
 def test_nor_does_what_only_tells(words: tuple[str, ...], tmp_path: Path) -> None:
-    assert has_only(status(tmp_path, *words), 0)
+    assert has_only(status(tmp_path, *words), NOTHING)
 
 
 @pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.BENCH])
@@ -86,7 +92,9 @@ def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
     assert told["CapBnd"] != all_["CapBnd"]
 
 
-@pytest.mark.parametrize("place", ["cwd", "home", "results", "--output", "parent", "store"])
+@pytest.mark.parametrize(
+    "place", ["cwd", "home", "results", "--output", "-o", "parent", "store", "setting", "PATH"]
+)
 def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
     """As where root reports in a user's folder."""
     theirs = tmp_path / "theirs"
@@ -103,15 +111,65 @@ def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
             assert has_only(status(tmp_path, "show", f"--results={tmp_path}"), kept)
         case "--output":
             assert has_only(status(tmp_path, "report", f"--output={theirs}/new/a.html"), kept)
+        case "-o":
+            assert has_only(status(tmp_path, "report", f"-o{theirs}/a.html"), kept)
+        case "setting":
+            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=str(theirs)), NOTHING)
+            theirs.chmod(0o700)
+            assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=f"{theirs}/engine"), kept)
+        case "PATH":
+            theirs.chmod(0o700)
+            assert has_only(status(tmp_path, "list", PATH=f"{os.defpath}:{theirs}"), kept)
         case "parent":
             (theirs / "own").mkdir()
-            assert has_only(status(theirs / "own", "show"), 0)
+            assert has_only(status(theirs / "own", "show"), NOTHING)
             theirs.chmod(0o700)
             assert has_only(status(theirs / "own", "show"), kept)
         case _:
             assert has_only(status(tmp_path, "store", "push", "--store", "x"), kept)
             assert has_only(status(tmp_path, "show", "postgresql://a/b/c"), kept)
             assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), kept)
+
+
+def test_where_it_is_called_may_be_gone(tmp_path: Path) -> None:
+    """It is not known then whose files it works with; all else is given up."""
+    (tmp_path / "gone").mkdir()
+    code = "import os\nos.rmdir(os.getcwd())\n" + TELL
+    done = python(code, ["show"], tmp_path / "gone", PATH=os.defpath)
+    assert f"CapEff:\t{mask(FILES):016x}\n" in done.stdout, done.stderr
+
+
+def test_a_program_in_a_closed_home_is_loaded_from_elsewhere(tmp_path: Path) -> None:
+    """As where a user has installed it for himself, and root is in a folder of its own."""
+    home = tmp_path / "home"
+    home.mkdir()
+    shutil.copytree(ROOT / "switchmark", home / "switchmark")
+    os.chown(home, NOBODY, NOBODY)
+    home.chmod(0o700)
+    words = ("show", "--help")
+    done = python("from switchmark.cli.main import main; main()", words, tmp_path,
+                  PYTHONPATH=str(home))  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--results" in done.stdout
+
+
+def test_an_account_is_told_what_it_could_measure(tmp_path: Path) -> None:
+    """Its capabilities are given up by what only tells; what it says is of a bench that has them."""
+    own = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
+    account = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
+               "--inh-caps", own, "--ambient-caps", own]  # fmt: skip
+    code = (
+        "from switchmark.cli import main\n"
+        "from switchmark.testbed.kernel import capabilities\n"
+        "has = lambda: capabilities._needed(capabilities._set('CapAmb'))\n"
+        "main.run = lambda args: print(capabilities.enough(), has()) or 0\n"
+        "main.main()"
+    )
+    done = subprocess.run(
+        [*account, sys.executable, "-c", code, "list"], cwd=tmp_path, check=False,
+        env={**os.environ, "HOME": "/", "PYTHONPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.stdout == "True False\n", done.stderr
 
 
 READING = [

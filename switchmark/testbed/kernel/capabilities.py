@@ -35,11 +35,13 @@ UNPRIVILEGED_PORT = 1024
 _VERSION_3 = 0x20080522
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _RAISE = 24, 38, 47, 2
 _NUMBERS = 64
+_AMBIENT_BEFORE: list[int] = []  # the ambient set, whenever some was given up
 
 
 def enough() -> bool:
-    """Whether this process is root, or everything that it starts has the capabilities."""
-    return os.geteuid() == 0 or _needed(_set("CapAmb"))
+    """Whether this process is root, or everything that it starts has the capabilities; or has had
+    them until `keep_only`, as a command that says what could be measured."""
+    return os.geteuid() == 0 or any(map(_needed, (_set("CapAmb"), *_AMBIENT_BEFORE)))
 
 
 def hand_on() -> None:
@@ -63,6 +65,7 @@ def give_up_unused() -> None:
 def keep_only(kept: Iterable[int]) -> None:
     """Give up all other capabilities, and whatever programs could gain, for good. Before this
     process has other threads. Raises OSError."""
+    _AMBIENT_BEFORE.append(_set("CapAmb"))
     _keep(_bits(kept))
     _checked(libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
