@@ -53,11 +53,12 @@ def _others(args: Sequence[str]) -> bool:
         named = [DEFAULT_ROOT, *map(Path, filter(None, map(_value, args)))]
         places = [Path.cwd(), Path.home(), *named]
         return (
-            any(map(is_closed, [*_used(), *places]))
+            any(map(is_closed, _used()))
+            or any(map(is_closed, places))
             or any(map(_is_others, places))
             or any(map(_is_others, (one for folder in named for one in _inside(folder))))
         )
-    except (OSError, RuntimeError):  # (the folder may be gone, a link may lead to itself)
+    except (OSError, RuntimeError):  # (the folder may be gone, the user unknown)
         return True
 
 

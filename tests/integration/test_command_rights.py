@@ -131,6 +131,11 @@ def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
             assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), kept)
 
 
+def test_an_argument_may_be_a_link_to_itself(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    assert has_only(status(tmp_path, "show", "loop"), NOTHING)
+
+
 def test_where_it_is_called_may_be_gone(tmp_path: Path) -> None:
     """It is not known then whose files it works with; all else is given up."""
     (tmp_path / "gone").mkdir()
@@ -154,7 +159,7 @@ def test_a_program_in_a_closed_home_is_loaded_from_elsewhere(tmp_path: Path) -> 
 
 
 def test_an_account_is_told_what_it_could_measure(tmp_path: Path) -> None:
-    """Its capabilities are given up by what only tells; what it says is of a bench that has them."""
+    """What only tells gives its capabilities up; what it says is of a bench that has them."""
     own = ",".join(["-all", *(f"+{name}" for name in NEEDED)])
     account = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
                "--inh-caps", own, "--ambient-caps", own]  # fmt: skip

@@ -119,7 +119,7 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
 
 def is_closed(path: str | Path) -> bool:
     """Whether root needs `dac_override` on the way to this file or folder."""
-    named, real = Path(path).absolute(), Path(path).resolve()
+    named, real = Path(path).absolute(), Path(os.path.realpath(path))  # (of a loop of links, too)
     for place in {named, *named.parents, real, *real.parents}:
         with suppress(OSError):
             found = place.stat()
