@@ -11,13 +11,14 @@ import os
 import platform
 import struct
 from collections.abc import Sequence
+from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.facts import parse_cpu_list, read
+from switchmark.testbed.facts import parse_cpu_list
 from switchmark.testbed.kernel.mounts import libc
 
 SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
-POSSIBLE_CORES = "/sys/devices/system/cpu/possible"
+POSSIBLE_CORES = Path("/sys/devices/system/cpu/possible")
 MAP_CREATE, MAP_LOOKUP, MAP_UPDATE, MAP_DELETE, PROG_LOAD, LINK_CREATE = 0, 1, 2, 3, 5, 28
 RAW_TRACEPOINT_OPEN = 17
 MAP_HASH, MAP_ARRAY, MAP_PERCPU_ARRAY, MAP_DEVMAP = 1, 2, 6, 14
@@ -112,8 +113,9 @@ def attach_to_tracepoint(program_fd: int, name: str) -> int:
 
 
 def possible_cores() -> int:
-    """How many cores per-core maps keep values for."""
-    return len(parse_cpu_list(read(POSSIBLE_CORES)))
+    """How many cores per-core maps keep values for. Raises OSError where the kernel does not say:
+    it would write more values than there is room for."""
+    return len(parse_cpu_list(POSSIBLE_CORES.read_text()))
 
 
 def close_all(descriptors: Sequence[int]) -> None:
