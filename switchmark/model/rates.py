@@ -46,6 +46,11 @@ class BitRate:
         return max(1, round(float(self.bps) / (8 * (frame_bytes + more))))
 
 
+def in_frames(rate: int | BitRate, frame_bytes: float) -> int:
+    """A rate in frames of this size (with FCS) a second."""
+    return rate.pps(frame_bytes) if isinstance(rate, BitRate) else rate
+
+
 def rate(text: str, limits: Limits = PPS) -> int | BitRate | None:
     """Read frames/s (`1.5M`, `800kpps`), bits/s of a named layer, a share of a named line, or `max`
     (None). The limits are of frames/s. Raises `BadValueError`."""

@@ -116,6 +116,7 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "testpmd", "dimension": "latency"}, "dimension: throughput"),
         ({"generator": "sockperf", "dimension": "latency", "burst": "4"}, "bursts of 1"),
         ({"generator": "sockperf", "dimension": "latency", "rate": "2M"}, "lower rate"),
+        ({"generator": "sockperf", "dimension": "latency", "rate": "1Gbps-l1"}, "lower rate"),
         ({"generator": "sockperf", "dimension": "latency", "probe_rate": "1k"}, "probe_rate: none"),
     ],
 )
@@ -125,6 +126,11 @@ def test_what_an_instrument_cannot_do_is_refused_with_place_and_remedy(
     told = refusal(**given)
     assert says in told
     assert "generator" in told
+
+
+def test_a_rate_in_bits_is_one_in_frames_to_an_instrument() -> None:
+    (one,) = planned(generator="sockperf", dimension="latency", rate="100Mbps-l1")
+    assert one.rate_pps == 148_810
 
 
 def test_iperf3_takes_the_port_that_it_can() -> None:

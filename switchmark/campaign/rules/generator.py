@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from switchmark.campaign.port_kinds import usable_ports
+from switchmark.campaign.rules.traffic import least_mean_bytes
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Abilities
+from switchmark.model import rates
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
@@ -61,7 +63,8 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
     most_bytes, most_pps = can.largest_frame_bytes, can.most_rate_pps
     if most_bytes is not None and max(sweep.packet_size_bytes) > most_bytes:
         yield f"{name} sends frames of {most_bytes} bytes at most; use a smaller size"
-    if most_pps is not None and any(rate and rate > most_pps for rate in sweep.rate_pps):
+    asked = [rates.in_frames(rate, least_mean_bytes(sweep)) for rate in sweep.rate_pps if rate]
+    if most_pps is not None and max(asked, default=0) > most_pps:
         yield f"{name} sends {most_pps} frames a second at most; use a lower rate"
     if (most := max(sweep.burst)) > can.largest_burst:
         yield f"{name} sends bursts of {can.largest_burst} at most, not {most}; use a smaller burst"

@@ -41,8 +41,7 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
 
 def _bit_rate_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
     """Bits a second that are too many of the smallest frames."""
-    means = [float(size) for size in sweep.packet_size_bytes] if "" in sweep.packet_mix else []
-    least_bytes = min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
+    least_bytes = least_mean_bytes(sweep)
     for row in (BY_NAME["rate"], BY_NAME["probe_rate"]):
         assert row.limits is not None
         for rate in getattr(sweep, row.field):
@@ -52,6 +51,12 @@ def _bit_rate_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
                     f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which "
                     f"is {row.limits.above}; use less",
                 )
+
+
+def least_mean_bytes(sweep: Sweep) -> float:
+    """The size, or the mean of the mix, of which a bit rate makes the most frames."""
+    means = [float(size) for size in sweep.packet_size_bytes] if "" in sweep.packet_mix else []
+    return min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
 
 
 def _probe_refusals(sweep: Sweep) -> Iterator[str]:
