@@ -4,12 +4,15 @@ put into a copy of the package, are known everywhere."""
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from switchmark.method.support.method import Method
 from switchmark.switch import tc_redirect
-from tests.extending import bench_in, copy_with, example, run_in
+from tests.extending import ROOT, bench_in, copy_with, example, run_in
 
 LINES_AT_MOST = 80
 
@@ -44,6 +47,13 @@ def test_a_campaign_with_the_new_method_is_planned_in_its_time(with_method: Path
     # Five trials of it, and one over the bare wire.
     file.write_text("switch: linux-bridge\nmethod: overload-loss\nduration: 4s\n")
     assert "of it 24 s of measuring" in bench_in(with_method, "plan", str(file))
+
+
+def test_the_page_names_every_field_of_a_method() -> None:
+    rows = (ROOT / "docs" / "extending.md").read_text().partition("| field of `Method` |")[2]
+    cells = [line.split("|")[1] for line in rows.partition("\n\n")[0].splitlines()[2:]]
+    named = [name for cell in cells for name in re.findall(r"`(\w+)", cell)]
+    assert sorted(named) == sorted(one.name for one in fields(Method))
 
 
 def test_compare_knows_the_figure_of_the_new_method(with_method: Path) -> None:
