@@ -116,7 +116,7 @@ def check_available(steps: Sequence[Step]) -> None:
         *((f"generator {name}", found) for name, found in instruments.items()),
     ]
     lacking = [
-        f"{what} cannot run here: {_why(found)}"
+        f"{what} cannot run here: {found.why_not}"
         for what, found in availabilities
         if not found.available
     ]
@@ -157,7 +157,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     availabilities = _switch_availabilities(contenders)
     reasons = list(
         dict.fromkeys(
-            f"{what.name}: {_why(availability)}"
+            f"{what.name}: {availability.why_not}"
             for what, availability in availabilities.items()
             if not availability.available
         )
@@ -167,7 +167,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     instruments = _instrument_availabilities(kept)
     lacking = {name: one for name, one in instruments.items() if not one.available}
-    reasons += [f"generator {name}: {_why(one)}" for name, one in lacking.items()]
+    reasons += [f"generator {name}: {one.why_not}" for name, one in lacking.items()]
     kept = [step for step in kept if step.plan.trial.generator not in lacking]
     if not kept:
         raise UnavailableError("none of the generators is here\n" + "\n".join(reasons))
@@ -201,7 +201,3 @@ def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]
     """The availability of each foreign instrument, asked once."""
     names = dict.fromkeys(step.plan.trial.generator for step in steps)
     return {name: INSTRUMENTS[name]().availability() for name in names if name != OWN_ENGINE}
-
-
-def _why(availability: Availability) -> str:
-    return f"{availability.reason}" + (f"; {availability.remedy}" if availability.remedy else "")

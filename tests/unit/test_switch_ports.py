@@ -66,6 +66,8 @@ def test_peers() -> None:
 def test_unavailable_carries_reason_and_remedy() -> None:
     with pytest.raises(UnavailableError, match="x: no such thing; apt install thing"):
         require("x", unavailable("no such thing", remedy="apt install thing"))
+    with pytest.raises(UnavailableError, match="^x: no such thing$"):
+        require("x", unavailable("no such thing"))
 
 
 def test_socket_path_limit() -> None:

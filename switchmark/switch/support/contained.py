@@ -88,9 +88,8 @@ def problem(kind: str) -> str | None:
     if kind == HOST:
         return None
     found = ENVIRONMENTS[kind]().availability()
-    remedy = f"; {found.remedy}" if found.remedy else ""
     if not found.available:
-        return f"switch_environment {kind} cannot run here: {found.reason}{remedy}"
+        return f"switch_environment {kind} cannot run here: {found.why_not}"
     if has_own_cgroup(kind) and not Path("/usr/bin/taskset").exists():
         return f"switch_environment {kind}: no `taskset` program; apt install util-linux"
     return None

@@ -57,7 +57,7 @@ def check_mtu(name: str, ports: Sequence[SwitchPort]) -> None:
 def require(name: str, availability: Availability) -> None:
     """Raise `UnavailableError` with the availability's reason and remedy unless it is available."""
     if not availability.available:
-        raise UnavailableError(f"{name}: {availability.reason}; {availability.remedy}")
+        raise UnavailableError(f"{name}: {availability.why_not}")
 
 
 def device_of(port: SwitchPort) -> str:
