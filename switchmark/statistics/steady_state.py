@@ -92,7 +92,7 @@ def find_warm_up(samples: Sequence[float]) -> int | None:
     smallest, over means of `batch_size` samples."""
     batch = batch_size(len(samples))
     count = len(samples) // batch
-    means = np.asarray(samples[: count * batch], float).reshape(count, batch).mean(axis=1)
+    means = _from_the_first(samples[: count * batch]).reshape(count, batch).mean(axis=1)
     means -= means.mean()
     cuts = np.arange(count // 2 + 1)
     left = count - cuts
@@ -115,7 +115,8 @@ def change_p(samples: Sequence[float]) -> float:
     standard deviation. The latter is taken around the trend: a drift must not hide in it."""
     from scipy.special import kolmogorov
 
-    deviations = np.asarray(samples, float) - np.mean(samples)
+    deviations = _from_the_first(samples)
+    deviations -= deviations.mean()
     times = np.arange(deviations.size)
     trend = np.polyval(np.polyfit(times, deviations, 1), times)
     scale = _long_run_variance(deviations - trend)
@@ -123,6 +124,12 @@ def change_p(samples: Sequence[float]) -> float:
         return 1.0
     largest = float(np.abs(deviations.cumsum()).max())
     return float(kolmogorov(largest / math.sqrt(scale * deviations.size)))
+
+
+def _from_the_first(samples: Sequence[float]) -> Array:
+    """The samples less the first. Of equal ones nothing is left, where their mean, being rounded,
+    would leave a spread that looks like a change."""
+    return np.asarray(samples, float) - samples[0]
 
 
 def _long_run_variance(deviations: Array) -> float:

@@ -89,6 +89,15 @@ def test_constant_samples_are_steady():
     assert (found.mean, found.outliers, found.bands) == (5.0, (), None)
 
 
+@pytest.mark.parametrize(
+    ("value", "count"), [(2550691.002325191, 146), (1e6 / 3, 20), (6515930.0756346565, 73)]
+)
+def test_constant_samples_are_steady_where_their_mean_is_rounded(value: float, count: int) -> None:
+    found = detect([value] * count)
+    assert found.steady
+    assert (found.change_p, found.warm_up_samples) == (1.0, 0)
+
+
 def test_change_test_holds_its_level():
     false_alarms = share(lambda seed: noise(seed, 100), lambda x: change_p(x) < 0.05)
     assert false_alarms < 0.08

@@ -128,3 +128,9 @@ def test_the_interval_holds_the_mean(values: list[float]) -> None:
     assert one.low is not None
     assert one.high is not None
     assert one.low <= one.mean <= one.high
+
+
+def test_equal_values_have_no_spread() -> None:
+    """Also where their mean, being rounded, is none of them."""
+    assert estimate([2550691.002325191] * 6).stdev == 0
+    assert estimate([0.1] * 3).stdev == 0
