@@ -66,7 +66,7 @@ def test_peers() -> None:
 def test_unavailable_carries_reason_and_remedy() -> None:
     with pytest.raises(UnavailableError, match="x: no such thing; apt install thing"):
         require("x", unavailable("no such thing", remedy="apt install thing"))
-    with pytest.raises(UnavailableError, match="^x: no such thing$"):
+    with pytest.raises(UnavailableError, match=r"^x: no such thing$"):
         require("x", unavailable("no such thing"))
 
 
