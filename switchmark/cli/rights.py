@@ -6,6 +6,7 @@ Used as a library, the bench gives up nothing: the process is somebody else's.
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -16,6 +17,7 @@ from switchmark.results.default_root import DEFAULT_ROOT
 
 # With these a command measures nothing and makes nothing but files.
 MEASURES_NOTHING = ("--help", "-h", "--list", "--only-report")
+_SIGNS = re.compile(r"[=,\s(){}\[\]]+")  # around the values in a notation
 
 
 class Keeps(StrEnum):
@@ -50,10 +52,11 @@ def _others(args: Sequence[str]) -> bool:
     if "SWITCHMARK_STORE" in os.environ or any(map(_names_store, args)):
         return True  # (the record files of a store are in a folder that its database names)
     try:
-        named = [DEFAULT_ROOT, *map(Path, filter(None, map(_value, args)))]
+        values = [part for one in map(_value, args) for part in (one, *_SIGNS.split(one))]
+        named = [DEFAULT_ROOT, *map(Path, filter(None, dict.fromkeys(values)))]
         places = [Path.cwd(), Path.home(), *named]
         return (
-            any(map(is_closed, _used()))
+            any(map(is_closed, used()))
             or any(map(is_closed, places))
             or any(map(_is_others, places))
             or any(map(_is_others, (one for folder in named for one in _inside(folder))))
@@ -66,7 +69,7 @@ def _names_store(word: str) -> bool:
     return word.partition("=")[0] == "--store" or word.startswith(("postgresql:", "postgres:"))
 
 
-def _used() -> Iterator[str]:
+def used() -> Iterator[str]:
     """Where its own modules are, most of which are still to be loaded, and the programs that it
     asks; and what a setting names."""
     yield from (sys.prefix, *filter(None, sys.path))

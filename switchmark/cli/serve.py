@@ -15,6 +15,7 @@ from switchmark.cli.options import (
     store_option,
 )
 from switchmark.cli.output import note
+from switchmark.cli.rights import used
 from switchmark.errors import UsageError
 from switchmark.listening import demand_guard, parse_place, read_token, shown, tls_context
 from switchmark.results.default_root import DEFAULT_ROOT
@@ -73,12 +74,12 @@ def command(
 
 
 def _needed(port: int, folders: Sequence[Path]) -> list[int]:
-    """The capabilities without which root could not listen there, or read the runs of others in
-    folders that they keep to themselves."""
+    """The capabilities without which root could not listen there, or read the runs of others, or
+    this program itself, in folders that they keep to themselves."""
     kept: list[int] = []
     if 0 < port < capabilities.UNPRIVILEGED_PORT:
         kept += capabilities.LISTENING.values()
-    if any(map(capabilities.is_closed, folders)):
+    if any(map(capabilities.is_closed, [*folders, *used()])):
         kept += capabilities.READING.values()
     return kept
 

@@ -98,7 +98,7 @@ def left_out(observed: Sequence[Observed], metric: Metric) -> dict[str, int]:
     changed = sum(said is None for said in state_figures(as_block_trials(counted, metric)))
     if changed:
         reasons["the machine's state changed too often meanwhile"] = changed
-    return reasons
+    return dict(reasons)  # (what makes a copy of a Counter would count its items)
 
 
 def _of_pool(record: Record) -> tuple[str, int]:

@@ -93,7 +93,8 @@ def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "place", ["cwd", "home", "results", "--output", "-o", "parent", "store", "setting", "PATH"]
+    "place",
+    ["cwd", "home", "results", "--output", "-o", "key", "parent", "store", "setting", "PATH"],
 )
 def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
     """As where root reports in a user's folder."""
@@ -113,6 +114,9 @@ def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
             assert has_only(status(tmp_path, "report", f"--output={theirs}/new/a.html"), kept)
         case "-o":
             assert has_only(status(tmp_path, "report", f"-o{theirs}/a.html"), kept)
+        case "key":
+            assert has_only(status(tmp_path, "plan", f"program={theirs}/ovs"), kept)
+            assert has_only(status(tmp_path, "plan", f"(V=ovs-dpdk, program={theirs}/ovs)"), kept)
         case "setting":
             assert has_only(status(tmp_path, "list", SWITCHMARK_TRAFFIC=str(theirs)), NOTHING)
             theirs.chmod(0o700)

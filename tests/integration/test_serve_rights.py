@@ -85,6 +85,20 @@ def test_runs_of_others_in_closed_folders_can_be_read() -> None:
         shutil.rmtree(folder)
 
 
+def test_a_program_in_a_folder_of_another_user_can_be_loaded(tmp_path: Path) -> None:
+    """As where root runs what somebody has installed in a home that is closed to others."""
+    run = write_run(tmp_path / "results", [synthetic_record()])
+    theirs = tmp_path / "theirs"
+    theirs.mkdir(mode=0o700)
+    (theirs / "package").symlink_to(Path(__file__).parents[2])
+    os.chown(theirs, NOBODY, NOBODY)
+    words = ("--results", str(tmp_path / "results"), "--listen", "0")
+    before = ("env", "-C", "/", f"PYTHONPATH={theirs}/package")
+    with serving(*words, before=before) as (pid, address):
+        assert run.name in read(address)
+        assert kept(pid) == sum(1 << one for one in READING.values())
+
+
 def test_a_port_of_roots_can_be_listened_at(tmp_path: Path) -> None:
     words = ("--results", str(tmp_path), "--listen", "88")
     with serving(*words, before=tuple(IN_A_NETWORK)) as (pid, _):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 
 import pytest
@@ -119,6 +120,7 @@ def test_a_contender_that_always_fails_is_given_up() -> None:
     (found,) = answers(machine)
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
     assert found.left_out == {"failed": GIVEN_UP_AFTER}
+    assert asdict(found)["left_out"] == {"failed": GIVEN_UP_AFTER}, "as others make JSON of it"
 
 
 @pytest.mark.parametrize("killed_after", [1, 7, 25, 40])

@@ -18,7 +18,7 @@ from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.testbed.kernel.capabilities import NEVER
+from switchmark.testbed.kernel.capabilities import NEVER, is_closed
 from switchmark.testbed.session import open_session
 
 ROOT = Path(__file__).parents[2]
@@ -38,6 +38,11 @@ def test_only_we_can_write_what_is_undone_as_root(
     finally:
         os.umask(old)
         shutil.rmtree(state)
+
+
+def test_a_link_that_leads_to_itself_is_no_closed_folder(tmp_path: Path) -> None:
+    (loop := tmp_path / "loop").symlink_to("loop")
+    assert not is_closed(loop)
 
 
 LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("tools/*.lock")])
