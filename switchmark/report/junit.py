@@ -88,12 +88,10 @@ def junit_xml(suite: str, cases: Sequence[Case], started_at: str) -> bytes:
             classname=printable(case.group),
             time=_seconds(case.time_s),
         )
+        message = printable(case.message)  # XML 1.0 cannot even refer to control characters
         if case.outcome is CaseOutcome.PASSED:
-            ET.SubElement(element, "system-out").text = printable(case.message)
+            ET.SubElement(element, "system-out").text = message
             continue
-        message = printable(
-            case.message
-        )  # XML 1.0 has no control characters, nor references to them
         found = ET.SubElement(element, case.outcome.value, message=message)
         found.text = message
         if case.outcome is not CaseOutcome.SKIPPED:
