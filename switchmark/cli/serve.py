@@ -79,7 +79,7 @@ def _needed(port: int, folders: Sequence[Path]) -> list[int]:
     kept: list[int] = []
     if 0 < port < capabilities.UNPRIVILEGED_PORT:
         kept += capabilities.LISTENING.values()
-    if any(map(capabilities.is_closed, [*folders, *used()])):
+    if any(map(capabilities.is_closed, [*folders, *map(Path, used())])):
         kept += capabilities.READING.values()
     return kept
 

@@ -14,8 +14,9 @@ MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 
 def color(name: str) -> str:
     """The colour that a drawing names: `@series3`, `@ink`; any other name is one itself."""
-    if name.startswith("@series"):
-        return COLORS[int(name.removeprefix("@series")) % len(COLORS)]
+    number = name.removeprefix("@series")
+    if number != name and number.isdecimal():  # (a figure has texts of strangers, too)
+        return COLORS[int(number) % len(COLORS)]
     return THEME.get(name, name)
 
 

@@ -86,10 +86,13 @@ def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> l
     if store is None:
         return list_runs(results, on_corrupt=say)
     source = StoreSource(read_store_address(store))
-    found = [source.find(name) for name in source.names()]
-    for line in (line for one in found for line in one.problems):
-        say(line)
-    return [one.directory for one in found]
+    folders = []
+    for name in source.names():
+        found = source.find(name)
+        folders.append(found.directory)
+        for line in found.problems:  # (before the next, which may not be had)
+            say(line)
+    return folders
 
 
 def copies_folder() -> Path:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from switchmark.model.choices import Dimension
+from switchmark.report import pen
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
 from switchmark.report.cores_used import cpu_panels
@@ -247,3 +248,12 @@ def test_trials_are_dots_and_of_a_single_trial_its_samples(tmp_path: Path) -> No
             assert all(says in one["text"] for one in figure.layout["annotations"])
             if repetitions > 1:
                 assert {len(trace["x"]) for trace in dots} == {repetitions}
+
+
+def test_a_text_that_begins_like_a_colour_is_a_text() -> None:
+    """As the source of a published value in a stranger's run, where a figure has its colours
+    named."""
+    assert pen.color("@series9") == pen.color("@series1") == pen.COLORS[1]
+    assert [pen.color(text) for text in ("@series of talks", "@series", "@nobody")] == [
+        "@series of talks", "@series", "@nobody"
+    ]  # fmt: skip

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from switchmark.errors import UsageError
 from switchmark.store.address import is_store_address, read_store_address, with_run
 from switchmark.store.migrate import migrations
 from switchmark.store.objects import check_objects_address
+from switchmark.store.source import FoundRun, StoreSource, every_run
 
 
 @pytest.mark.parametrize(
@@ -66,3 +69,19 @@ def test_a_bucket_may_have_its_own_endpoint() -> None:
 
 def test_migrations_are_numbered_without_a_gap() -> None:
     assert [one.number for one in migrations()] == list(range(1, len(migrations()) + 1))
+
+
+def test_what_cannot_be_read_of_a_run_is_said_before_the_next_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def find(_: StoreSource, name: str | None) -> FoundRun:
+        if name == "two":
+            raise UsageError("two: is gone")
+        return FoundRun(Path("one"), ("one/a.json: is missing",))
+
+    monkeypatch.setattr(StoreSource, "names", lambda _: ["one", "two"])
+    monkeypatch.setattr(StoreSource, "find", find)
+    said: list[str] = []
+    with pytest.raises(UsageError, match="two: is gone"):
+        every_run(Path(), "postgresql://lab/db", said.append)
+    assert said == ["one/a.json: is missing"]
