@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from switchmark.reproduction.paper import read_paper
+from switchmark.cli.plan import make_plan
+from switchmark.reproduction.paper import paper_names, read_paper
 
 TOOL = Path(__file__).resolve().parents[2] / "tools" / "reproduce-guests"
 NAME = "reproduce_guests"
@@ -44,6 +45,15 @@ def test_items_are_those_on_one_host_that_have_the_switch(
 ) -> None:
     found = {item.name for item in tool.items_with(read_paper(name), switch, [])}
     assert has <= found and not lacks & found
+
+
+@pytest.mark.parametrize("switch", ["ovs", "sriov", "vale"])
+@pytest.mark.parametrize("name", paper_names())
+def test_every_item_plans_as_a_guest_measures_it(tool: Any, switch: str, name: str) -> None:
+    paper = read_paper(name)
+    for item in tool.items_with(paper, switch, []):
+        made = make_plan(item.campaign, [f"switch={switch}", *tool.SETTINGS], paper.target)
+        assert made.trials, item.name
 
 
 def test_a_wrong_key_is_refused_before_a_guest_boots(
