@@ -18,7 +18,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from switchmark import __version__
 from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.language.printable import printable
@@ -140,7 +139,9 @@ def _new_app(**options: Any) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"switchmark {__version__}")
+        from switchmark.revision import full_version
+
+        typer.echo(f"switchmark {full_version()}")
         raise typer.Exit
 
 

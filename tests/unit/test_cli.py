@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from switchmark import __version__
 from switchmark.cli import complete
 from switchmark.cli import main as cli
 from switchmark.cli.main import COMMANDS, Command, run
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.revision import full_version
 
 REPOSITORY = Path(__file__).parents[2]
 
@@ -96,7 +96,7 @@ def test_every_command_has_help_with_examples(
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--version"]) == 0
-    assert capsys.readouterr().out == f"switchmark {__version__}\n"
+    assert capsys.readouterr().out == f"switchmark {full_version()}\n"
 
 
 @pytest.mark.parametrize(
