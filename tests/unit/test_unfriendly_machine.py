@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from switchmark import __version__
 from switchmark.campaign.find import find_campaign
 from switchmark.cli import main as cli
 from switchmark.environment.vm.packages import kernel_at_hand
@@ -27,6 +26,7 @@ from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
 from switchmark.results.store import Run, open_run
+from switchmark.revision import full_version
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.cores import cpu_time
 from switchmark.testbed.kernel import mounts
@@ -352,7 +352,7 @@ def test_it_runs_as_a_module() -> None:
         timeout=120,
         check=True,
     )
-    assert done.stdout.strip().endswith(__version__)
+    assert done.stdout.strip().endswith(full_version())
 
 
 def test_a_file_that_is_larger_than_any_record_is_not_read(tmp_path: Path) -> None:
