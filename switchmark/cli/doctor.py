@@ -5,7 +5,6 @@ It reads and asks, and changes nothing.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.environment.support.lacks import not_root
 from switchmark.errors import UnavailableError
 from switchmark.language.duration import format_duration
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -151,9 +151,7 @@ def _engine() -> Availability:
 
 
 def _root() -> Availability:
-    if os.geteuid() == 0:
-        return available("yes")
-    return unavailable("not root", remedy="run switchmark as root (sudo)")
+    return not_root() or available("yes")
 
 
 def _tun() -> Availability:

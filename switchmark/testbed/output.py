@@ -36,8 +36,11 @@ def finished(
     stdin: int | IO[bytes] | None = subprocess.DEVNULL,
     stderr: int = subprocess.PIPE,
     env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    umask: int = -1,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, in English. Raises OSError, subprocess.TimeoutExpired."""
+    """Run a command to its end, in English; with a umask of 0 or more, under that. Raises OSError,
+    subprocess.TimeoutExpired."""
     return subprocess.run(
         args,
         stdin=stdin,
@@ -48,4 +51,6 @@ def finished(
         timeout=timeout_s,
         check=False,
         env={**(env or os.environ), "LC_ALL": "C"},
+        cwd=cwd,
+        umask=umask,
     )

@@ -15,7 +15,11 @@ from switchmark.model.io import Io
 from switchmark.testbed.session import open_session
 from tests.integration.engine_tools import Engine, engine, needs_engine, veth_pair
 from tests.integration.machine import needs_root, node_spec
-from tests.integration.test_engine_privileges import OPENED_BY, lacking
+from tests.integration.test_engine_privileges import (
+    OPENED_BY,
+    asked_before_and_while_it_sends,
+    lacking,
+)
 from tests.integration.thread_calls import KILL, call_of, landlock_version, needs_ptrace
 
 pytestmark = [
@@ -35,19 +39,11 @@ def answers(pid: int, least: int = 2) -> set[int]:
 
 @pytest.mark.parametrize("spec", OPENED_BY)
 def test_a_running_engine_reaches_nothing_else(spec: str) -> None:
-    if lacking(spec):
-        pytest.skip(f"the engine is built without {spec.partition(':')[0]}")
-    with (
-        veth_pair("c") as wire,
-        engine("sender", "--port", spec.format(wire[0].device), "--rate", "1k", "--idle", "sleep",
-               node=wire[0]) as running,
-    ):  # fmt: skip
-        assert answers(running.process.pid) == {-errno.EPERM}
-        running.tell("start duration=0.5")
-        running.wait("started")
-        assert answers(running.process.pid) == {-errno.EPERM}
-        sent, code = running.finish("wait")
-        assert sent["totals"]["tx_offered"] > 0 == code
+    def refused(pid: int) -> None:
+        assert answers(pid) == {-errno.EPERM}
+
+    with veth_pair("c") as wire:
+        asked_before_and_while_it_sends(spec, wire, refused)
 
 
 def test_workers_are_confined() -> None:

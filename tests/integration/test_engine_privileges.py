@@ -7,7 +7,7 @@ import os
 import re
 import struct
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -83,18 +83,27 @@ def lacking(spec: str) -> bool:
     return "this build has no" in listed.stderr
 
 
-@pytest.mark.parametrize("spec", OPENED_BY)
-def test_a_running_engine_may_do_nothing(wire: tuple[Node, Node], spec: str) -> None:
+def asked_before_and_while_it_sends(
+    spec: str, wire: tuple[Node, Node], ask: Callable[[int], None]
+) -> None:
+    """Ask a sender with such a port, by its pid: once it is ready, and when it sends."""
     if lacking(spec):
         pytest.skip(f"the engine is built without {spec.partition(':')[0]}")
     with engine("sender", "--port", spec.format(wire[0].device), "--rate", "1k", "--idle", "sleep",
                 node=wire[0]) as running:  # fmt: skip
-        assert_threads_have(running.process.pid, (), OPENED_BY[spec])
-        running.tell("start duration=0.1")
+        ask(running.process.pid)
+        running.tell("start duration=0.5")
         running.wait("started")
-        assert_threads_have(running.process.pid, (), OPENED_BY[spec])
+        ask(running.process.pid)
         sent, code = running.finish("wait")
         assert sent["totals"]["tx_offered"] > 0 == code
+
+
+@pytest.mark.parametrize("spec", OPENED_BY)
+def test_a_running_engine_may_do_nothing(wire: tuple[Node, Node], spec: str) -> None:
+    asked_before_and_while_it_sends(
+        spec, wire, lambda pid: assert_threads_have(pid, (), OPENED_BY[spec])
+    )
 
 
 def test_dpdk_keeps_what_a_device_of_the_kernel_takes(wire: tuple[Node, Node]) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.testbed.output import finished
 from switchmark.testbed.programs import not_installed, which
 from switchmark.testbed.state import cache_dir, cache_folder
 
@@ -185,18 +186,7 @@ def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) ->
     """The output of a program, in English. Raises UnavailableError where it does not run or is too
     slow, and with `check` where it fails, with its last words."""
     try:
-        answer = subprocess.run(
-            args,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-            timeout=FETCH_S,
-            env={**os.environ, "LC_ALL": "C"},
-            umask=0o022,
-        )
+        answer = finished(args, FETCH_S, cwd=cwd, umask=0o022)
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{' '.join(args)}: not done in {FETCH_S:g} s") from None
     except OSError as error:
