@@ -46,7 +46,8 @@ def draw_bars(
     varying = words.varying_fields(list(rows))
     names = [row_label(row, varying, rows) for row in rows]
     same = _said_alike(published)
-    others = list(dict.fromkeys(f"{published_label(one, same)} (not here)" for one in absent))
+    absent_names = [f"{published_label(one, same)} (not here)" for one in absent]
+    others = list(dict.fromkeys(absent_names))
     lines = [*names, *others][:_MOST]
     place = {name: -number for number, name in enumerate(lines)}
     columns = canvas.subplots(1, len(figures), sharex=True, sharey=True, squeeze=False)[0]
@@ -58,10 +59,9 @@ def draw_bars(
             if name in place and estimate_of(row, figure) is not None
         ]
         elsewhere = [
-            (one.value / figure.scale[0], at)
-            for one in absent
-            if figure.is_of(one)
-            and (at := place.get(f"{published_label(one, same)} (not here)")) is not None
+            (one.value / figure.scale[0], place[name])
+            for one, name in zip(absent, absent_names, strict=True)
+            if name in place and figure.is_of(one)
         ]
         drawn += _column(axes, figure, held, published, elsewhere, named=number == 0)
         if len(figures) > 1:
