@@ -8,7 +8,7 @@ from distributed.security import Security
 
 from switchmark.pool.agent import Agent, Replaced
 from switchmark.pool.worker import WorkerThread, only_main_thread
-from switchmark.testbed.session import signals_raise
+from switchmark.testbed.signals import signals_raise
 
 _TURN_S = 1.0
 

@@ -13,20 +13,18 @@ import fcntl
 import json
 import os
 import secrets
-import signal
 import sys
-import threading
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from types import FrameType
 
 from switchmark.errors import UnavailableError
 from switchmark.locks import open_lock
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.signals import signals_raise, signals_wait
 from switchmark.testbed.state import state_folder
 from switchmark.testbed.undo.entries import Directory, MarkedProcesses
 from switchmark.testbed.undo.ledger import Ledger, Owner
@@ -54,7 +52,7 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
             run_dir.mkdir(mode=0o700)
             yield Session(ledger.session, host, ledger, run_dir)
         finally:
-            with _signals_wait():
+            with signals_wait():
                 host.close()
                 for problem in ledger.undo_all():
                     print(f"switchmark: left behind: {problem}", file=sys.stderr)
@@ -104,43 +102,3 @@ def _refusal(fd: int) -> str:
         f"{who} is measuring on this machine, and two campaigns would disturb each other:"
         " wait for it, or stop it"
     )
-
-
-@contextmanager
-def signals_raise() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception that unwinds."""
-
-    def leave(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    with _handling((signal.SIGTERM, signal.SIGHUP), leave):
-        yield
-
-
-@contextmanager
-def _signals_wait() -> Iterator[None]:
-    """Defer signals while cleaning up; one that comes meanwhile acts when it is done."""
-    came: list[int] = []
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    try:
-        with _handling(numbers, lambda number, _: came.append(number)):
-            yield
-    finally:
-        if came:
-            signal.raise_signal(signal.Signals(came[0]))
-
-
-@contextmanager
-def _handling(
-    numbers: Collection[signal.Signals], handler: Callable[[int, FrameType | None], None]
-) -> Iterator[None]:
-    """Handle these signals so in the main thread; other threads cannot, and do not get them."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = {number: signal.signal(number, handler) for number in numbers}
-    try:
-        yield
-    finally:
-        for number, former in before.items():
-            signal.signal(number, former)
