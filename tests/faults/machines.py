@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 
 from switchmark.environment.qemu import ENGINE_SETTING
-from switchmark.environment.vm import packages
+from switchmark.environment.vm import accelerator, packages
 from switchmark.errors import UnavailableError
 from tests.faults.bench import ROOT, Job
 from tests.faults.inflict import FAULTS, RUNNING, STOPPED_S, TRAFFIC, Fault, signal_one
@@ -45,12 +45,22 @@ def problem() -> str | None:
     """Why no case can have a machine; None where one can. (A host of the matrix's own has no
     network to fetch a kernel by.)"""
     try:
-        packages.qemu()
+        qemu = packages.qemu()
     except UnavailableError as error:
         return str(error)
     if packages.kernel_at_hand() is None:
         return f"no guest's kernel; run a trial with it, or set {packages.KERNEL_SETTING}"
+    guests_cpu = accelerator.known(qemu)
+    if (guests_cpu is None or guests_cpu.emulated) and not _portable_engine():
+        return f"no engine for an emulated CPU; run tools/guest-engine, or set {ENGINE_SETTING}"
     return None
+
+
+def _portable_engine() -> Path | None:
+    """The engine that any guest can run, where it was built or is named."""
+    named = os.environ.get(ENGINE_SETTING)
+    path = Path(named) if named else ROOT / "build-vm" / "switchmark-traffic"
+    return path if path.exists() else None
 
 
 def prepare(folder: Path) -> Mapping[str, str]:
@@ -65,8 +75,7 @@ def prepare(folder: Path) -> Mapping[str, str]:
         script.write_text(text.replace("FOLDER", shlex.quote(str(place))))
         script.chmod(0o755)
     more = {packages.QEMU_SETTING: str(script), packages.KERNEL_SETTING: str(kernel.root)}
-    portable = ROOT / "build-vm" / "switchmark-traffic"
-    if ENGINE_SETTING not in os.environ and portable.exists():
+    if portable := _portable_engine():
         more[ENGINE_SETTING] = str(portable)
     return more
 

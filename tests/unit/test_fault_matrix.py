@@ -12,7 +12,10 @@ from typing import cast
 
 import pytest
 
-from tests.faults import judge, network, shortages, snapshot, storage, undo
+from switchmark.environment.vm import accelerator, packages
+from switchmark.environment.vm.accelerator import Accelerator
+from switchmark.environment.vm.command import EMULATED, KVM
+from tests.faults import judge, machines, network, shortages, snapshot, storage, undo
 from tests.faults.bench import Job
 from tests.faults.case import BETWEEN, There, draw
 from tests.faults.inflict import FAULTS
@@ -238,3 +241,22 @@ def test_a_namespace_without_a_name_is_seen_by_the_process_that_is_in_it() -> No
             assert target in snapshot._unnamed_namespaces() - before
         finally:
             process.kill()
+
+
+@pytest.mark.parametrize(
+    ("how", "built", "can"), [(EMULATED, False, False), (EMULATED, True, True), (KVM, False, True)]
+)
+def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
+    how: str, built: bool, can: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "qemu", lambda: None)
+    monkeypatch.setattr(packages, "kernel_at_hand", lambda: tmp_path)
+    monkeypatch.setattr(accelerator, "known", lambda _: Accelerator(how, "as set"))
+    monkeypatch.setattr(machines, "ROOT", tmp_path)
+    monkeypatch.delenv("SWITCHMARK_VM_TRAFFIC", raising=False)
+    if built:
+        engine = tmp_path / "build-vm" / "switchmark-traffic"
+        engine.parent.mkdir()
+        engine.touch()
+    problem = machines.problem()
+    assert problem is None if can else "run tools/guest-engine" in str(problem)
