@@ -1,12 +1,17 @@
 """The start of `switchmark`, and of `python -m switchmark`.
 
 Loading the command line takes a moment. A Ctrl-C in it ends the process as any program ends by
-it; Python would print a traceback.
+it, and a lack of descriptors or memory is told in a line; Python would print a traceback.
 """
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
+
+_LIBRARY_OPENS = 3  # descriptors at once that loading a module takes at most
+_UNAVAILABLE = 3  # (the exit code's own place is not loaded yet)
 
 
 def main() -> None:
@@ -14,10 +19,32 @@ def main() -> None:
     on_interrupt = signal.getsignal(signal.SIGINT)
     if on_interrupt is signal.default_int_handler:  # (a shell's background jobs ignore it)
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from switchmark.cli.main import main as command_line
+    try:
+        from switchmark.cli.main import main as command_line
+    except (OSError, ImportError, MemoryError) as error:
+        if (lack := _lack(error)) is None:
+            raise
+        print(f"switchmark: cannot be loaded: {lack}", file=sys.stderr)
+        sys.exit(_UNAVAILABLE)
 
     signal.signal(signal.SIGINT, on_interrupt)
     command_line()
+
+
+def _lack(error: Exception) -> str | None:
+    """What the machine had too little of, with the remedy; None where it was nothing of that."""
+    if isinstance(error, MemoryError) or "Cannot allocate memory" in str(error):
+        return "not enough memory; free some, or raise the limit (ulimit -v, the control group's)"
+    opened = []
+    try:
+        for _ in range(_LIBRARY_OPENS):
+            opened.append(os.open(os.devnull, os.O_RDONLY))
+    except OSError as refused:
+        return f"{refused.strerror}; raise the limit (ulimit -n)"
+    finally:
+        for fd in opened:
+            os.close(fd)
+    return None
 
 
 if __name__ == "__main__":

@@ -192,8 +192,17 @@ class _Rig:
         if job.session:
             self.sessions.append(job.session)
         said = job.said()
-        if "Traceback" in said or "a fault of the bench itself" in said:
+        if _traceback(said) or "a fault of the bench itself" in said:
             say(f"a traceback: {said[-800:]}")
+
+
+def _traceback(said: str) -> bool:
+    """Whether a traceback was printed. One that Python prints where it cannot itself start, before
+    it has read a line of the bench, is not the bench's."""
+    if "Traceback" not in said:
+        return False
+    of_start = "Fatal Python error: init_" in said or "<frozen runpy>" in said
+    return not of_start or "/switchmark/__main__.py" in said
 
 
 def _wait(job: Job, seconds: float) -> bool:

@@ -260,3 +260,22 @@ def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
         engine.touch()
     problem = machines.problem()
     assert problem is None if can else "run tools/guest-engine" in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("said", "whose"),
+    [
+        ("Traceback (most recent call last):\n  File ...asyncio/base_events.py", "the bench's"),
+        ("Fatal Python error: init_import_site: ...\nTraceback (most ...", "Python's"),
+        ('Traceback (most ...\n  File "<frozen runpy>", line 1\nOSError: ...', "Python's"),
+        (
+            'Traceback (most ...\n  File "<frozen runpy>"\n  .../switchmark/__main__.py',
+            "the bench's",
+        ),
+        ("switchmark: all is well", "nobody's"),
+    ],
+)
+def test_a_traceback_is_the_bench_s_but_where_python_itself_cannot_start(
+    said: str, whose: str
+) -> None:
+    assert judge._traceback(said) == (whose == "the bench's")

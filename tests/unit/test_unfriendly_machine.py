@@ -55,6 +55,23 @@ def bench(*args: str, **more: object) -> subprocess.CompletedProcess[str]:
     )  # type: ignore[call-overload,no-any-return]
 
 
+LOADED_WITHOUT_DESCRIPTORS = """
+import resource
+from switchmark.__main__ import main
+resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
+main()
+"""
+
+
+def test_where_descriptors_lack_while_the_program_loads_it_says_so() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", LOADED_WITHOUT_DESCRIPTORS, "--version"],
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    said = "switchmark: cannot be loaded: Too many open files; raise the limit (ulimit -n)\n"
+    assert (run.returncode, run.stdout, run.stderr) == (3, "", said)
+
+
 def test_a_process_may_be_called_anything(tmp_path: Path) -> None:
     program = os.fsencode(tmp_path) + b"/\xff\xfe)"
     Path(os.fsdecode(program)).symlink_to("/bin/sleep")
