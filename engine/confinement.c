@@ -2,8 +2,11 @@
 #include "confinement.h"
 
 #include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,6 +18,8 @@
 #define RULE_PATH_BENEATH 1
 #define READ_FILE ((uint64_t)1 << 2)
 #define READ_DIR ((uint64_t)1 << 3)
+#define REMOVE_FILE ((uint64_t)1 << 5)
+#define MAKE_SOCKET ((uint64_t)1 << 9)
 
 struct ruleset {
     uint64_t files, tcp, scopes;
@@ -38,22 +43,35 @@ static struct ruleset all_of(long version)
     return all;
 }
 
+static void allow(long rules, const char *folder, uint64_t what)
+{
+    struct path_beneath rule = {.allowed = what};
+
+    rule.folder = open(folder, O_PATH | O_CLOEXEC);
+    if (rule.folder < 0)
+        return;
+    syscall(ADD_RULE, rules, RULE_PATH_BENEATH, &rule, 0U);
+    close(rule.folder);
+}
+
 /* CPU times and memory are read in each trial; the C library loads another where a thread ends. */
 static void allow_reading(long rules)
 {
     static const char *const readable[] = {"/proc", "/sys", "/usr", "/lib", "/lib64"};
 
-    for (unsigned i = 0; i < sizeof readable / sizeof readable[0]; i++) {
-        struct path_beneath rule = {.allowed = READ_FILE | READ_DIR};
-        rule.folder = open(readable[i], O_PATH | O_CLOEXEC);
-        if (rule.folder < 0)
-            continue;
-        syscall(ADD_RULE, rules, RULE_PATH_BENEATH, &rule, 0U);
-        close(rule.folder);
-    }
+    for (unsigned i = 0; i < sizeof readable / sizeof readable[0]; i++)
+        allow(rules, readable[i], READ_FILE | READ_DIR);
 }
 
-void confine(void)
+static void allow_socket(long rules, const char *path)
+{
+    char folder[PATH_MAX];
+
+    if (snprintf(folder, sizeof folder, "%s", path) < (int)sizeof folder)
+        allow(rules, dirname(folder), MAKE_SOCKET | REMOVE_FILE);
+}
+
+void confine(const char *const *paths, unsigned count)
 {
     const long version = syscall(CREATE_RULESET, NULL, (size_t)0, ASK_VERSION);
 
@@ -64,6 +82,8 @@ void confine(void)
     if (rules < 0)
         return;
     allow_reading(rules);
+    for (unsigned i = 0; i < count; i++)
+        allow_socket(rules, paths[i]);
     syscall(RESTRICT_SELF, rules, 0U);
     close((int)rules);
 }

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "call_filter.h"
 #include "confinement.h"
 #include "io/io.h"
 #include "options.h"
@@ -19,6 +20,7 @@
 #endif
 
 #define BIT(number) ((uint64_t)1 << (number))
+#define SOCKET_PATH_MAX 256
 
 static const struct {
     const char *name;
@@ -84,15 +86,53 @@ static bool lasts(const char *spec)
     return (io_capabilities(spec) & IO_KEEPS_PRIVILEGES) != 0;
 }
 
-/* A thread of a library, begun before the others were confined, has the same memory and would do
- * for them what they may not. */
-static void confine_unless_open(const struct options *o)
+static bool any_port(const struct options *o, unsigned capability)
 {
     for (unsigned i = 0; i < o->port_count; i++) {
-        if ((io_capabilities(o->ports[i]) & IO_OWN_THREADS) != 0)
-            return;
+        if ((io_capabilities(o->ports[i]) & capability) != 0)
+            return true;
     }
-    confine();
+    return false;
+}
+
+/* A thread of a library has the same memory as ours and would do for them what they may not, so it
+ * is confined like them, which takes that it is begun so. That is possible where opening all ports
+ * takes nothing else; what more the user tells EAL to do is not known. */
+static bool is_confined_before(const struct options *o)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        if ((io_capabilities(o->ports[i]) & IO_OPENS_CONFINED) == 0)
+            return false;
+    }
+    return any_port(o, IO_OWN_THREADS) && o->eal_argument_count == 0;
+}
+
+static void confine_before(const struct options *o)
+{
+    char sockets[PORTS_MAX][SOCKET_PATH_MAX];
+    const char *paths[PORTS_MAX];
+    unsigned count = 0;
+
+    for (unsigned i = 0; i < o->port_count; i++) {
+        paths[count] = sockets[count];
+        count += io_socket_made(o->ports[i], sockets[count], SOCKET_PATH_MAX);
+    }
+    confine(paths, count);
+}
+
+static void confine_after(const struct options *o, uint64_t kept)
+{
+    const struct calls_kept calls = {
+        .bpf = (kept & BIT(CAP_BPF)) != 0,
+        .perf = (kept & BIT(CAP_PERFMON)) != 0,
+        .connect = any_port(o, IO_CONNECTS),
+        .files = !is_confined_before(o),
+    };
+
+    if (any_port(o, IO_OWN_THREADS))
+        call_filter_set(&calls);
+    else
+        confine(NULL, 0);
 }
 
 void privileges_narrow(const struct options *o)
@@ -102,6 +142,8 @@ void privileges_narrow(const struct options *o)
     for (unsigned i = 0; i < o->port_count; i++)
         kept |= bits_of(io_privileges(o->ports[i]));
     keep(kept);
+    if (is_confined_before(o))
+        confine_before(o);
 }
 
 void privileges_drop(const struct options *o)
@@ -111,13 +153,14 @@ void privileges_drop(const struct options *o)
     for (unsigned i = 0; i < o->port_count; i++)
         kept |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
     keep(kept);
-    confine_unless_open(o);
+    confine_after(o, kept);
 }
 
 void privileges_drop_all(const struct options *o)
 {
     keep(0);
-    confine_unless_open(o);
+    if (!any_port(o, IO_OWN_THREADS))
+        confine(NULL, 0);
 }
 
 void privileges_keep(const char *names)

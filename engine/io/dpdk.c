@@ -60,6 +60,13 @@ static bool check(const char *arguments, char *error, size_t size)
     return dpdk_spec_parse(&spec, arguments, error, size);
 }
 
+/* To its peer, to itself (memif), or as a driver that is not known here does. */
+static bool connects_later(const struct dpdk_spec *spec)
+{
+    return spec->kind == DPDK_MEMIF || spec->kind == DPDK_VDEV ||
+           (spec->kind <= DPDK_VHOST && !spec->listens);
+}
+
 static unsigned capabilities_of(const char *arguments)
 {
     struct dpdk_spec spec;
@@ -70,7 +77,21 @@ static unsigned capabilities_of(const char *arguments)
     return (spec.kind == DPDK_AF_PACKET ? IO_NO_OUTER_TAG
             : spec.kind == DPDK_PCI     ? IO_PCI_FUNCTION
                                         : 0U) |
-           (spec.kind >= DPDK_AF_PACKET ? IO_KEEPS_PRIVILEGES : 0U);
+           (spec.kind >= DPDK_AF_PACKET ? IO_KEEPS_PRIVILEGES : 0U) |
+           (spec.kind <= DPDK_AF_PACKET ? IO_OPENS_CONFINED : 0U) |
+           (connects_later(&spec) ? IO_CONNECTS : 0U);
+}
+
+/* The socket of its keeper. */
+static bool socket_made(const char *arguments, char *path, size_t size)
+{
+    struct dpdk_spec spec;
+    char ignored[256];
+
+    if (!dpdk_spec_parse(&spec, arguments, ignored, sizeof ignored) || !spec.listens)
+        return false;
+    snprintf(path, size, "%s", spec.target);
+    return true;
 }
 
 /* A driver of a device may want its privileges late, and EAL's threads keep what they began with; a
@@ -271,6 +292,7 @@ const struct io_ops io_dpdk = {
     .capabilities = IO_HOLDS | IO_OWN_THREADS,
     .capabilities_of = capabilities_of,
     .privileges_of = privileges_of,
+    .socket_made = socket_made,
     .check = check,
     .open = open_port,
     .thread_enter = thread_enter,

@@ -107,6 +107,14 @@ const char *io_privileges(const char *spec)
     return found != NULL ? found : "";
 }
 
+bool io_socket_made(const char *spec, char *path, size_t size)
+{
+    const char *arguments;
+    const struct io_ops *ops = io_of(spec, &arguments);
+
+    return ops != NULL && ops->socket_made != NULL && ops->socket_made(arguments, path, size);
+}
+
 const char *io_next_argument(const char *arguments, char *key, size_t key_size, char *value,
                              size_t value_size, bool *error)
 {

@@ -69,7 +69,9 @@ enum io_capability {
     IO_PCI_FUNCTION = 32,     /* it names a PCI function, the only kind that EAL then opens */
     IO_KEEPS_PRIVILEGES = 64, /* what it takes to open, it may need until it is closed */
     IO_HOLDS = 128,           /* received frames stay as they are while more are received */
-    IO_OWN_THREADS = 256,     /* its library begins threads as it opens, and opens files later */
+    IO_OWN_THREADS = 256,     /* its library begins threads as it opens */
+    IO_OPENS_CONFINED = 512,  /* opening it takes no more than confinement.h leaves */
+    IO_CONNECTS = 1024,       /* it connects to a socket later, too */
 };
 
 /* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's
@@ -102,6 +104,10 @@ struct io_ops {
      * opens its ports (privileges.h). NULL: none. */
     const char *(*privileges_of)(const char *arguments);
     const char *privileges; /* the same, whatever the arguments */
+
+    /* The path of the socket that such a port makes, and removes in the end. False, or NULL op: it
+     * makes none. */
+    bool (*socket_made)(const char *arguments, char *path, size_t size);
 
     /* Whether the arguments (what follows "BACKEND:") are well-formed; if not, one line into
      * `error`. Asked for every port before any is opened. */
@@ -237,6 +243,9 @@ unsigned io_capabilities(const char *spec);
 
 /* Linux capabilities that opening it takes: names with commas, "all", or "". */
 const char *io_privileges(const char *spec);
+
+/* The path of the socket that it makes; false: it makes none. */
+bool io_socket_made(const char *spec, char *path, size_t size);
 
 /* Step through "key=value,key,key=value". Copies the next key and value (empty when there is
  * no '=') and returns the rest, or NULL at the end. `error` is set when a piece does not fit. */

@@ -137,12 +137,33 @@ static void capabilities_follow_from_backend_and_arguments(void **state)
     assert_int_equal(io_capabilities("pcap:read=a.pcap"), IO_NO_PEER | IO_UNTIMED);
     assert_int_equal(io_capabilities("nonsense:dev=eth0"), 0);
 #ifdef HAVE_DPDK
+    const unsigned dpdk = IO_HOLDS | IO_OWN_THREADS;
+    assert_int_equal(io_capabilities("dpdk:queue-size=64"), dpdk);
     assert_int_equal(io_capabilities("dpdk:af-packet=eth0"),
-                     IO_HOLDS | IO_OWN_THREADS | IO_NO_OUTER_TAG | IO_KEEPS_PRIVILEGES);
-    assert_int_equal(io_capabilities("dpdk:queue-size=64"), IO_HOLDS | IO_OWN_THREADS);
+                     dpdk | IO_OPENS_CONFINED | IO_NO_OUTER_TAG | IO_KEEPS_PRIVILEGES);
     assert_int_equal(io_capabilities("dpdk:pci=0000:03:00.1"),
-                     IO_HOLDS | IO_OWN_THREADS | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES);
-    assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"), IO_HOLDS | IO_OWN_THREADS);
+                     dpdk | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES);
+    assert_int_equal(io_capabilities("dpdk:vdev=net_null0"),
+                     dpdk | IO_CONNECTS | IO_KEEPS_PRIVILEGES);
+    assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"),
+                     dpdk | IO_OPENS_CONFINED | IO_CONNECTS);
+    assert_int_equal(io_capabilities("dpdk:vhost=/run/a.sock"), dpdk | IO_OPENS_CONFINED);
+    assert_int_equal(io_capabilities("dpdk:vhost=/run/a.sock,client"),
+                     dpdk | IO_OPENS_CONFINED | IO_CONNECTS);
+#endif
+}
+
+static void sockets_that_ports_make(void **state)
+{
+    char path[256];
+    (void)state;
+    assert_false(io_socket_made("raw:dev=eth0", path, sizeof path));
+    assert_false(io_socket_made("nonsense:vhost=/run/a", path, sizeof path));
+#ifdef HAVE_DPDK
+    assert_true(io_socket_made("dpdk:virtio-user=/run/a,server", path, sizeof path));
+    assert_string_equal(path, "/run/a");
+    assert_false(io_socket_made("dpdk:virtio-user=/run/a", path, sizeof path));
+    assert_false(io_socket_made("dpdk:queue-size=64", path, sizeof path));
 #endif
 }
 
@@ -155,6 +176,7 @@ int main(void)
         cmocka_unit_test(one_queue_or_several),
         cmocka_unit_test(missing_backends_have_reasons),
         cmocka_unit_test(capabilities_follow_from_backend_and_arguments),
+        cmocka_unit_test(sockets_that_ports_make),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

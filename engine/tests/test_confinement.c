@@ -13,6 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -99,14 +100,24 @@ static int signals_its_threads(void)
     return pthread_kill(pthread_self(), 0) == 0 ? 0 : -1;
 }
 
+static int makes_and_removes_a_socket(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", folder);
+    const int made =
+        bind(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), (struct sockaddr *)&at, sizeof at);
+    return made == 0 ? unlink(at.sun_path) : made;
+}
+
 static void *ask(void *question)
 {
     return (void *)(intptr_t)((*(int (**)(void))question)() < 0 ? errno : 0);
 }
 
-/* The error with which a confined process may not do it, 0 where it may; asked of a thread that it
- * has made afterwards. */
-static int asked(int (*question)(void), bool confined)
+/* The error with which a confined process, which may make sockets in the folders of these paths,
+ * may not do it, 0 where it may; asked of a thread that it has made afterwards. */
+static int asked_with(int (*question)(void), bool confined, const char *const *paths,
+                      unsigned count)
 {
     const pid_t child = fork();
     int status;
@@ -118,7 +129,7 @@ static int asked(int (*question)(void), bool confined)
         if (prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0)
             _exit(255);
         if (confined)
-            confine();
+            confine(paths, count);
         if (pthread_create(&thread, NULL, ask, &question) != 0 || pthread_join(thread, &error) != 0)
             _exit(255);
         _exit((int)(intptr_t)error);
@@ -128,6 +139,11 @@ static int asked(int (*question)(void), bool confined)
     return WEXITSTATUS(status);
 }
 
+static int asked(int (*question)(void), bool confined)
+{
+    return asked_with(question, confined, NULL, 0);
+}
+
 static void test_it_may_not(void **state)
 {
     static const struct {
@@ -135,9 +151,10 @@ static void test_it_may_not(void **state)
         int error;
         long since; /* this version of Landlock */
     } each[] = {
-        {reads, EACCES, 1},   {writes, EACCES, 1},   {makes, EACCES, 1},
-        {runs, EACCES, 1},    {connects, EACCES, 4}, {signals_its_parent, EPERM, 6},
-        {removes, EACCES, 1},
+        {reads, EACCES, 1},    {writes, EACCES, 1},
+        {makes, EACCES, 1},    {runs, EACCES, 1},
+        {connects, EACCES, 4}, {signals_its_parent, EPERM, 6},
+        {removes, EACCES, 1},  {makes_and_removes_a_socket, EACCES, 1},
     };
     const long version = syscall(444, NULL, (size_t)0, 1U);
     (void)state;
@@ -159,11 +176,24 @@ static void test_it_may(void **state)
     assert_int_equal(asked(signals_its_threads, true), 0);
 }
 
+static void test_it_may_make_a_named_socket(void **state)
+{
+    const char *const paths[] = {"/nowhere/socket", file};
+    (void)state;
+    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 2), 0);
+    if (syscall(444, NULL, (size_t)0, 1U) < 1)
+        return;
+    assert_int_equal(asked_with(makes_and_removes_a_socket, true, paths, 1), EACCES);
+    assert_int_equal(asked_with(makes, true, paths, 2), EACCES);
+    assert_int_equal(asked_with(reads, true, paths, 2), EACCES);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_it_may_not, begin, end),
         cmocka_unit_test(test_it_may),
+        cmocka_unit_test_setup_teardown(test_it_may_make_a_named_socket, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

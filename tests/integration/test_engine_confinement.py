@@ -1,10 +1,13 @@
 """All threads of a running engine are confined (what that means: engine/tests/test_confinement.c),
-in all environments; but where a library has threads of its own."""
+in all environments; those of DPDK, too, for which there is a filter of calls besides
+(engine/tests/test_call_filter.c)."""
 
 from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,9 @@ pytestmark = [
     needs_ptrace,
     pytest.mark.skipif(landlock_version() < 6, reason="signals are confined from version 6 on"),
 ]
+
+OPEN, CONNECT, FORK, CHMOD = 2, 42, 57, 90  # of x86-64
+NO_FILE = 2**64 - 1
 
 
 def answers(pid: int, least: int = 2) -> set[int]:
@@ -55,16 +61,93 @@ def test_workers_are_confined() -> None:
         running.finish("stop")
 
 
-def test_a_library_with_threads_is_not(tmp_path: Path) -> None:
+def asked_of_each(pid: int, number: int, first: int, second: int = 0) -> set[int]:
+    """What each thread of an engine with DPDK is answered to a call."""
+    threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
+    assert len(threads) > 2, "EAL has threads of its own"
+    return {call_of(thread, number, first, second) for thread in threads}
+
+
+def address_of(pid: int, variable: str) -> int:
+    """Where the value of an environment variable lies in a process."""
+    begin = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[47])
+    name = f"{variable}=".encode()
+    return begin + Path(f"/proc/{pid}/environ").read_bytes().index(name) + len(name)
+
+
+@contextmanager
+def with_dpdk(port: str, *more: str, namespace: str | None = None) -> Iterator[int]:
+    """A running engine with this port of DPDK's, by its pid."""
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
-    port = f"dpdk:virtio-user={tmp_path / 's'},server"
-    running = Engine("sender", ["--port", port, "--dst-mac", "02:00:00:00:00:01"])
+    args = ["--port", f"dpdk:{port}", "--dst-mac", "02:00:00:00:00:01", *more]
+    running = Engine("sender", args, namespace)
     try:
         running.wait("ready")
-        assert answers(running.process.pid) == {0}
+        yield running.process.pid
+        assert running.process.stdin is not None
+        running.process.stdin.close()
+        assert running.process.wait(20) == 0
     finally:
         running.close()
+
+
+def assert_calls_are_refused(pid: int) -> None:
+    """Another process, a process more."""
+    assert asked_of_each(pid, KILL, os.getpid()) == {-errno.EPERM}
+    assert asked_of_each(pid, FORK, 0) == {-errno.EPERM}
+
+
+@pytest.mark.parametrize(
+    ("port", "connects"),
+    [
+        ("virtio-user={}/s,server", False),
+        ("virtio-user={}/s", True),
+        ("vhost={}/s", False),
+        ("vhost={}/s,client", True),
+        ("memif={}/s,role=server", True),
+        ("af-packet={}", False),
+    ],
+)
+def test_threads_of_dpdk_are_confined(
+    port: str, connects: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "file"
+    file.write_text("of the user")
+    monkeypatch.setenv("SM_TEST_FILE", str(file))
+    with ExitStack() as stack:
+        if "af-packet" in port:
+            node, _ = stack.enter_context(veth_pair("c"))
+            place, namespace = node.device, node.namespace
+        else:
+            place, namespace = str(tmp_path), None
+        pid = stack.enter_context(with_dpdk(port.format(place), namespace=namespace))
+        path = address_of(pid, "SM_TEST_FILE")
+        assert_calls_are_refused(pid)
+        assert asked_of_each(pid, OPEN, path, os.O_RDONLY) == {-errno.EACCES}
+        assert asked_of_each(pid, OPEN, path, os.O_WRONLY) == {-errno.EPERM}
+        assert asked_of_each(pid, CHMOD, path, 0o666) == {-errno.EPERM}
+        refused = errno.EBADF if connects else errno.EPERM
+        assert asked_of_each(pid, CONNECT, NO_FILE) == {-refused}
+    assert file.stat().st_mode & 0o777 != 0o666
+    assert list(tmp_path.iterdir()) == [file], "its socket goes with it"
+
+
+@pytest.mark.parametrize(
+    ("port", "more"),
+    [("vdev=net_null0", ()), ("virtio-user={}/s,server", ("--eal", "--log-level=info"))],
+)
+def test_what_dpdk_may_open_is_not_always_known(
+    port: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the driver of a device, or of what the user tells EAL."""
+    file = tmp_path / "file"
+    file.write_text("of the user")
+    monkeypatch.setenv("SM_TEST_FILE", str(file))
+    with with_dpdk(port.format(tmp_path), *more) as pid:
+        assert_calls_are_refused(pid)
+        path = address_of(pid, "SM_TEST_FILE")
+        assert min(asked_of_each(pid, OPEN, path, os.O_WRONLY)) > 0
 
 
 @pytest.mark.parametrize("environment", ["bare", "netns"])

@@ -1,0 +1,328 @@
+/* What no thread may ask of the kernel once the filter is set, whenever it was begun, and what
+ * every one still may. Each question is asked in a process of its own, which it is for good. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "call_filter.h"
+
+static char folder[64], file[96], other[96];
+static sem_t set;
+
+static int begin(void **state)
+{
+    (void)state;
+    snprintf(folder, sizeof folder, "/tmp/test_call_filter_XXXXXX");
+    if (mkdtemp(folder) == NULL)
+        return -1;
+    snprintf(file, sizeof file, "%s/file", folder);
+    snprintf(other, sizeof other, "%s/other", folder);
+    const int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    return fd < 0 ? -1 : close(fd);
+}
+
+static int end(void **state)
+{
+    (void)state;
+    unlink(file);
+    unlink(other);
+    rmdir(other);
+    return rmdir(folder);
+}
+
+static long runs(void)
+{
+    char *const words[] = {(char *)(uintptr_t) "true", NULL};
+    return execv("/bin/true", words);
+}
+
+static long left_by(long child)
+{
+    if (child == 0)
+        _exit(0);
+    return child;
+}
+
+static long forks(void)
+{
+    return left_by(fork());
+}
+
+static long clones(void)
+{
+    return left_by(syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0));
+}
+
+static long signals_its_parent(void)
+{
+    return kill(getppid(), 0);
+}
+
+static long signals_a_thread_of_its_parent(void)
+{
+    return syscall(SYS_tgkill, getppid(), getppid(), 0);
+}
+
+static long traces(void)
+{
+    return ptrace(PTRACE_ATTACH, -1, NULL, NULL);
+}
+
+static long reads_another_process(void)
+{
+    char byte, *there = folder;
+    const struct iovec to = {&byte, 1}, from = {there, 1};
+    return process_vm_readv(getppid(), &to, 1, &from, 1, 0);
+}
+
+static long names_another_process(void)
+{
+    return syscall(SYS_pidfd_open, getppid(), 0);
+}
+
+static long joins_a_namespace(void)
+{
+    return setns(-1, 0);
+}
+
+static long makes_a_namespace(void)
+{
+    return unshare(-1);
+}
+
+static long mounts(void)
+{
+    return syscall(SYS_mount, NULL, NULL, NULL, 0, NULL);
+}
+
+static long asks_a_ring_for_it(void)
+{
+    return syscall(SYS_io_uring_register, -1, 0, NULL, 0);
+}
+
+static long uses_bpf(void)
+{
+    return syscall(SYS_bpf, 5, NULL, (size_t)-1);
+}
+
+static long counts_events(void)
+{
+    return syscall(SYS_perf_event_open, NULL, 0, 0, 0, 0);
+}
+
+static long connects(void)
+{
+    struct sockaddr_un to = {.sun_family = AF_UNIX};
+    snprintf(to.sun_path, sizeof to.sun_path, "%s", file);
+    return connect(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), (struct sockaddr *)&to,
+                   sizeof to);
+}
+
+static long writes(void)
+{
+    return open(file, O_WRONLY | O_CLOEXEC);
+}
+
+static long writes_by_the_old_call(void)
+{
+#ifdef SYS_open
+    return syscall(SYS_open, file, O_RDWR);
+#else
+    return writes();
+#endif
+}
+
+static long makes(void)
+{
+    return open(other, O_CREAT | O_RDONLY | O_CLOEXEC, 0600);
+}
+
+static long makes_a_folder(void)
+{
+    return mkdir(other, 0700);
+}
+
+static long lets_others_write(void)
+{
+    return chmod(file, 0666);
+}
+
+static long gives_away(void)
+{
+    return chown(file, (uid_t)-1, (gid_t)-1);
+}
+
+static long moves(void)
+{
+    return rename(file, other);
+}
+
+static long links(void)
+{
+    return symlink("/", other);
+}
+
+static long cuts(void)
+{
+    return truncate(file, 0);
+}
+
+static long reads(void)
+{
+    return open(file, O_RDONLY | O_CLOEXEC);
+}
+
+static long removes_a_socket(void)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    snprintf(at.sun_path, sizeof at.sun_path, "%s", other);
+    return bind(fd, (struct sockaddr *)&at, sizeof at) != 0 || listen(fd, 1) != 0 ? -1
+                                                                                  : unlink(other);
+}
+
+static void *nothing(void *unused)
+{
+    return unused;
+}
+
+static long makes_a_thread(void)
+{
+    pthread_t thread;
+    errno = pthread_create(&thread, NULL, nothing, NULL);
+    return errno != 0 || pthread_join(thread, NULL) != 0 ? -1 : 0;
+}
+
+static long signals_its_threads(void)
+{
+    return pthread_kill(pthread_self(), 0) == 0 ? 0 : -1;
+}
+
+static long makes_memory(void)
+{
+    return memfd_create("memory", MFD_CLOEXEC);
+}
+
+static void *ask(void *question)
+{
+    sem_wait(&set);
+    return (void *)(intptr_t)((*(long (**)(void))question)() < 0 ? errno : 0);
+}
+
+/* The error with which a process with the filter may not do it, 0 where it may; asked of a thread
+ * that it has made before. */
+static int asked(long (*question)(void), const struct calls_kept *kept)
+{
+    const pid_t child = fork();
+    int status;
+
+    assert_true(child >= 0);
+    if (child == 0) {
+        pthread_t thread;
+        void *error;
+        if (sem_init(&set, 0, 0) != 0 || pthread_create(&thread, NULL, ask, &question) != 0 ||
+            prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0)
+            _exit(255);
+        if (kept != NULL)
+            call_filter_set(kept);
+        if (sem_post(&set) != 0 || pthread_join(thread, &error) != 0)
+            _exit(255);
+        _exit((int)(intptr_t)error);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    return WEXITSTATUS(status);
+}
+
+static const struct calls_kept none, all = {true, true, true, true};
+
+static bool is_known_here(void)
+{
+    return asked(forks, &none) != 0;
+}
+
+static void test_it_may_not(void **state)
+{
+    static long (*const each[])(void) = {
+        runs,
+        forks,
+        clones,
+        signals_its_parent,
+        signals_a_thread_of_its_parent,
+        traces,
+        reads_another_process,
+        names_another_process,
+        joins_a_namespace,
+        makes_a_namespace,
+        mounts,
+        asks_a_ring_for_it,
+    };
+    (void)state;
+
+    if (!is_known_here())
+        skip();
+    for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
+        assert_int_equal(asked(each[i], &none), EPERM);
+        assert_int_equal(asked(each[i], &all), EPERM);
+        /* (an account may not mount) */
+        if (geteuid() == 0)
+            assert_int_not_equal(asked(each[i], NULL), EPERM);
+    }
+}
+
+static void test_it_may_not_unless_kept(void **state)
+{
+    static long (*const each[])(void) = {
+        uses_bpf, counts_events,  connects,          writes,     writes_by_the_old_call,
+        makes,    makes_a_folder, lets_others_write, gives_away, moves,
+        links,    cuts,
+    };
+    (void)state;
+
+    if (!is_known_here())
+        skip();
+    for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
+        begin(NULL);
+        assert_int_equal(asked(each[i], &none), EPERM);
+        if (geteuid() == 0)
+            assert_int_not_equal(asked(each[i], &all), EPERM);
+        end(NULL);
+    }
+}
+
+static void test_it_may(void **state)
+{
+    static long (*const each[])(void) = {
+        reads, removes_a_socket, makes_a_thread, signals_its_threads, makes_memory,
+    };
+    (void)state;
+
+    for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++)
+        assert_int_equal(asked(each[i], &none), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_it_may_not, begin, end),
+        cmocka_unit_test(test_it_may_not_unless_kept),
+        cmocka_unit_test_setup_teardown(test_it_may, begin, end),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
