@@ -10,7 +10,7 @@
 #define SM_CONFINEMENT_H
 
 /* Confine this thread and those it will make, for good; after no_new_privs is set. In the folder of
- * each of these `paths` it may make sockets and remove files. Where the kernel has no Landlock, or a
- * container forbids it, nothing happens; an older one forbids less. */
+ * each of these `paths` it may make sockets and remove files. Where the kernel has no Landlock, or
+ * a container forbids it, nothing happens; an older one forbids less. */
 void confine(const char *const *paths, unsigned count);
 #endif

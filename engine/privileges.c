@@ -95,16 +95,32 @@ static bool any_port(const struct options *o, unsigned capability)
     return false;
 }
 
+/* Do these words leave EAL what it needs to open? Of others that is not known. */
+static bool eal_opens_no_more(const struct options *o)
+{
+    static const char *const harmless[] = {"--allow=", "--file-prefix=", "--log-level="};
+    const unsigned count = sizeof harmless / sizeof harmless[0];
+
+    for (unsigned i = 0; i < o->eal_argument_count; i++) {
+        unsigned k = 0;
+        while (k < count && strncmp(o->eal_arguments[i], harmless[k], strlen(harmless[k])) != 0)
+            k++;
+        if (k == count)
+            return false;
+    }
+    return true;
+}
+
 /* A thread of a library has the same memory as ours and would do for them what they may not, so it
  * is confined like them, which takes that it is begun so. That is possible where opening all ports
- * takes nothing else; what more the user tells EAL to do is not known. */
+ * takes nothing else. */
 static bool is_confined_before(const struct options *o)
 {
     for (unsigned i = 0; i < o->port_count; i++) {
         if ((io_capabilities(o->ports[i]) & IO_OPENS_CONFINED) == 0)
             return false;
     }
-    return any_port(o, IO_OWN_THREADS) && o->eal_argument_count == 0;
+    return any_port(o, IO_OWN_THREADS) && eal_opens_no_more(o);
 }
 
 static void confine_before(const struct options *o)

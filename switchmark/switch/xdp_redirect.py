@@ -244,9 +244,11 @@ class XdpRedirect(InKernelSwitch):
         """Detach, put the far ends back, hand the devices back."""
         bpf_calls.close_all(self._descriptors)
         self._descriptors.clear()
-        while self._woken:
-            netlink.set_receive_offload(self._woken.pop(), False)
-        super().stop()
+        try:
+            while self._woken:
+                netlink.set_receive_offload(self._woken.pop(), False)
+        finally:
+            super().stop()
 
 
 def _key(mac: str) -> bytes:

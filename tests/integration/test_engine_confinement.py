@@ -102,7 +102,7 @@ def assert_calls_are_refused(pid: int) -> None:
     ("port", "connects"),
     [
         ("virtio-user={}/s,server", False),
-        ("virtio-user={}/s", True),
+        ("virtio-user={}/s --eal --file-prefix=sm", True),
         ("vhost={}/s", False),
         ("vhost={}/s,client", True),
         ("memif={}/s,role=server", True),
@@ -121,7 +121,8 @@ def test_threads_of_dpdk_are_confined(
             place, namespace = node.device, node.namespace
         else:
             place, namespace = str(tmp_path), None
-        pid = stack.enter_context(with_dpdk(port.format(place), namespace=namespace))
+        words = port.format(place).split()
+        pid = stack.enter_context(with_dpdk(*words, namespace=namespace))
         path = address_of(pid, "SM_TEST_FILE")
         assert_calls_are_refused(pid)
         assert asked_of_each(pid, OPEN, path, os.O_RDONLY) == {-errno.EACCES}
@@ -135,7 +136,7 @@ def test_threads_of_dpdk_are_confined(
 
 @pytest.mark.parametrize(
     ("port", "more"),
-    [("vdev=net_null0", ()), ("virtio-user={}/s,server", ("--eal", "--log-level=info"))],
+    [("vdev=net_null0", ()), ("virtio-user={}/s,server", ("--eal", "-v"))],
 )
 def test_what_dpdk_may_open_is_not_always_known(
     port: str, more: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

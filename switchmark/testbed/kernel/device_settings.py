@@ -24,11 +24,17 @@ OFFLOADS_OFF = {
 }
 
 
+class Refused(OSError):
+    """What the kernel or a device answers to a request; another OSError: it was not asked, since
+    there is no socket to ask by (too many open files, no permission)."""
+
+
 def is_promiscuous(device: str) -> bool:
-    """Whether a device of this namespace takes every frame; False where there is no device."""
+    """Whether a device of this namespace takes every frame; False where there is no device. Raises
+    OSError where the kernel cannot be asked."""
     try:
         return bool(_flags(device) & IFF_PROMISC)
-    except OSError:
+    except Refused:
         return False
 
 
@@ -53,17 +59,19 @@ def disable_ipv6(device: str) -> None:
 
 
 def disable_offloads(device: str) -> None:
-    """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already."""
+    """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already. Raises
+    OSError where the kernel cannot be asked."""
     for command in OFFLOADS_OFF.values():
-        with suppress(OSError):
+        with suppress(Refused):
             set_by_ethtool(device, command, 0)
 
 
 def driver_of(device: str) -> str | None:
-    """The name of the driver of a device of this namespace; None where it does not tell."""
+    """The name of the driver of a device of this namespace; None where it does not tell. Raises
+    OSError where the kernel cannot be asked."""
     try:
         told = _ethtool(device, struct.pack(f"I{ETHTOOL_DRVINFO_BYTES - 4}x", ETHTOOL_GDRVINFO))
-    except OSError:
+    except Refused:
         return None
     return told[4:36].split(b"\0")[0].decode(errors="replace") or None
 
@@ -82,4 +90,7 @@ def _ethtool(device: str, request: bytes) -> bytes:
 
 def _ioctl(number: int, request: bytes) -> bytes:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-        return fcntl.ioctl(any_socket, number, request)
+        try:
+            return fcntl.ioctl(any_socket, number, request)
+        except OSError as error:
+            raise Refused(error.errno, error.strerror) from None

@@ -23,6 +23,7 @@ from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.kernel.device_settings import (
     IFF_PROMISC,
     OFFLOADS_OFF,
+    Refused,
     disable_ipv6,
     disable_offloads,
     set_by_ethtool,
@@ -233,11 +234,11 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
 def set_receive_offload(end: VethEnd, on: bool) -> None:
     """Switch generic receive offload of a veth end, which makes it poll for frames.
 
-    Raises OSError, but not for a device that has gone when it is to be switched off."""
+    Raises OSError, but not where a device has gone, or refuses, that is to be switched off."""
     command = OFFLOADS_OFF["generic-receive-offload"]
     try:
         inside(end.netns, partial(set_by_ethtool, end.device, command, int(on)))
-    except OSError:
+    except (Refused, FileNotFoundError):  # (its namespace may have gone, too)
         if on:
             raise
 
