@@ -7,9 +7,11 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
+from switchmark.switch.xdp_redirect import XdpRedirect
 from switchmark.testbed.kernel import device_settings, netlink
 from switchmark.testbed.kernel.device_settings import OFFLOADS_OFF, Refused
 
@@ -85,3 +87,17 @@ def test_receive_offload_is_not_off_where_nobody_could_be_asked(
     monkeypatch.setattr(netlink, "inside", lambda _netns, act: act())
     with pytest.raises(OSError, match="Too many open files"):
         netlink.set_receive_offload(netlink.VethEnd("lo"), False)
+
+
+def test_what_a_switch_has_made_goes_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    def not_asked(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    undone: list[bool] = []
+    monkeypatch.setattr(netlink, "set_receive_offload", not_asked)
+    switch = XdpRedirect()
+    switch._woken.append(netlink.VethEnd("lo"))
+    switch._resources = SimpleNamespace(undo=lambda: undone.append(True))  # type: ignore[assignment]
+    with pytest.raises(OSError, match="Too many open files"):
+        switch.stop()
+    assert undone
