@@ -13,7 +13,7 @@ import pytest
 
 from switchmark.switch.xdp_redirect import XdpRedirect
 from switchmark.testbed.kernel import device_settings, netlink
-from switchmark.testbed.kernel.device_settings import OFFLOADS_OFF, Refused
+from switchmark.testbed.kernel.device_settings import OFFLOADS_OFF, RequestRefused
 
 NO_DEVICE = "smnodevice0"
 WAYS: dict[str, Callable[[], object]] = {
@@ -43,7 +43,7 @@ def test_without_descriptors_nothing_is_known_of_a_device(way: str) -> None:
     with pytest.raises(OSError, match="Too many open files") as told:
         WAYS[way]()
     assert told.value.errno == errno.EMFILE
-    assert not isinstance(told.value, Refused)
+    assert not isinstance(told.value, RequestRefused)
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -62,7 +62,7 @@ def test_a_device_that_is_not_there_refuses() -> None:
     assert device_settings.is_promiscuous(NO_DEVICE) is False
     assert device_settings.driver_of(NO_DEVICE) is None
     device_settings.disable_offloads(NO_DEVICE)
-    with pytest.raises(Refused) as told:
+    with pytest.raises(RequestRefused) as told:
         device_settings.set_by_ethtool(NO_DEVICE, OFFLOADS_OFF["tx-checksumming"], 0)
     assert told.value.errno == errno.ENODEV
 

@@ -24,7 +24,7 @@ OFFLOADS_OFF = {
 }
 
 
-class Refused(OSError):
+class RequestRefused(OSError):
     """What the kernel or a device answers to a request; another OSError: it was not asked, since
     there is no socket to ask by (too many open files, no permission)."""
 
@@ -34,7 +34,7 @@ def is_promiscuous(device: str) -> bool:
     OSError where the kernel cannot be asked."""
     try:
         return bool(_flags(device) & IFF_PROMISC)
-    except Refused:
+    except RequestRefused:
         return False
 
 
@@ -62,7 +62,7 @@ def disable_offloads(device: str) -> None:
     """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already. Raises
     OSError where the kernel cannot be asked."""
     for command in OFFLOADS_OFF.values():
-        with suppress(Refused):
+        with suppress(RequestRefused):
             set_by_ethtool(device, command, 0)
 
 
@@ -71,7 +71,7 @@ def driver_of(device: str) -> str | None:
     OSError where the kernel cannot be asked."""
     try:
         told = _ethtool(device, struct.pack(f"I{ETHTOOL_DRVINFO_BYTES - 4}x", ETHTOOL_GDRVINFO))
-    except Refused:
+    except RequestRefused:
         return None
     return told[4:36].split(b"\0")[0].decode(errors="replace") or None
 
@@ -93,4 +93,4 @@ def _ioctl(number: int, request: bytes) -> bytes:
         try:
             return fcntl.ioctl(any_socket, number, request)
         except OSError as error:
-            raise Refused(error.errno, error.strerror) from None
+            raise RequestRefused(error.errno, error.strerror) from None

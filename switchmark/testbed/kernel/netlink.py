@@ -23,7 +23,7 @@ from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.kernel.device_settings import (
     IFF_PROMISC,
     OFFLOADS_OFF,
-    Refused,
+    RequestRefused,
     disable_ipv6,
     disable_offloads,
     set_by_ethtool,
@@ -238,7 +238,7 @@ def set_receive_offload(end: VethEnd, on: bool) -> None:
     command = OFFLOADS_OFF["generic-receive-offload"]
     try:
         inside(end.netns, partial(set_by_ethtool, end.device, command, int(on)))
-    except (Refused, FileNotFoundError):  # (its namespace may have gone, too)
+    except (RequestRefused, FileNotFoundError):  # (its namespace may have gone, too)
         if on:
             raise
 
