@@ -19,14 +19,15 @@ from typing import Any
 
 from switchmark.engine.binary import NAME
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.environment.support.base import Node
+from switchmark.environment.support.base import Node, VirtualMachine
+from switchmark.environment.vm.engine import GuestEngine
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, MadePort, SwitchPort
 from switchmark.remote.channel import Channel
 from switchmark.remote.codec import from_plain, to_plain
-from switchmark.remote.hello import Hello, NodeMade
+from switchmark.remote.hello import Hello, MachineMade, NodeMade
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import MakesPorts, Switch, availability_for, plug_in
 from switchmark.switch.support.options import configured
@@ -134,11 +135,18 @@ class HostAgent:
         node = ENVIRONMENTS[environment]().create(self._session, from_plain(NodeSpec, spec))
         self._next += 1
         self._nodes[self._next] = node
-        return NodeMade(self._next, node.spec, node.netns)
+        return NodeMade(self._next, node.spec, node.netns, MachineMade.of(node))
 
     def do_spawn_engine(self, node: int, args: list[str]) -> dict[str, int]:
         """Start the engine in a node."""
         return self._keep(self._nodes[node].spawn_engine(args))
+
+    def do_spawn_bridge(self, node: int) -> dict[str, int]:
+        """Start a virtual machine whose kernel joins its ports."""
+        machine = self._nodes[node]
+        if not isinstance(machine, VirtualMachine):
+            raise UsageError(f"{machine.spec.name}: is no virtual machine")
+        return self._keep(machine.spawn_bridge())
 
     def do_node(self, node: int, question: str) -> Any:
         """Ask a node one of its questions."""
@@ -156,11 +164,12 @@ class HostAgent:
         self._counters.close()
         self._counters = HardwareCounters.open_for(pids, cores)
         self._energy = EnergyReading.take()
-        return CpuReading.take(pids)
+        return CpuReading.take(pids, self._machines())
 
     def do_end_meter(self) -> MeterReading:
         """Read what has been used and counted since `do_begin_meter`."""
-        clocks = CpuReading.take(self._switch.process_ids() if self._switch else ())
+        pids = self._switch.process_ids() if self._switch else ()
+        clocks = CpuReading.take(pids, self._machines())
         counted = self._counters.stop()
         return MeterReading(
             clocks, counted, self._counters.absent, self._energy, EnergyReading.take(),
@@ -203,7 +212,14 @@ class HostAgent:
             self._made_ports = None
         return getattr(self._switch, question)(*arguments)
 
+    def _machines(self) -> list[int]:
+        """The processes of this host's virtual machines."""
+        machines = [one for one in self._nodes.values() if isinstance(one, VirtualMachine)]
+        return [pid for machine in machines for pid in machine.process_ids()]
+
     def _keep(self, process: Spawned) -> dict[str, int]:
+        if isinstance(process, GuestEngine):
+            process = process.machine  # the bench compares the guest's clock with its own
         self._next += 1
         number = self._next
         self._processes[number] = process

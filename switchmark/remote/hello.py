@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from switchmark.environment.support.base import Node, VirtualMachine
 from switchmark.model.node import NodeSpec
 from switchmark.testbed.facts import Facts
 
@@ -30,9 +31,27 @@ class Hello:
 
 
 @dataclass(frozen=True, slots=True)
+class MachineMade:
+    """What a node that is a virtual machine tells beyond others; see `VirtualMachine`."""
+
+    emulated: bool
+    boot_timeout_s: float
+    patience: float
+    details: dict[str, str]  # before it is switched on
+
+    @classmethod
+    def of(cls, node: Node) -> MachineMade | None:
+        """What this node tells; None where it is no virtual machine."""
+        if not isinstance(node, VirtualMachine):
+            return None
+        return cls(node.emulated, node.boot_timeout_s, node.patience, node.details())
+
+
+@dataclass(frozen=True, slots=True)
 class NodeMade:
     """A node as it was made there."""
 
     node: int  # its number, by which it is asked for
     spec: NodeSpec
     netns: str | None
+    machine: MachineMade | None = None

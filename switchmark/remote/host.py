@@ -1,4 +1,4 @@
-"""Stand-ins for what is on another host: the host itself, its processes, its nodes."""
+"""Stand-ins for what is on another host: the host itself and its processes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from switchmark.errors import SwitchmarkError, UnavailableError
-from switchmark.model.node import NodeSpec
-from switchmark.remote.codec import to_plain
+from switchmark.errors import SwitchmarkError
 from switchmark.remote.contact import HostLost
-from switchmark.remote.hello import NodeMade
 from switchmark.testbed.host import Completed
 
 if TYPE_CHECKING:
@@ -133,60 +130,3 @@ class RemoteProcess:
     @property
     def _lost(self) -> str | None:
         return self._connection.lost if self._seen.code is None else None
-
-
-class RemoteNode:
-    """A node on another host."""
-
-    def __init__(self, connection: Connection, made: NodeMade) -> None:
-        self.spec = made.spec
-        self.netns = made.netns
-        self._number = made.node
-        self._connection = connection
-        self._closed = False
-
-    def spawn_engine(self, args: Sequence[str]) -> RemoteProcess:
-        """See `Node`."""
-        made = self._connection.ask_for(
-            dict[str, int], "spawn_engine", node=self._number, args=list(args)
-        )
-        return RemoteProcess(self._connection, made, args[0])
-
-    def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
-    ) -> RemoteProcess:
-        """Raises UnavailableError: programs of this machine are not on that one."""
-        del env, may
-        raise UnavailableError(
-            f"{args[0]}: a program of the user's cannot be run on host "
-            f"{self._connection.target.name}; use vnf: forwarder, l2fwd, bridge or pcap"
-        )
-
-    def device_frames(self) -> tuple[int, int] | None:
-        """See `Node`."""
-        return self._pair("device_frames")
-
-    def device_drops(self) -> tuple[int, int] | None:
-        """See `Node`."""
-        return self._pair("device_drops")
-
-    def _pair(self, what: str) -> tuple[int, int] | None:
-        kind: Any = tuple[int, int] | None
-        found: tuple[int, int] | None
-        found = self._connection.ask_for(kind, "node", node=self._number, question=what)
-        return found
-
-    def close(self) -> None:
-        """See `Node`; on a lost host the agent closes it."""
-        if not self._closed:
-            self._closed = True
-            with suppress(HostLost):
-                self._connection.ask("close_node", 30.0, node=self._number)
-
-
-def create_node(connection: Connection, environment: str, spec: NodeSpec) -> RemoteNode:
-    """Have a node made on the other host."""
-    made = connection.ask_for(
-        NodeMade, "create", 30.0, environment=environment, spec=to_plain(spec)
-    )
-    return RemoteNode(connection, made)

@@ -21,7 +21,8 @@ from switchmark.model.topology import NodePlace
 from switchmark.remote import bundle
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import ClockReading, HostLost
-from switchmark.remote.host import RemoteHost, RemoteNode, create_node
+from switchmark.remote.host import RemoteHost
+from switchmark.remote.node import RemoteNode, create_node
 from switchmark.results.record import Placement
 from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.runs import ClockOffset, FarHost

@@ -227,6 +227,7 @@ class Deployment:
     def _spawn(self, name: str, end: int) -> EngineProcess:
         plan, node, place = self.plan, self.nodes[name], self.plan.topology.node(name)
         placement = (self.far_placement if place.far else None) or plan.placement
+        in_guest = isinstance(node, VirtualMachine)
         args = engine_args(
             plan.trial,
             node.spec.port,
@@ -243,8 +244,9 @@ class Deployment:
             pair=place.pair,
             args=args,
             far=place.far,
-            ahead_ns=plan.far.ahead_ns if place.far and plan.far else 0,
-            in_guest=isinstance(node, VirtualMachine),
+            # A guest's times have been turned into ours, wherever it is.
+            ahead_ns=plan.far.ahead_ns if place.far and plan.far and not in_guest else 0,
+            in_guest=in_guest,
             patience=patience_with(node),
         )
         self._spawned.append(engine)

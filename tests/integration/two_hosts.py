@@ -49,7 +49,7 @@ def programs() -> dict[str, str]:
     """Where a user's own switches lie: both hosts see them at the same place."""
     ours = {"SWITCHMARK_TRAFFIC", "SWITCHMARK_STATE_DIR", "SWITCHMARK_TESTBED"}
     found = {name: value for name, value in os.environ.items() if name.startswith("SWITCHMARK_")}
-    return {name: value for name, value in found.items() if name not in ours}
+    return {name: value for name, value in found.items() if value and name not in ours}
 
 
 def enter(pid: int) -> list[str]:

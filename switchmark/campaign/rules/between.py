@@ -60,8 +60,6 @@ def between_problems(
     """The reasons why one combination cannot run; empty when it can. `kind` None: any kind of
     port."""
     traits = traits_of(environment)
-    if traits.guests:
-        yield "virtual machines work on one host only; use environment: netns, lxc, docker or bare"
     if switch == WIRE:
         if (problem := bare_cable_problem(pairs, io)) is not None:
             yield f"direct between hosts: {problem}"

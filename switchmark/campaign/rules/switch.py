@@ -168,6 +168,20 @@ def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         if sweep.dimension is not Dimension.THROUGHPUT:
             yield f"method {method} finds a throughput; use dimension: throughput"
         yield from METHODS[method].refusals(sweep, switch, can)
+        if METHODS[method].times_frames:
+            yield from _clock_refusals(sweep, method)
+
+
+def _clock_refusals(sweep: Sweep, method: str) -> Iterator[str]:
+    """Ends whose clocks are not compared. (A round trip is timed at one end.)"""
+    guests = [name for name in sweep.environment if traits_of(name).guests]
+    ends = [found.kind for name in sweep.scenario if (found := resolve(name)) is not None]
+    if guests and any(NodePlace.ENVIRONMENT in PLACES[kind] for kind in ends):
+        yield (
+            f"method {method} times frames from one end to the other, and a guest of {guests[0]} "
+            "has a clock of its own; use a scenario whose ends are wires (p2p, loopback-N), or "
+            "dimension: latency, which times round trips"
+        )
 
 
 def _port_refusals(

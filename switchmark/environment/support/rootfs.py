@@ -2,7 +2,8 @@
 
 It holds a static BusyBox, the engine, the shared libraries it loads and the DPDK drivers it
 may load. It is built once for each set of these files and kept in the cache directory, under
-a key of their paths, sizes and times.
+a key of the engine's content, and of the paths, sizes and times of the others: on another host the
+engine lies in the folder of each session.
 """
 
 from __future__ import annotations
@@ -51,10 +52,14 @@ def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
     parent = cache_folder("roots")
-    root = parent / key_of(FORMAT, [engine, busybox, *needed])
+    root = parent / key_of(f"{FORMAT} {_digest(engine)}", [busybox, *needed])
     if not root.is_dir():
         _build(parent, root, engine, busybox, needed)
     return root
+
+
+def _digest(engine: Path) -> str:
+    return hashlib.sha256(engine.read_bytes()).hexdigest()
 
 
 @cache

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import time
 from collections import deque
+from collections.abc import Iterable
 from contextlib import suppress
 
 from switchmark.engine.plain_events import PlainCounters, parse_plain
@@ -30,7 +31,7 @@ class GuestEngine:
 
     def __init__(self, machine: Spawned) -> None:
         self.pid = machine.pid  # of QEMU
-        self._machine = machine
+        self.machine = machine
         self._passed: deque[str | None] = deque()  # read while another answer was waited for
         self._ahead_ns = 0  # of the guest's clock, the host's
         self.clock_error_ns: int | None = None  # at most; None: not compared yet
@@ -40,45 +41,45 @@ class GuestEngine:
         if line.split(" ", 1)[0] == "start":
             self._compare_clocks()
             line = re.sub(r"\bat=(\d+)", lambda at: f"at={int(at[1]) - self._ahead_ns}", line)
-        self._machine.write_line(line)
+        self.machine.write_line(line)
 
     def close_input(self) -> None:
         """Close the engine's standard input; the guest then switches itself off."""
-        self._machine.close_input()
+        self.machine.close_input()
 
     def read_line(self, timeout_s: float) -> str | None:
         """The engine's next event, in the host's time."""
-        line = self._passed.popleft() if self._passed else self._machine.read_line(timeout_s)
+        line = self._passed.popleft() if self._passed else self.machine.read_line(timeout_s)
         if line is None:
             return None
         return re.sub(r'"t_ns":(\d+)', lambda at: f'"t_ns":{int(at[1]) + self._ahead_ns}', line)
 
     def poll(self) -> int | None:
         """The engine's exit code, or QEMU's where it was ended; None while the machine runs."""
-        code = self._machine.poll()
+        code = self.machine.poll()
         return None if code is None else self._of_engine(code)
 
     def wait(self, timeout_s: float) -> int:
         """Wait for the machine's end."""
-        return self._of_engine(self._machine.wait(timeout_s))
+        return self._of_engine(self.machine.wait(timeout_s))
 
     def terminate(self, grace_s: float = 2.0) -> int:
         """Switch the machine off."""
-        return self._of_engine(self._machine.terminate(grace_s))
+        return self._of_engine(self.machine.terminate(grace_s))
 
     def stderr_tail(self) -> str:
         """The complaints of QEMU, the guest's kernel and the engine."""
-        text = self._machine.stderr_tail()
+        text = self.machine.stderr_tail()
         lines = text.replace("\r", "").splitlines()
         ended = next((n for n, line in enumerate(lines, 1) if PANIC in line), len(lines))
         said = "\n".join(line for line in lines[:ended] if not USUAL.match(line))
-        went_off = self._machine.poll() == 0 and not ENDED.search(text)
+        went_off = self.machine.poll() == 0 and not ENDED.search(text)
         return said or (OFF if went_off else "")
 
     def _of_engine(self, code: int) -> int:
         """The engine's exit code. QEMU ends well when its guest switches itself off, however the
         engine ended."""
-        told = ENDED.search(self._machine.stderr_tail()) if code == 0 else None
+        told = ENDED.search(self.machine.stderr_tail()) if code == 0 else None
         return int(told[1]) if told else code
 
     def _compare_clocks(self) -> None:
@@ -90,11 +91,11 @@ class GuestEngine:
     def _reading(self) -> tuple[int, int] | None:
         """(bound of the error, how far the host's clock is ahead), ns; None: no answer."""
         asked_ns = time.monotonic_ns()
-        self._machine.write_line("counters")
+        self.machine.write_line("counters")
         deadline = time.monotonic() + ANSWER_S
         while True:
             try:
-                line = self._machine.read_line(max(0.0, deadline - time.monotonic()))
+                line = self.machine.read_line(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 return None
             answered_ns = time.monotonic_ns()
@@ -107,3 +108,9 @@ class GuestEngine:
                     middle_ns = (asked_ns + answered_ns) // 2
                     return (answered_ns - asked_ns) // 2, middle_ns - event.t_ns
             self._passed.append(line)
+
+
+def clock_error_us(engines: Iterable[GuestEngine]) -> str:
+    """The largest bound of what the times of these may be off, for the record."""
+    errors = [one.clock_error_ns for one in engines if one.clock_error_ns is not None]
+    return f"{max(errors) / 1e3:.0f}" if errors else "not compared"

@@ -18,7 +18,7 @@ from switchmark.environment.support.batons import without_baton
 from switchmark.environment.vm import command as words
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import GuestPort
-from switchmark.environment.vm.engine import GuestEngine
+from switchmark.environment.vm.engine import GuestEngine, clock_error_us
 from switchmark.environment.vm.image import Image, with_program
 from switchmark.environment.vm.packages import Qemu
 from switchmark.environment.vm.patience import patience
@@ -137,7 +137,6 @@ class QemuNode:
 
     def details(self) -> dict[str, str]:
         """See `VirtualMachine`."""
-        errors = [e.clock_error_ns for e in self._engines if e.clock_error_ns is not None]
         kinds = {port.kind for port in self.spec.ports}
         found = {
             "accelerator": "software emulation (TCG)" if self.emulated else "KVM",
@@ -150,7 +149,7 @@ class QemuNode:
             "memory_mb": str(words.MEMORY_MB),
             "memory_kind": "memfd, shared",
             "offloads": "off",
-            "clock_error_us": f"{max(errors) / 1e3:.0f}" if errors else "not compared",
+            "clock_error_us": clock_error_us(self._engines),
         }
         if PortKind.TAP in kinds:
             found["tap_worker"] = "the kernel (vhost-net)" if self._in_kernel else "QEMU's process"
