@@ -119,6 +119,10 @@ RUN: dict[str, list[Combination]] = {
     "../vm/test_vm_environment.py::test_pairs_and_chains_one_way_and_both": IN_MACHINES,
     "../vm/test_vm_environment.py::test_one_pair_through_other_switches": OTHERS_IN_MACHINES,
     **INSIDE,
+    "../vm/test_vm_far_machines.py::test_an_end_or_a_vnf_in_a_guest_on_each_host": [
+        *_between("linux-bridge", "v2v loopback-2", "qemu", PortKind.TAP),
+        *_between("ovs-dpdk", "v2v", "qemu", VHOST),
+    ],
     "test_between_hosts.py::test_trials_between_hosts": [
         *_between("linux-bridge", "v2v pairs-2 loopback-2", "netns", VETH),
         *_between("linux-bridge", "v2v", "bare", VETH),

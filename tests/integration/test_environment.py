@@ -373,8 +373,12 @@ def test_root_is_shared_and_built_anew_for_another_engine(state: Path, tmp_path:
     built = root.stat()
     assert build_root(engine) == root
     assert (root.stat().st_ino, root.stat().st_ctime_ns) == (built.st_ino, built.st_ctime_ns)
-    os.utime(engine, (1, 1))
-    other = build_root(engine)
+    elsewhere = tmp_path / "session" / "engine"
+    elsewhere.parent.mkdir()
+    shutil.copy(engine, elsewhere)
+    assert build_root(elsewhere) == root, "where each session has its own, as on another host"
+    elsewhere.write_text(engine.read_text() + "# another\n")
+    other = build_root(elsewhere)
     assert other != root and other.is_dir()
     assert list(other.parent.glob(".building*")) == []
 
