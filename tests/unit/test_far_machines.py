@@ -32,7 +32,7 @@ from switchmark.remote.hello import MachineMade, NodeMade
 from switchmark.remote.node import CREATE_GUEST_S, CREATE_S, create_node
 from switchmark.remote.site import FarSide, Site
 from switchmark.testbed.testbed import Cable, SshTarget, Testbed
-from switchmark.trial import measuring
+from switchmark.trial import latency, measuring
 from switchmark.trial.deployment import Deployment
 from tests.unit.engine_lines import event
 from tests.unit.trial_fakes import (
@@ -60,7 +60,7 @@ class MachineNode(FakeNode):
     bridges: bool = False
 
     def spawn_engine(self, args: Any) -> Any:
-        return GuestEngine(cast(FakeEngine, super().spawn_engine(args)))
+        return GuestEngine(super().spawn_engine(args))
 
     def spawn_bridge(self) -> Any:
         self.bridges = True
@@ -79,6 +79,10 @@ class MachineRoom(FakeEnvironment):
     def create(self, session: Any, spec: NodeSpec) -> MachineNode:
         made = super().create(session, spec)
         return MachineNode(made.spec, self)
+
+
+def ended(_name: str, engine: FakeEngine) -> None:
+    engine.terminate()
 
 
 @dataclass
@@ -139,7 +143,7 @@ class TestAgent:
     def test_a_bridge_is_made_by_machines_alone(self, monkeypatch: pytest.MonkeyPatch) -> None:
         agent, _, made = self.made(monkeypatch, MachineRoom())
         machine = cast(MachineNode, agent._nodes[made.node])
-        machine.world.change = lambda _name, engine: engine.terminate()
+        machine.world.change = ended
         agent.do_spawn_bridge(made.node)
         assert machine.bridges
         agent, _, made = self.made(monkeypatch, FakeEnvironment())
@@ -191,6 +195,8 @@ def machine_there(behind_ns: int = 0) -> tuple[FakeConnection, Any]:
 
 def test_a_machine_there_is_one_here_too_and_has_time_to_be_made() -> None:
     connection, node = machine_there()
+    with pytest.raises(UnavailableError, match="cannot be run on host right"):
+        node.spawn_program(["/opt/vnf"], {})
     assert isinstance(node, VirtualMachine)
     assert (node.emulated, node.boot_timeout_s, node.patience) == (True, 240.0, 15.0)
     assert node.process_ids() == (), "none of this host"
@@ -198,8 +204,6 @@ def test_a_machine_there_is_one_here_too_and_has_time_to_be_made() -> None:
     plain = FakeConnection(None)
     other = create_node(plain, "lxc", SPEC)  # type: ignore[arg-type]
     assert not isinstance(other, VirtualMachine) and plain.asked == [("create", CREATE_S)]
-    with pytest.raises(UnavailableError, match="cannot be run on host right"):
-        node.spawn_program(["/opt/vnf"], {})
 
 
 def test_times_of_a_guest_there_become_ours() -> None:
@@ -250,7 +254,7 @@ def test_the_way_there_is_not_timed_by_a_guest_s_clock(
     guests: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(measuring.latency, "measure", lambda *given: seen.append(given[-1]))
+    monkeypatch.setattr(latency, "measure", lambda *given: seen.append(given[-1]))
     plan = replace(plan_for(trial("latency")), far=cast(FarSide, "the hosts' clocks"))
     engines = [SimpleNamespace(in_guest=False), SimpleNamespace(in_guest=guests)]
     deployment = SimpleNamespace(engines=engines, ends=[], guest=None, streams=[])
