@@ -40,6 +40,7 @@ rate: 200
 burst: 1
 duration: 2s
 verify: {timeout: 20s}
+mixed_connect_modes: true
 sweeps:
   - {switch: linux-bridge, scenario: v2v}
   - {switch: linux-bridge, scenario: v2v, dimension: latency}
