@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.environment.support.base import Node, VirtualMachine
+from switchmark.environment.vm.node import EMULATED_BOOT_S, EMULATED_PATIENCE
+from switchmark.environment.vm.patience import MOST
 from switchmark.model.node import NodeSpec
 from switchmark.testbed.facts import Facts
 
@@ -32,12 +34,19 @@ class Hello:
 
 @dataclass(frozen=True, slots=True)
 class MachineMade:
-    """What a node that is a virtual machine tells beyond others; see `VirtualMachine`."""
+    """What a node that is a virtual machine tells beyond others; see `VirtualMachine`. Raises
+    ValueError for times that none takes: they are waited for."""
 
     emulated: bool
     boot_timeout_s: float
     patience: float
     details: dict[str, str]  # before it is switched on
+
+    def __post_init__(self) -> None:
+        """Check the times."""
+        most = EMULATED_BOOT_S * MOST, EMULATED_PATIENCE * MOST
+        if not (0 < self.boot_timeout_s <= most[0] and 1 <= self.patience <= most[1]):
+            raise ValueError("no machine takes so long")
 
     @classmethod
     def of(cls, node: Node) -> MachineMade | None:

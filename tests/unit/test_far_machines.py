@@ -222,6 +222,15 @@ def test_times_of_a_guest_there_become_ours() -> None:
     assert node.spawn_bridge().pid == 99
 
 
+@pytest.mark.parametrize(("boot_s", "patience"), [("1e999", "1"), ("60", "1e9"), ("60", "0")])
+def test_times_that_no_machine_takes_are_not_waited_for(boot_s: str, patience: str) -> None:
+    text = (
+        f'{{"emulated": true, "boot_timeout_s": {boot_s}, "patience": {patience}, "details": {{}}}}'
+    )
+    with pytest.raises(ValueError, match="no machine takes so long"):
+        from_plain(MachineMade, json.loads(text))
+
+
 def test_of_a_lost_host_is_known_what_was_known_before() -> None:
     connection, node = machine_there()
     connection.lost = "gone"
