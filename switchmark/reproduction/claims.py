@@ -20,6 +20,7 @@ from switchmark.reproduction.tried import (
     values_of,
 )
 from switchmark.results.rows import SummaryRow
+from switchmark.statistics.stages import Stages
 
 
 def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
@@ -89,7 +90,8 @@ def _of_link(claim: Claim, link: float, rows: Sequence[SummaryRow]) -> Iterator[
         whole = link * (2 if row.trial.bidirectional else 1)
         what = f"{row.contender}, of {whole / 1e9:g} Gbit/s"
         above = values_of(row, claim.figure)
-        yield tried(what, (row,), above, (whole,) * len(above), _bounds(claim))
+        below = [(whole,) * len(stage) for stage in above]
+        yield tried(what, (row,), above, below, _bounds(claim))
 
 
 def _lines(rows: Sequence[SummaryRow], over: str) -> list[list[tuple[float, SummaryRow]]]:
@@ -113,24 +115,35 @@ def _flatter(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Tr
         points = list(dict(line).items())
         for (x, a), (y, b), (z, c) in zip(points, points[1:], points[2:], strict=False):
             low, middle, high = (values_of(one, claim.figure) for one in (a, b, c))
-            above = [(v - u) / (z - y) for u, v in zip(middle, high, strict=False)]
-            below = [(v - u) / (y - x) for u, v in zip(low, middle, strict=False)]
+            above = _slopes(middle, high, z - y)
+            below = _slopes(low, middle, y - x)
             what = f"{c.contender}, slope {over} {y:g} to {z:g} / {x:g} to {y:g}"
             yield tried(what, (a, b, c), above, below, LESS)
+
+
+def _slopes(begin: Stages, end: Stages, width: float) -> Stages:
+    """A slope a repetition, stage by stage."""
+    return [
+        [(v - u) / width for u, v in zip(low, high, strict=False)]
+        for low, high in zip(begin, end, strict=False)
+    ]
 
 
 def _steadier(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
     """Ratios of two changes: each from the least to the greatest value of a key, which way it
     went."""
     assert claim.over is not None, "a change is over a key"
-    changes: list[tuple[SummaryRow, list[float]]] = []
+    changes: list[tuple[SummaryRow, Stages]] = []
     for line in _lines(rows, claim.over):
         (_, first_row), (_, last_row) = line[0], line[-1]
         begin, end = (estimate_of(one, claim.figure) for one in (first_row, last_row))
         if len(line) > 1 and begin is not None and end is not None:
-            pairs = zip(begin.values or (begin.mean,), end.values or (end.mean,), strict=False)
             up = 1 if end.mean >= begin.mean else -1
-            changes.append((first_row, [(b / a) ** up for a, b in pairs if a > 0 and b > 0]))
+            stages = zip(*(values_of(one, claim.figure) for one in (first_row, last_row)))
+            changes.append((first_row, [
+                [(b / a) ** up for a, b in zip(low, high, strict=False) if a > 0 and b > 0]
+                for low, high in stages
+            ]))  # fmt: skip
     first, second = claim.steady
     for a, of_a in changes:
         for b, of_b in changes:

@@ -1,10 +1,10 @@
 """Whether what a paper concludes holds in what was measured here.
 
-Every claim comes down to ratios of two figures that should lie between two bounds. A ratio is that
-of geometric means over repetitions with its 95 % interval (Welch's t on logarithms). A finding
-holds where every interval lies within its bounds; it is contradicted where a ratio is proven to lie
-outside (Holm's correction over all ratios of the finding, 5 %), or no different where one figure is
-to be better; otherwise, or if a part of it was not tried, it is undecided.
+Every claim comes down to ratios of two figures that should lie between two bounds, each with an
+interval that holds with 95 % at both looks (statistics/stages.py). A finding holds where every
+interval lies within its bounds; it is contradicted where a ratio is proven to lie outside (Holm's
+correction over all ratios of the finding, 5 %), or no different where one figure is to be better;
+otherwise, or if a part of it was not tried, it is undecided.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class JudgedFinding:
     verdict: FindingVerdict
     why: str
     tried: tuple[Tried, ...] = ()
+    is_whole: bool = True  # no part of it was left untried
 
 
 def judge(
@@ -68,7 +69,7 @@ def judge(
             barred[reason] = None
             continue
         found = list(tries(claim, rows_of))
-        tried += _told_apart(claim, found)
+        tried += [replace(one, items=claim.items) for one in _told_apart(claim, found)]
         notes |= dict.fromkeys(_stand_ins(claim, found, standing or {}))
         if not found:
             lacking[claim.item] = None
@@ -81,7 +82,8 @@ def judge(
         verdict = FindingVerdict.UNDECIDED
     left = [f"not tried: {', '.join(lacking)}"] if lacking else []
     left += [f"with {', '.join(notes)}"] if notes else []
-    return JudgedFinding(finding, verdict, "; ".join([why, *barred, *left]), tuple(tried))
+    told = "; ".join([why, *barred, *left])
+    return JudgedFinding(finding, verdict, told, tuple(tried), not (lacking or barred))
 
 
 def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:

@@ -1,7 +1,7 @@
 """Claims about switches together: whether two figures go together, and whether one switch prevails.
 
-Both count pairs of switches. Of each pair, Welch's t on logarithms tells which is ahead, with
-Holm's correction over the pairs, so that what repetitions do not prove leaves the answer open.
+Both count pairs of switches. Of each pair, its ratio tells which is ahead, with Holm's correction
+over the pairs, so that what repetitions do not prove leaves the answer open.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from itertools import combinations, groupby
 from switchmark.reproduction.paper import Claim, Figure
 from switchmark.reproduction.tried import LESS, Tried, is_less_better, tried, values_of
 from switchmark.results.rows import SummaryRow
-from switchmark.statistics.comparison import Correction, adjust, ratio_of
+from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
+from switchmark.statistics.stages import StagedRatio, ratio_in_stages
 
 _FEWEST = 3  # switches that can be ordered in more ways than one or its opposite
 Place = tuple[str, Figure, Sequence[SummaryRow]]  # an item, the figure there, its rows
@@ -35,23 +36,26 @@ def correlated(claim: Claim, other: Figure, rows: Sequence[SummaryRow]) -> Itera
         if len(group) < _FEWEST:
             continue
         signs, ps = [], []
+        pairs: list[StagedRatio] = []
         for a, b in combinations(group, 2):
             found = [
-                ratio_of(values_of(b, one), values_of(a, one)) for one in (claim.figure, other)
+                ratio_in_stages(values_of(a, one), values_of(b, one))
+                for one in (claim.figure, other)
             ]
+            pairs += found
             logs = [math.log(one.value) if one.value else 0.0 for one in found]
             signs.append(int(math.copysign(1, logs[0] * logs[1])))
-            known = [one.p for one in found if one.p is not None]
+            known = [p for one in found if (p := one.p_of(1.0)) is not None]
             ps.append(max(known) if len(known) == len(found) else None)
         adjusted = [1.0 if p is None else p for p in adjust(ps, Correction.HOLM)]
         what = f"rank correlation of {upper} and {lower} over {len(group)} switches"
         value = sum(signs) / len(signs)
         if all(p is None for p in ps):
-            yield Tried(what, tuple(group), value, None, None, *bounds, None)
+            yield Tried(what, tuple(group), value, None, None, *bounds, None, tuple(pairs))
             continue
         low, high = _tau(signs, adjusted, LEVEL)
         p = _p_outside(signs, adjusted, bounds)
-        yield Tried(what, tuple(group), value, low, high, *bounds, p)
+        yield Tried(what, tuple(group), value, low, high, *bounds, p, tuple(pairs))
 
 
 def _tau(signs: Sequence[int], ps: Sequence[float], level: float) -> tuple[float, float]:
@@ -104,7 +108,7 @@ def beaten_somewhere(places: Sequence[Place]) -> Iterator[Tried]:
         yield Tried(
             f"{ratio.what} of {best.item}", ratio.rows, ratio.value,
             ratio.low if is_known else None, ratio.high if is_known else None, *LESS,
-            worst if is_best else 1.0,
+            worst if is_best else 1.0, ratio.made_of,
         )  # fmt: skip
 
 
@@ -120,7 +124,7 @@ def _duels(name: str, groups: Sequence[Place]) -> Iterator[_Duel]:
                     above, below = below, above
                 what = f"{row.contender} / {rival.contender}"
                 ratio = tried(what, (row, rival), above, below, LESS)
-                yield _Duel(item, ratio, ratio_of(below, above).p)
+                yield _Duel(item, ratio, ratio.made_of[0].p_of(1.0))
 
 
 def _by_point(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:

@@ -31,6 +31,7 @@ from switchmark.reproduction.run import (
     rows_of,
     standing_by_item,
 )
+from switchmark.reproduction.second_stage import with_outlook
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.origins import read_origins
@@ -145,11 +146,12 @@ def make_page(
         if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
     }
     standing = standing_by_item(paper.items, measured)
+    judged = [judge(finding, rows, can_run, standing) for finding in paper.findings]
     runs = sorted((one.run for one in measured.values()), key=lambda run: run.info.started_at)
     return PaperPage(
         paper,
         tuple(shown),
-        tuple(judge(finding, rows, can_run, standing) for finding in paper.findings),
+        tuple(with_outlook(paper, one, measured) for one in judged),
         tuple(run.info.host for run in runs),
         _other_host(measured),
         _made_by(runs),
@@ -198,6 +200,9 @@ def _shown(
     if held is not None and rows:
         svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
     scale = ", ".join(held.settings) if held else ""
+    if held is not None and (second := held.blocks).second:
+        scale += f"; {second.second} repetitions more in a second stage"
+        scale += "" if second.is_over else ", which is not over"
     failures = dict.fromkeys(message for row in rows for message in row.failures)
     notes = [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.reproduction.paper import Item, Paper
+from switchmark.reproduction.stages import Blocks, blocks_of, in_stages
 from switchmark.results.find import find_latest, list_runs
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
@@ -27,6 +28,7 @@ class MeasuredCampaign:
 
     run: Run
     rows: tuple[SummaryRow, ...]
+    blocks: Blocks = Blocks(1)
 
     @property
     def settings(self) -> list[str]:
@@ -46,9 +48,11 @@ def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
         directory = latest(folder_of(paper, results), campaign)
         if directory is None:
             continue
-        rows = summarise(directory, read_table(directory))
+        run, table = open_run(directory), read_table(directory)
+        rows, blocks = summarise(directory, table), blocks_of(run, table)
         if any(row.finished for row in rows):
-            found[campaign] = MeasuredCampaign(open_run(directory), tuple(rows))
+            staged = tuple(in_stages(run, table, rows, blocks))
+            found[campaign] = MeasuredCampaign(run, staged, blocks)
     return found
 
 

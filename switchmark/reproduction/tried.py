@@ -1,7 +1,7 @@
 """One ratio of a claim: two groups of figures, the bounds, and the proof that it lies outside.
 
-A ratio is that of geometric means over repetitions with its 95 % interval (Welch's t on
-logarithms). "More" and "less" mean a difference worth knowing: where the whole interval lies within
+A ratio is that of geometric means over repetitions with its interval, which holds with 95 % at the
+looks after the first stage and after the second (statistics/stages.py). "More" and "less" mean a difference worth knowing: where the whole interval lies within
 5 % of 1, the two are alike, and such a claim is contradicted.
 """
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from switchmark.reproduction.paper import Figure
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
-from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.means import Estimate, estimate
+from switchmark.statistics.stages import StagedRatio, Stages, ratio_in_stages
 
 MARGIN = 0.05  # a lead of less is not worth knowing
-_ALIKE = (1 - MARGIN, 1 / (1 - MARGIN))
+ALIKE = (1 - MARGIN, 1 / (1 - MARGIN))
 MORE, LESS = (1.0, math.inf), (0.0, 1.0)  # bounds of claims that something is better or worse
 
 
@@ -34,14 +34,20 @@ class Tried:
     at_least: float
     at_most: float
     p_outside: float | None  # that it lies within, if it was found outside or alike
+    made_of: tuple[StagedRatio, ...] = ()  # itself, or of a rank correlation those of all pairs
+    items: tuple[str, ...] = ()  # of the claim
 
     @property
     def is_alike(self) -> bool:
         """Whether there is no difference worth knowing where the claim is that there is one."""
         if self.low is None or self.high is None:
             return False
-        strict = (self.at_least, self.at_most) in (MORE, LESS)
-        return strict and _ALIKE[0] <= self.low and self.high <= _ALIKE[1]
+        return self.is_strict and ALIKE[0] <= self.low and self.high <= ALIKE[1]
+
+    @property
+    def is_strict(self) -> bool:
+        """Whether the claim is that there is a difference."""
+        return (self.at_least, self.at_most) in (MORE, LESS)
 
     @property
     def inside(self) -> bool:
@@ -70,8 +76,13 @@ def estimate_of(row: SummaryRow, figure: Figure) -> Estimate | None:
     return measured(row, figure.kind)
 
 
-def values_of(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
-    """The figure of each repetition, of a row that has it.
+def values_of(row: SummaryRow, figure: Figure) -> Stages:
+    """The figure of each repetition, stage by stage, of a row that has it."""
+    return tuple(_values(one, figure) for one in row.stages or (row,))
+
+
+def _values(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
+    """The figure of each repetition; nothing in a stage without it.
 
     That of the spread of a load is each repetition's distance from the median (M. B. Brown and
     A. B. Forsythe, 1974)."""
@@ -81,8 +92,7 @@ def values_of(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
             away = (abs(value - loads.median) for value in loads.values)
             return tuple(value for value in away if value > 0) or (0.0,)
     found = estimate_of(row, figure)
-    assert found is not None, "only rows with the figure are tried"
-    return found.values or (found.mean,)
+    return () if found is None else found.values or (found.mean,)
 
 
 def is_less_better(figure: Figure) -> bool:
@@ -93,23 +103,22 @@ def is_less_better(figure: Figure) -> bool:
 def tried(
     what: str,
     rows: tuple[SummaryRow, ...],
-    above: Sequence[float],
-    below: Sequence[float],
+    above: Stages,
+    below: Stages,
     bounds: tuple[float, float],
 ) -> Tried:
     """The ratio of two groups of figures, against its bounds."""
-    found = ratio_of(below, above)
+    found = ratio_in_stages(above, below)
     p = None
-    if found.p is not None and found.value is not None:
+    if found.stages and found.value is not None:
         low, high = bounds
         bound = low if found.value < low else high if found.value > high else None
-        p = _p_of(above, below, bound) if bound else 1.0
-        if bounds in (MORE, LESS) and _ALIKE[0] < found.value < _ALIKE[1]:
-            p = min(p, max(_p_of(above, below, one) for one in _ALIKE))
-    return Tried(what, rows, found.value, found.low, found.high, *bounds, p)
+        p = _p_of(found, bound) if bound else 1.0
+        if bounds in (MORE, LESS) and ALIKE[0] < found.value < ALIKE[1]:
+            p = min(p, max(_p_of(found, one) for one in ALIKE))
+    return Tried(what, rows, found.value, found.low, found.high, *bounds, p, (found,))
 
 
-def _p_of(above: Sequence[float], below: Sequence[float], bound: float) -> float:
-    """The p-value of a ratio that is this bound."""
-    found = ratio_of([value * bound for value in below], above).p
-    return 1.0 if found is None else found
+def _p_of(found: StagedRatio, bound: float) -> float:
+    p = found.p_of(bound)
+    return 1.0 if p is None else p

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.model.value import parse_utc
 from switchmark.results.durable import file_content
 from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
@@ -53,10 +51,10 @@ def read_info(directory: Path) -> RunInfo:
         raise CorruptResultError(f"{_corrupt_line(path, error)}; move its folder away") from error
 
 
-def read_resumption(path: Path) -> datetime:
-    """When the run went on, by one `resumed-<n>.json`. Raises CorruptResultError."""
+def read_resumption(path: Path) -> Resumption:
+    """How the run went on, by one `resumed-<n>.json`. Raises CorruptResultError."""
     try:
-        return parse_utc(Resumption.model_validate_json(file_content(path)).resumed_at)
+        return Resumption.model_validate_json(file_content(path))
     except (OSError, ValidationError) as error:
         raise CorruptResultError(f"{_corrupt_line(path, error)}; move it away") from error
 

@@ -91,6 +91,7 @@ class SummaryRow:
     trial_ids: tuple[str, ...]  # finished ones
     failures: tuple[str, ...]  # messages
     certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
+    stages: tuple[SummaryRow, ...] = ()  # the row of each, of a run whose figures are judged so
 
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:

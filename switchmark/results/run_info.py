@@ -85,3 +85,14 @@ class Resumption(BaseModel):
     campaign_changed: bool
     settings: FreeForm
     host: FreeForm
+
+    @cached_property
+    def parsed_settings(self) -> RunSettings:
+        """The part of the settings that readers need."""
+        return RunSettings.model_validate(self.settings)
+
+    @model_validator(mode="after")
+    def _is_what_readers_need(self) -> Self:
+        """Refuse a bad file as a whole, by its name, and not where it is first used."""
+        assert self.parsed_settings
+        return self

@@ -217,7 +217,11 @@ class Run:
     def resumed_at(self) -> list[datetime]:
         """The times at which the run went on after an interruption, in order. Raises
         CorruptResultError at a bad file."""
-        return sorted(map(read_resumption, self.directory.glob("resumed-*.json")))
+        return sorted(parse_utc(one.resumed_at) for one in self.resumptions())
+
+    def resumptions(self) -> Iterator[Resumption]:
+        """How the run went on, in no particular order. Raises CorruptResultError at a bad file."""
+        return map(read_resumption, self.directory.glob("resumed-*.json"))
 
     def has_finished(self, trial_id: str) -> bool:
         """Whether this trial need not be run again. Raises CorruptResultError for a bad file."""

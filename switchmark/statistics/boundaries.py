@@ -13,7 +13,7 @@ chapter 9): stopping does not make them too narrow.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Self
 
@@ -22,6 +22,7 @@ import numpy as np
 FIRST_LOOK = 8  # blocks; fewer do not tell their own spread
 GROWTH = 1.3  # of the number of blocks from one look to the next
 EXPECTED_SHARE = 0.8  # of the level, spent by the number of blocks that a campaign expects
+_WHOLES = tuple(map(float, np.geomspace(1e-6, 0.99, 24)))  # levels that p-values are read from
 _NODES = 160  # of the integration; more change no digit shown
 
 
@@ -81,6 +82,15 @@ class StoppingRule:
         rest = (count - expected) / (last - expected)
         return until + spent(rest, share - until)
 
+    def overall(self, count: int, p: float) -> float:
+        """The level of the whole at which this p-value at this look is just significant: a p-value
+        that holds for the look as one of all."""
+        nominal, whole = _levels_of_wholes(self, count)
+        if p >= nominal[-1]:
+            return 1.0
+        at = math.log(max(p, nominal[0]))
+        return math.exp(float(np.interp(at, np.log(nominal), np.log(whole))))
+
     def next_look(self, count: int) -> int | None:
         """The first look after so many blocks; None after the last."""
         return next((look for look in self.looks if look > count), None)
@@ -99,6 +109,14 @@ def spent(fraction: float, level: float) -> float:
     """How much of the level may be spent when this fraction (0 to 1) of the time is over: about
     evenly, as S. Pocock's boundaries do, so that large leads are proven early."""
     return level * math.log1p((math.e - 1) * fraction)
+
+
+@lru_cache(maxsize=8)
+def _levels_of_wholes(
+    rule: StoppingRule, count: int
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """The nominal levels of a look, and of the wholes that they belong to, rising."""
+    return tuple(replace(rule, level=one).level_at(count) for one in _WHOLES), _WHOLES
 
 
 @lru_cache(maxsize=512)
