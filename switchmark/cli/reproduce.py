@@ -16,7 +16,7 @@ from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
 from switchmark.cli.options import Quiet, ResultsIn, TestbedFile, seconds_of
 from switchmark.cli.output import note, print_line, print_table, writing
-from switchmark.cli.reproduce_items import LEAST_SHARE_S, ItemRunner
+from switchmark.cli.reproduce_items import FIRST_SHARE, LEAST_SHARE_S, ItemRunner
 from switchmark.errors import UsageError
 from switchmark.model.choices import MAX_TIME_S
 from switchmark.remote.site import Site
@@ -95,6 +95,8 @@ def command(
         }
         if listing:
             _print_states(chosen, states)
+            if budget_s is not None:
+                _print_second_stage(chosen, states, results, budget_s)
             return 0
         failed = 0
         if not only_report:
@@ -133,6 +135,31 @@ def _print_states(
         for lacking, names in _by_reason({item.name: item.missing for item in items}):
             print_line(f"not as in the paper, in {names}: {lacking}")
         print_line()
+
+
+def _print_second_stage(
+    chosen: Sequence[tuple[Paper, Sequence[Item]]],
+    states: dict[tuple[str, str], ItemState],
+    results: Path,
+    budget_s: float,
+) -> None:
+    """Which open findings would get further blocks, by what is measured so far."""
+    from switchmark.reproduction.second_stage import open_paper, plan
+
+    papers, is_due = [], False
+    for paper, items in chosen:
+        able = {item.campaign for item in items if states[paper.name, item.name].runs}
+        papers.append(open_paper(paper, results, able))
+        is_due = is_due or not able <= papers[-1].measured.keys()
+    left_s = budget_s * (1 - FIRST_SHARE if is_due else 1)
+    lines = list(plan(papers, left_s).words())
+    if is_due:
+        lines.append(
+            f"items that are not measured yet take {FIRST_SHARE:.0%} of the budget; the second "
+            "stage is planned after them"
+        )
+    for line in lines or ["second stage: no finding that was tried is open"]:
+        print_line(line)
 
 
 def _by_reason(reasons: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:

@@ -1,4 +1,5 @@
-"""What `switchmark reproduce` runs: items in turn, each scaled to its share of the time left."""
+"""What `switchmark reproduce` runs: items in turn, each scaled to its share of the time left, then
+further blocks of those that findings need which are still open."""
 
 from __future__ import annotations
 
@@ -19,11 +20,14 @@ from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.run import folder_of, latest
+from switchmark.reproduction.second_stage import block_s, open_paper, plan
+from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.store import open_run
 
 LEAST_SHARE_S = 5.0  # of an item
 LEAST_SLOWNESS = 0.3
+FIRST_SHARE = 0.6  # of the budget; the rest is kept for the second stage
 COMPARED = 4  # times the weight of an item that no finding is about
 
 
@@ -70,7 +74,42 @@ class ItemRunner:
                 )
                 continue
             self._run(paper, item, state, share_s)
+        if self.budget_s is not None:
+            self._second_stage(chosen, states)
         return self.failed
+
+    def _left_s(self) -> float:
+        assert self.budget_s is not None
+        return self.budget_s - (time.monotonic() - self.began)
+
+    def _second_stage(
+        self,
+        chosen: Sequence[tuple[Paper, Sequence[Item]]],
+        states: dict[tuple[str, str], ItemState],
+    ) -> None:
+        """Give the time that is left to open findings that it can decide."""
+        items = {
+            (paper.name, item.campaign): (paper, item, states[paper.name, item.name])
+            for paper, held in chosen
+            for item in held
+            if states[paper.name, item.name].runs
+        }
+        papers = [
+            open_paper(paper, self.results, {one for name, one in items if name == paper.name})
+            for paper, _ in chosen
+        ]
+        made = plan(papers, self._left_s())
+        for line in made.words():
+            note(line)
+        measured = {one.paper.name: one.measured for one in papers}
+        for (name, campaign), count in made.blocks.items():
+            held = measured[name][campaign]
+            if count * block_s(held) > self._left_s():
+                note(f"{campaign}: no second stage: too little of the budget is left for it")
+                continue
+            settings = settings_of(held.run, held.blocks.first + count)
+            note(f"{campaign}: second stage, {count} repetitions more")
+            self._execute(*items[name, campaign], settings, resume=True)
 
     def _begun(self, paper: Paper, item: Item) -> Path | None:
         """The item's last run, which is gone on with."""
@@ -81,7 +120,7 @@ class ItemRunner:
         if (directory := self._begun(paper, item)) is None:
             return False
         run = open_run(directory)
-        more = _more(run.info.parsed_settings.set, state)
+        more = _more(settings_of(run), state)
         planned = state_of(item, self.there, more=more, site=self.site).steps
         done = bool(planned) and {step.plan.trial.id for step in planned} <= run.finished_ids()
         if done:
@@ -95,7 +134,7 @@ class ItemRunner:
         waits, and less for those that no finding compares."""
         if self.budget_s is None:
             return None
-        left_s = self.budget_s - (time.monotonic() - self.began)
+        left_s = self._left_s() - (1 - FIRST_SHARE) * self.budget_s
         weights = {name: self._weight(*one) for name, one in waiting.items()}
         return max(0.0, left_s) * weights[campaign] / sum(weights.values())
 
@@ -118,7 +157,7 @@ class ItemRunner:
         directory = self._begun(paper, item)
         resume = directory is not None
         if directory is not None:
-            settings = list(open_run(directory).info.parsed_settings.set)
+            settings = settings_of(open_run(directory))
             words = "goes on as it was begun"
         else:
             scale = self._scale(item, state, share_s)
@@ -126,6 +165,11 @@ class ItemRunner:
             words = f"{scale.words}, about {format_duration(scale.expected_s)}"
         note(f"{paper.name} {item.name}: {words}{'; ' if state.notes else ''}"
              f"{'; '.join(state.notes)}")  # fmt: skip
+        self._execute(paper, item, state, settings, resume=resume)
+
+    def _execute(
+        self, paper: Paper, item: Item, state: ItemState, settings: list[str], *, resume: bool
+    ) -> None:
         began = time.monotonic()
         try:
             campaign = find_campaign(item.campaign, self.there.known, settings)
@@ -134,7 +178,7 @@ class ItemRunner:
                     campaign_text=source_text(item.campaign), observer=progress,
                     say=self._note_once, overrides=settings, resume=resume, quiet=True,
                     results=folder_of(paper, self.results), testbed=self.testbed,
-                    baseline=share_s is None,
+                    baseline=self.budget_s is None,
                 ))  # fmt: skip
         except SwitchmarkError as error:
             self.failed += 1

@@ -139,11 +139,14 @@ def _steadier(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
         begin, end = (estimate_of(one, claim.figure) for one in (first_row, last_row))
         if len(line) > 1 and begin is not None and end is not None:
             up = 1 if end.mean >= begin.mean else -1
-            stages = zip(*(values_of(one, claim.figure) for one in (first_row, last_row)))
-            changes.append((first_row, [
+            ends = zip(
+                values_of(first_row, claim.figure), values_of(last_row, claim.figure), strict=False
+            )
+            ways = [
                 [(b / a) ** up for a, b in zip(low, high, strict=False) if a > 0 and b > 0]
-                for low, high in stages
-            ]))  # fmt: skip
+                for low, high in ends
+            ]
+            changes.append((first_row, ways))
     first, second = claim.steady
     for a, of_a in changes:
         for b, of_b in changes:

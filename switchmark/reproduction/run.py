@@ -12,7 +12,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.stages import Blocks, blocks_of, in_stages
+from switchmark.reproduction.stages import ONE_STAGE, Blocks, blocks_of, in_stages
 from switchmark.results.find import find_latest, list_runs
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
@@ -28,7 +28,7 @@ class MeasuredCampaign:
 
     run: Run
     rows: tuple[SummaryRow, ...]
-    blocks: Blocks = Blocks(1)
+    blocks: Blocks = ONE_STAGE
 
     @property
     def settings(self) -> list[str]:

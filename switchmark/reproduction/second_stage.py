@@ -11,17 +11,25 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from switchmark.language.duration import format_duration
 from switchmark.method.registry import usual_time_s
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
+from switchmark.model.choices import MAX_REPETITIONS
+from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
 from switchmark.reproduction.paper import Paper
-from switchmark.reproduction.run import MeasuredCampaign
+from switchmark.reproduction.run import (
+    MeasuredCampaign,
+    read_measured,
+    rows_by_item,
+    standing_by_item,
+)
 from switchmark.reproduction.tried import ALIKE, Tried
 from switchmark.switch.registry import usual_overhead_s
 
 FEWEST = 3  # blocks of a second stage: fewer hardly know their own spread
 LONGEST_S = 86400.0  # beyond which no number of blocks is told
+NOT_IN_A_DAY = "not in a day at this noise"
 Measured = Mapping[str, MeasuredCampaign]
 Blocks = dict[str, int]  # campaign -> further blocks
 
@@ -94,24 +102,33 @@ def time_s(blocks: Blocks, measured: Measured, planned: Mapping[str, int] | None
 def outlook(paper: Paper, judged: JudgedFinding, measured: Measured) -> str:
     """What it would take to decide the finding, in words; empty where it is decided, or where
     blocks are not what it lacks."""
-    if judged.verdict is not FindingVerdict.UNDECIDED or not judged.tried:
-        return ""
     found = list(ways(paper, judged, measured))
     if not found:
-        is_spread = all(ratio.stages for one in judged.tried for ratio in one.made_of)
-        if not judged.is_whole:
-            return ""
-        return "not in a day at this noise" if is_spread else "a ratio without an interval is open"
+        return _hopeless(judged)
     best = min(found, key=lambda one: time_s(one, measured))
     stages = [measured[campaign].blocks for campaign in best]
     if any(not one.is_over for one in stages):
         return "the second stage is not over"
     if (cost_s := time_s(best, measured)) > LONGEST_S:
-        return "not in a day at this noise"
-    told = f"{_counted(paper, best)} ({format_duration(cost_s)})"
-    if any(one.second for one in stages):
-        return f"measured anew, some {told} would probably decide it"
-    return f"some {told} more would probably decide it"
+        return NOT_IN_A_DAY
+    anew, more = ("measured anew, ", "") if any(one.second for one in stages) else ("", "more ")
+    told = [
+        f"{count} {f'{more}blocks ' if not place else ''}of {_short(paper, campaign)}"
+        for place, (campaign, count) in enumerate(best.items())
+    ]
+    took = format_duration(cost_s)
+    return f"{anew}some {' and '.join(told)} ({took}) would probably decide it"
+
+
+def _hopeless(judged: JudgedFinding) -> str:
+    """Why no number of blocks is known that would decide an undecided finding."""
+    is_open = judged.verdict is FindingVerdict.UNDECIDED and judged.is_whole
+    if not is_open or not judged.tried:
+        return ""
+    if any(row.finished < 2 for one in judged.tried for row in one.rows):
+        return "one block tells no spread"
+    is_spread = all(ratio.stages for one in judged.tried for ratio in one.made_of)
+    return NOT_IN_A_DAY if is_spread else "a ratio that is open has no interval"
 
 
 def with_outlook(paper: Paper, judged: JudgedFinding, measured: Measured) -> JudgedFinding:
@@ -120,13 +137,8 @@ def with_outlook(paper: Paper, judged: JudgedFinding, measured: Measured) -> Jud
     return replace(judged, why=f"{judged.why}; {told}") if told else judged
 
 
-def _counted(paper: Paper, blocks: Blocks) -> str:
-    """`40 blocks of fig4b and 12 of burst`."""
-    told = [
-        f"{count}{' blocks' if not place else ''} of {campaign.removeprefix(f'{paper.name}-')}"
-        for place, (campaign, count) in enumerate(blocks.items())
-    ]
-    return " and ".join(told)
+def _short(paper: Paper, campaign: str) -> str:
+    return campaign.removeprefix(f"{paper.name}-")
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,13 +151,22 @@ class OpenPaper:
     chosen: Collection[str]  # the campaigns that may get blocks
 
 
+def open_paper(paper: Paper, results: Path, chosen: Collection[str]) -> OpenPaper:
+    """The paper as its latest runs are."""
+    measured = read_measured(paper, results)
+    rows, standing = rows_by_item(paper.items, measured), standing_by_item(paper.items, measured)
+    findings = [judge(one, rows, (), standing) for one in paper.findings]
+    return OpenPaper(paper, findings, measured, chosen)
+
+
 @dataclass
 class Plan:
     """The second stage: further blocks, and what they are for."""
 
+    left_s: float  # of the budget
     blocks: dict[tuple[str, str], int] = field(default_factory=dict)  # of paper and campaign
     decides: list[str] = field(default_factory=list)
-    cannot: list[str] = field(default_factory=list)  # each with what it would take
+    cannot: list[str] = field(default_factory=list)  # within what is left
     expected_s: float = 0.0
 
     def words(self) -> Iterator[str]:
@@ -158,14 +179,17 @@ class Plan:
                 f"second stage: {told}, about {format_duration(self.expected_s)}, for "
                 f"{', '.join(self.decides)}"
             )
-        for one in self.cannot:
-            yield f"no blocks for {one}"
+        if self.cannot:
+            yield (
+                f"no blocks for what cannot be decided within the {format_duration(self.left_s)} "
+                f"left (the page says what each would take): {', '.join(self.cannot)}"
+            )
 
 
 def plan(papers: Sequence[OpenPaper], left_s: float) -> Plan:
     """The second stage that is worth the rest of the budget. It is planned once, and a campaign has
     one: its size follows from the first stage alone."""
-    made = Plan()
+    made = Plan(max(0.0, left_s))
     open_ = [
         (one, judged, found)
         for one in papers
@@ -185,8 +209,7 @@ def plan(papers: Sequence[OpenPaper], left_s: float) -> Plan:
         one, judged, found = open_.pop(index)
         name = f"{one.paper.name} {judged.finding.name}"
         if made.expected_s + more_s > left_s:
-            told = outlook(one.paper, judged, one.measured)
-            made.cannot.append(f"{name}: {told}; {format_duration(max(0.0, left_s))} were left")
+            made.cannot.append(name)
             continue
         made.expected_s += more_s
         made.decides.append(name)
@@ -200,13 +223,14 @@ def _may(one: OpenPaper, way: Blocks) -> bool:
     """Whether these campaigns may get a second stage: chosen, through with their first one."""
     return bool(way) and all(
         campaign in one.chosen
+        and one.measured[campaign].blocks.first + count <= MAX_REPETITIONS
         and not one.measured[campaign].blocks.second
         and all(
             row.finished + row.failed >= one.measured[campaign].blocks.first
             for row in one.measured[campaign].rows
             if not row.is_baseline
         )
-        for campaign in way
+        for campaign, count in way.items()
     )
 
 

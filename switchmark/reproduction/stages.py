@@ -30,6 +30,9 @@ class Blocks:
     is_over: bool = True  # every trial of the second stage has ended
 
 
+ONE_STAGE = Blocks(1)
+
+
 def blocks_of(run: Run, table: RecordTable) -> Blocks:
     """The blocks of a run, by its settings and its records."""
     first = run.info.parsed_definition.repetitions
@@ -37,7 +40,7 @@ def blocks_of(run: Run, table: RecordTable) -> Blocks:
     if second <= 0:
         return Blocks(first)
     counts = table.frame.filter(pl.col("switch") != WIRE).group_by("repetition").len()
-    trials = {block: count for block, count in counts.iter_rows()}
+    trials = dict(counts.iter_rows())
     own = max((count for block, count in trials.items() if block < first), default=0)
     ended = sum(count for block, count in trials.items() if first <= block < first + second)
     return Blocks(first, second, 0 < own * second <= ended)

@@ -1,14 +1,13 @@
 """One ratio of a claim: two groups of figures, the bounds, and the proof that it lies outside.
 
-A ratio is that of geometric means over repetitions with its interval, which holds with 95 % at the
-looks after the first stage and after the second (statistics/stages.py). "More" and "less" mean a difference worth knowing: where the whole interval lies within
-5 % of 1, the two are alike, and such a claim is contradicted.
+A ratio is that of geometric means over repetitions with its interval, which holds with 95 % at both
+looks (statistics/stages.py). "More" and "less" mean a difference worth knowing: where the whole
+interval lies within 5 % of 1, the two are alike, and such a claim is contradicted.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from switchmark.reproduction.paper import Figure

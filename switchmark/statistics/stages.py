@@ -23,6 +23,7 @@ from switchmark.statistics.sequential import POWER
 
 FIRST, SECOND = 2, 4  # looks of equal weight
 RULE = StoppingRule((FIRST, SECOND), LEVEL)
+_ROUNDS = 20  # of an estimate that depends on itself
 _FAR = 37.0  # a deviate beyond which nothing is told from 0
 Stages = Sequence[Sequence[float]]  # the figures of each stage, one a block
 
@@ -79,18 +80,22 @@ class StagedRatio:
 
         After one stage it is the size of a second one over the first's, after two that of a new
         first stage over both; infinite where it cannot be told."""
-        from scipy.special import ndtri, stdtrit
+        from scipy.special import ndtr, ndtri, stdtrit
 
         if not self.stages or gap <= 0:
             return math.inf
         first = self.stages[0]
         is_new = len(self.stages) > 1
-        level = RULE.level_at(FIRST if is_new else SECOND) / family
-        reach = float(stdtrit(max(first.degrees, 10), 1 - level / 2) + ndtri(POWER))
+        reach = -float(ndtri(RULE.level_at(FIRST if is_new else SECOND) / family / 2))
         if is_new:
-            return float(reach**2 / sum((gap / one.error) ** 2 for one in self.stages))
-        known = first.deviate(first.log_ratio - gap)
-        return (max(0.0, math.sqrt(2) * reach - known) * first.error / gap) ** 2
+            told = sum((gap / one.error) ** 2 for one in self.stages)
+            return float((reach + ndtri(POWER)) ** 2 / told)
+        lacking = math.sqrt(2) * reach - first.deviate(first.log_ratio - gap)
+        share = 1.0
+        for _ in range(_ROUNDS):  # few blocks have few degrees of freedom, and so need more
+            needed = float(stdtrit(max(1.0, share * first.degrees), ndtr(lacking)) + ndtri(POWER))
+            share = (max(0.0, needed) * first.error / gap) ** 2
+        return share
 
 
 def ratio_in_stages(above: Stages, below: Stages) -> StagedRatio:
