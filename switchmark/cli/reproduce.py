@@ -29,6 +29,7 @@ EPILOG = """
 Examples:
   switchmark reproduce ara2021 --list             its items, and what this machine can do of each
   switchmark reproduce ara2021 --budget 30m       all that can run here, scaled to half an hour
+  switchmark reproduce ara2021 --list --budget 1h what further repetitions would decide, and when
   switchmark reproduce dagar2017 table5 table6    two items, as the paper measured them
   switchmark reproduce zhang2019 --only-report    the page again, from what is there
   switchmark reproduce all --list

@@ -199,10 +199,7 @@ def _shown(
     svg = None
     if held is not None and rows:
         svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
-    scale = ", ".join(held.settings) if held else ""
-    if held is not None and (second := held.blocks).second:
-        scale += f"; {second.second} repetitions more in a second stage"
-        scale += "" if second.is_over else ", which is not over"
+    scale = ", ".join(held.scale) if held else ""
     failures = dict.fromkeys(message for row in rows for message in row.failures)
     notes = [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]

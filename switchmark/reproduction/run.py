@@ -12,7 +12,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.stages import ONE_STAGE, Blocks, blocks_of, in_stages
+from switchmark.reproduction.stages import ONE_STAGE, Blocks, in_stages
 from switchmark.results.find import find_latest, list_runs
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
@@ -35,6 +35,17 @@ class MeasuredCampaign:
         """The settings with which it was begun."""
         return [str(one) for one in self.run.info.settings.get("set", [])]
 
+    @property
+    def scale(self) -> list[str]:
+        """What was set, and what a second stage added."""
+        if not self.blocks.second:
+            return self.settings
+        ending = "" if self.blocks.is_over else " that is not over"
+        return [
+            *self.settings,
+            f"{self.blocks.second} repetitions more in a second stage{ending}",
+        ]
+
 
 def folder_of(paper: Paper, results: Path) -> Path:
     """The folder of a paper's runs."""
@@ -49,10 +60,9 @@ def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
         if directory is None:
             continue
         run, table = open_run(directory), read_table(directory)
-        rows, blocks = summarise(directory, table), blocks_of(run, table)
+        rows, blocks = in_stages(run, table)
         if any(row.finished for row in rows):
-            staged = tuple(in_stages(run, table, rows, blocks))
-            found[campaign] = MeasuredCampaign(run, staged, blocks)
+            found[campaign] = MeasuredCampaign(run, tuple(rows), blocks)
     return found
 
 

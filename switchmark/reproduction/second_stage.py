@@ -31,10 +31,10 @@ FEWEST = 3  # blocks of a second stage: fewer hardly know their own spread
 LONGEST_S = 86400.0  # beyond which no number of blocks is told
 NOT_IN_A_DAY = "not in a day at this noise"
 Measured = Mapping[str, MeasuredCampaign]
-Blocks = dict[str, int]  # campaign -> further blocks
+Further = dict[str, int]  # campaign -> further blocks
 
 
-def ways(paper: Paper, judged: JudgedFinding, measured: Measured) -> Iterator[Blocks]:
+def ways(paper: Paper, judged: JudgedFinding, measured: Measured) -> Iterator[Further]:
     """The further blocks with which an undecided finding would probably be decided, one way or the
     other."""
     if judged.verdict is not FindingVerdict.UNDECIDED:
@@ -45,13 +45,13 @@ def ways(paper: Paper, judged: JudgedFinding, measured: Measured) -> Iterator[Bl
         found.append([(one, inside) for one, inside, _ in shares if not one.inside])
     for way in found:
         if way and all(math.isfinite(share) for _, share in way):
-            yield _blocks(paper, way, measured)
+            yield _needed(paper, way, measured)
 
 
-def _blocks(paper: Paper, way: Sequence[tuple[Tried, float]], measured: Measured) -> Blocks:
-    needed: Blocks = {}
+def _needed(paper: Paper, way: Sequence[tuple[Tried, float]], measured: Measured) -> Further:
+    needed: Further = {}
     for one, share in way:
-        for campaign in {paper.item(name).campaign for name in one.items}:
+        for campaign in dict.fromkeys(paper.item(name).campaign for name in one.items):
             if campaign in measured:
                 own = measured[campaign].blocks
                 size = own.first if not own.second else own.first + own.second
@@ -63,7 +63,7 @@ def _blocks(paper: Paper, way: Sequence[tuple[Tried, float]], measured: Measured
 def _shares(one: Tried, family: int) -> tuple[float, float]:
     """How much more the ratio needs to lie within its bounds, and to be proven outside, over the
     blocks that it has (StagedRatio.further)."""
-    if not one.value or not one.made_of:
+    if one.value is None or not one.made_of:
         return math.inf, math.inf
     if len(one.made_of) > 1:  # a rank correlation is known when all pairs are
         share = max(
@@ -71,6 +71,8 @@ def _shares(one: Tried, family: int) -> tuple[float, float]:
         )
         inside = one.at_least <= one.value <= one.at_most
         return (share, math.inf) if inside else (math.inf, share)
+    if one.value <= 0:
+        return math.inf, math.inf
     at = math.log(one.value)
     low = math.log(one.at_least) if one.at_least > 0 else -math.inf
     within = min(at - low, math.log(one.at_most) - at)
@@ -90,7 +92,7 @@ def block_s(held: MeasuredCampaign) -> float:
     )
 
 
-def time_s(blocks: Blocks, measured: Measured, planned: Mapping[str, int] | None = None) -> float:
+def time_s(blocks: Further, measured: Measured, planned: Mapping[str, int] | None = None) -> float:
     """The time of these blocks in seconds, beside what is planned already."""
     known = planned or {}
     return sum(
@@ -219,7 +221,7 @@ def plan(papers: Sequence[OpenPaper], left_s: float) -> Plan:
     return made
 
 
-def _may(one: OpenPaper, way: Blocks) -> bool:
+def _may(one: OpenPaper, way: Further) -> bool:
     """Whether these campaigns may get a second stage: chosen, through with their first one."""
     return bool(way) and all(
         campaign in one.chosen
@@ -234,7 +236,7 @@ def _may(one: OpenPaper, way: Blocks) -> bool:
     )
 
 
-def _more_s(made: Plan, one: OpenPaper, way: Blocks) -> float:
+def _more_s(made: Plan, one: OpenPaper, way: Further) -> float:
     """The time that the way needs beside what is planned already."""
     own = {campaign: made.blocks.get((one.paper.name, campaign), 0) for campaign in way}
     return time_s(way, one.measured, own)

@@ -7,12 +7,11 @@ figures would be looked at once more than is reckoned with, otherwise (statistic
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
 
-from switchmark.model.choices import MAX_REPETITIONS, WIRE
+from switchmark.model.choices import MAX_REPETITIONS
 from switchmark.results.query import RecordTable
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
@@ -33,19 +32,6 @@ class Blocks:
 ONE_STAGE = Blocks(1)
 
 
-def blocks_of(run: Run, table: RecordTable) -> Blocks:
-    """The blocks of a run, by its settings and its records."""
-    first = run.info.parsed_definition.repetitions
-    second = _planned(run) - first
-    if second <= 0:
-        return Blocks(first)
-    counts = table.frame.filter(pl.col("switch") != WIRE).group_by("repetition").len()
-    trials = dict(counts.iter_rows())
-    own = max((count for block, count in trials.items() if block < first), default=0)
-    ended = sum(count for block, count in trials.items() if first <= block < first + second)
-    return Blocks(first, second, 0 < own * second <= ended)
-
-
 def settings_of(run: Run, blocks: int | None = None) -> list[str]:
     """The settings with which the run goes on, with so many blocks in all; None: as planned."""
     first, planned = run.info.parsed_definition.repetitions, blocks or _planned(run)
@@ -55,24 +41,30 @@ def settings_of(run: Run, blocks: int | None = None) -> list[str]:
     return [*(one for one in given if not one.startswith(_KEY)), f"{_KEY}{planned}"]
 
 
-def in_stages(
-    run: Run, table: RecordTable, rows: Sequence[SummaryRow], blocks: Blocks
-) -> Iterator[SummaryRow]:
-    """The rows, each with those of the stages that count."""
+def in_stages(run: Run, table: RecordTable) -> tuple[list[SummaryRow], Blocks]:
+    """The rows of a run, each with those of the stages that count, and how many blocks these
+    have."""
+    rows, first = summarise(run.directory, table), run.info.parsed_definition.repetitions
+    blocks = Blocks(first, _planned(run) - first)
     if not blocks.second:
-        yield from rows
-        return
+        return rows, blocks
     at = pl.col("repetition")
-    parts = [at < blocks.first]
-    if blocks.is_over:
-        parts.append((at >= blocks.first) & (at < blocks.first + blocks.second))
     stages = [
-        {row.trial: row for row in summarise(run.directory, replace(table, frame=held))}
-        for held in map(table.frame.filter, parts)
+        summarise(run.directory, replace(table, frame=table.frame.filter(held)))
+        for held in (at < first, (at >= first) & (at < first + blocks.second))
     ]
-    for row in rows:
-        own = (stage.get(row.trial) for stage in stages)
-        yield replace(row, stages=tuple(one for one in own if one is not None))
+    begun = [row for row in stages[1] if not row.is_baseline]
+    if not begun or any(row.finished + row.failed < blocks.second for row in begun):
+        blocks = replace(blocks, is_over=False)
+        del stages[1]
+    known = [{_key(row): row for row in stage} for stage in stages]
+    told = [tuple(one[key] for one in known if key in one) for key in map(_key, rows)]
+    return [replace(row, stages=one) for row, one in zip(rows, told, strict=True)], blocks
+
+
+def _key(row: SummaryRow) -> tuple[object, ...]:
+    """What tells the rows of a run apart: what was asked, and what was done."""
+    return row.trial, row.connect_mode, row.port_kind, row.io
 
 
 def _planned(run: Run) -> int:

@@ -1,5 +1,5 @@
-"""A ratio in two stages on simulated figures, whose truth is known: how often a claim is false, also
-where the second stage is sized by the figures of the first, and whether what is told to be enough
+"""A ratio in two stages on simulated figures, whose truth is known: how often a claim is false,
+however the second stage is sized by the figures of the first, and whether what is told to be enough
 is enough."""
 
 from __future__ import annotations
