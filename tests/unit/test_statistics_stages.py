@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy.stats import binomtest, ttest_ind
 
 from switchmark.statistics.boundaries import StoppingRule
@@ -89,7 +90,7 @@ def test_simulated_second_stages_of_the_told_size_decide_in_four_of_five() -> No
     gap, blocks = math.log(1.2), 6
     source = np.random.default_rng(7)
 
-    def exact() -> np.ndarray:
+    def exact() -> NDArray[np.float64]:
         values = source.normal(size=blocks)
         return SPREAD * (values - values.mean()) / values.std(ddof=1)
 
