@@ -213,9 +213,11 @@ def loads(records: list[Any], factor: dict[str, float], seed: int) -> list[Any]:
     told = []
     for record in records:
         pps = 1e6 * factor[record.trial.io.value] * math.exp(source.normal(0, SPREAD))
+        (pair,) = record.throughput.pairs
         held = record.throughput.model_copy(update={
             "forwarded_pps": pps, "forwarded_l2_bps": pps * 8 * record.trial.packet_size_bytes,
             "forwarded_l1_bps": pps * 8 * (record.trial.packet_size_bytes + 20),
+            "pairs": [pair.model_copy(update={"forwarded_pps": pps})],
         })  # fmt: skip
         told.append(record.model_copy(update={"throughput": held}))
     return told
