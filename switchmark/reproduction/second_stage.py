@@ -162,8 +162,8 @@ def open_paper(paper: Paper, results: Path, chosen: Collection[str]) -> OpenPape
 
 
 @dataclass
-class Plan:
-    """The second stage: further blocks, and what they are for."""
+class SecondStage:
+    """Further blocks, and what they are for."""
 
     left_s: float  # of the budget
     blocks: dict[tuple[str, str], int] = field(default_factory=dict)  # of paper and campaign
@@ -188,10 +188,10 @@ class Plan:
             )
 
 
-def plan(papers: Sequence[OpenPaper], left_s: float) -> Plan:
+def plan(papers: Sequence[OpenPaper], left_s: float) -> SecondStage:
     """The second stage that is worth the rest of the budget. It is planned once, and a campaign has
     one: its size follows from the first stage alone."""
-    made = Plan(max(0.0, left_s))
+    made = SecondStage(max(0.0, left_s))
     open_ = [
         (one, judged, found)
         for one in papers
@@ -236,7 +236,7 @@ def _may(one: OpenPaper, way: Further) -> bool:
     )
 
 
-def _more_s(made: Plan, one: OpenPaper, way: Further) -> float:
+def _more_s(made: SecondStage, one: OpenPaper, way: Further) -> float:
     """The time that the way needs beside what is planned already."""
     own = {campaign: made.blocks.get((one.paper.name, campaign), 0) for campaign in way}
     return time_s(way, one.measured, own)
