@@ -59,6 +59,8 @@ UtcTime = Annotated[str, AfterValidator(_check_utc)]
 
 
 class Value(BaseModel):
-    """A part of a record: no other keys than those named, no NaN, no infinity."""
+    """A part of a record: no other keys than those named, no NaN, no infinity.
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    Its validator is made when it is first asked for: a table of many records needs none."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)

@@ -70,7 +70,7 @@ class Records:
 
     def has(self, name: str) -> bool:
         """Whether there are records and each has a value."""
-        return len(self._rows) > 0 and all(value is not None for value in self.column(name))
+        return len(self._rows) > 0 and None not in self.column(name)
 
     def over(self, name: str) -> Estimate:
         """Mean, median and interval of a column of numbers that every record has."""

@@ -16,6 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import duckdb
+import numpy as np
 import polars as pl
 
 from switchmark.errors import SwitchmarkError
@@ -128,15 +129,16 @@ def _texts(
 
 def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:
     """The texts of all columns, which follow each other, converted to their types."""
-    found = texts["found"].explode()
+    found, width = texts["found"].explode(), len(columns)
+    repeated = found[width:].eq_missing(found[:-width]).to_numpy()  # the text of the row before
+    is_constant = np.logical_and.reduce(repeated.reshape(-1, width))
     typed = {"file": _own(texts["file"])}
     constants = []
     for index, column in enumerate(columns):
-        values = found.gather_every(len(columns), index)
-        if column.kind != "VARCHAR[]" and values.n_unique() == 1:
-            constants.append(_constant(values[0], column.kind).alias(column.name))
+        if column.kind != "VARCHAR[]" and is_constant[index]:
+            constants.append(_constant(found[index], column.kind).alias(column.name))
         else:
-            typed[column.name] = _as(values, column.kind)
+            typed[column.name] = _as(found.gather_every(width, index), column.kind)
     frame = pl.DataFrame(typed).with_columns(constants)
     return frame.select("file", *(column.name for column in columns))
 
