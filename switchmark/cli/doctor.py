@@ -17,7 +17,6 @@ from switchmark.cli.output import print_json, print_line, print_table
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.environment.support.lacks import not_root
 from switchmark.errors import UnavailableError
 from switchmark.language.duration import format_duration
 from switchmark.model.capabilities import Availability, available, unavailable
@@ -30,6 +29,7 @@ from switchmark.testbed.cores.watch import MachineWatch, watch_machine
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Facts
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.rights import not_root
 from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0

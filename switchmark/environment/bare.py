@@ -11,12 +11,12 @@ import os
 
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.environment.support.base import Traits
-from switchmark.environment.support.lacks import no_rights
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached, hosts_own
 from switchmark.testbed.host import Session
+from switchmark.testbed.rights import no_rights
 
 
 class BareEnvironment(NetnsEnvironment):

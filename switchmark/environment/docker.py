@@ -15,8 +15,12 @@ from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.environment.support.base import Apart, Traits
 from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
-from switchmark.environment.support.lacks import no_busybox, not_root
-from switchmark.environment.support.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE, build_root
+from switchmark.environment.support.rootfs import (
+    BUSYBOX_INSIDE,
+    ENGINE_INSIDE,
+    build_root,
+    no_busybox,
+)
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached, check_name
@@ -28,6 +32,7 @@ from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, mounts, namespaces, procfs
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
 from switchmark.testbed.programs import not_installed, which
+from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 
 LEAST = docker_least(run_mib=1)

@@ -16,8 +16,12 @@ from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.environment.support.base import Apart, Traits
 from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
-from switchmark.environment.support.lacks import no_busybox, not_root
-from switchmark.environment.support.rootfs import BUSYBOX_INSIDE, ENGINE_INSIDE, build_root
+from switchmark.environment.support.rootfs import (
+    BUSYBOX_INSIDE,
+    ENGINE_INSIDE,
+    build_root,
+    no_busybox,
+)
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.port.attached import Attached
 from switchmark.testbed.container.confined import lxc_config, lxc_network
@@ -27,6 +31,7 @@ from switchmark.testbed.kernel.cgroups import roots
 from switchmark.testbed.kernel.namespaces import NETNS_DIR
 from switchmark.testbed.output import stdout_of
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
 
 FOLDER_MOUNT = "lxc.mount.entry = {folder} {inside} none bind,create=dir 0 0\n"

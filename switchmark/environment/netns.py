@@ -13,7 +13,6 @@ from pathlib import Path
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.base import Apart, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
-from switchmark.environment.support.lacks import no_rights
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
@@ -22,6 +21,7 @@ from switchmark.port.attached import Attached, namespace
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import no_rights
 from switchmark.testbed.undo.entries import NetworkNamespace
 
 

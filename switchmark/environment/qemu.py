@@ -14,7 +14,7 @@ from pathlib import Path
 from switchmark.engine.binary import NAME as ENGINE
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.base import Traits
-from switchmark.environment.support.lacks import no_busybox, not_root
+from switchmark.environment.support.rootfs import no_busybox
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
 from switchmark.environment.vm.node import QemuNode, functions_of
@@ -25,6 +25,7 @@ from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
 from switchmark.port.attached import hosts_own
 from switchmark.testbed.host import Host, Session
+from switchmark.testbed.rights import not_root
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
 PCI_DEVICES = Path("/sys/bus/pci/devices")

@@ -14,7 +14,8 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import SOCKET
-from switchmark.switch.support.tools import kernel_release, not_root
+from switchmark.switch.support.tools import kernel_release
+from switchmark.testbed.rights import not_root
 
 IO = SwitchOption(
     "io",

@@ -20,8 +20,9 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.tools import kernel_lacks, kernel_release, no_rights
+from switchmark.switch.support.tools import kernel_lacks, kernel_release
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import no_rights
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")

@@ -16,8 +16,9 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import PortMakingSwitch
-from switchmark.switch.support.tools import kernel_lacks, kernel_release, not_root
+from switchmark.switch.support.tools import kernel_lacks, kernel_release
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 
 
 class Macvlan(PortMakingSwitch):

@@ -27,11 +27,12 @@ from switchmark.model.taxonomy import MATCH_ACTION, SELF, Taxonomy
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.switch.support.tools import kernel_has, kernel_release
 from switchmark.testbed.facts import read
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.pci import sharer
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"

@@ -12,8 +12,9 @@ from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
-from switchmark.switch.support.tools import kernel_lacks, kernel_release, not_root
+from switchmark.switch.support.tools import kernel_lacks, kernel_release
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 
 
 class TcRedirect(FilterSwitch):

@@ -20,10 +20,11 @@ from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import MadeFirst
 from switchmark.switch.support.ports import device_of
-from switchmark.switch.support.tools import kernel_release, not_root
+from switchmark.switch.support.tools import kernel_release
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_settings, namespaces, netmap
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import ValeAttachment
 
 ATTACHED = (PortKind.VETH, PortKind.TAP)

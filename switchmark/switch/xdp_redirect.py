@@ -23,10 +23,11 @@ from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
-from switchmark.switch.support.tools import kernel_has, kernel_release, not_root
+from switchmark.switch.support.tools import kernel_has, kernel_release
 from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
 from switchmark.testbed.programs import not_installed
+from switchmark.testbed.rights import not_root
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md

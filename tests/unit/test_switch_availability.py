@@ -110,7 +110,7 @@ def test_kernel_without_bridge_or_tc(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_root_makes_devices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     for switch in (linux_bridge.LinuxBridge(), ovs_kernel.OvsKernel(), tc_redirect.TcRedirect()):
-        assert "needs root" in told(switch)
+        assert "not root; run switchmark as root" in told(switch)
 
 
 def test_direct_is_only_a_wire() -> None:

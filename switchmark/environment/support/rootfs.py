@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import Availability, unavailable_for
 from switchmark.testbed.state import cache_folder
 
 ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
@@ -80,6 +81,15 @@ def find_busybox() -> Path:
     if path is None or shared_libraries(Path(path)):
         raise UnavailableError("no static BusyBox on this machine; apt install busybox-static")
     return Path(path).resolve()
+
+
+def no_busybox() -> Availability | None:
+    """Unavailable without the BusyBox that containers and guests have their tools of; else None."""
+    try:
+        find_busybox()
+    except UnavailableError as error:
+        return unavailable_for(error)
+    return None
 
 
 def shared_libraries(program: Path) -> list[Path]:

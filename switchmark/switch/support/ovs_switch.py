@@ -33,11 +33,12 @@ from switchmark.switch.support.ovs_rules import openflow_port, rules
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.rights import SOCKET, rights
-from switchmark.switch.support.tools import not_root, version_text
+from switchmark.switch.support.tools import version_text
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces
 from switchmark.testbed.kernel.device_settings import set_up
 from switchmark.testbed.programs import find_program
+from switchmark.testbed.rights import not_root
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's

@@ -21,12 +21,13 @@ from switchmark.switch.support.options import WithProgram
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
-from switchmark.switch.support.tools import asked_once, not_root
+from switchmark.switch.support.tools import asked_once
 from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import find_program, no_program
+from switchmark.testbed.rights import not_root
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 MAC_AGING_S = 300  # the same for every learning switch

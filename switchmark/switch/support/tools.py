@@ -13,24 +13,10 @@ from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.facts import parse_cpu_list, read
-from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.output import stdout_of
 from switchmark.testbed.programs import digest, which
 
 NODES = Path("/sys/devices/system/node")
-
-
-def not_root() -> Availability | None:
-    """Unavailable, where this process may not make devices; None for root."""
-    if os.geteuid() == 0:
-        return None
-    return unavailable("needs root to make network devices", remedy="run it with sudo")
-
-
-def no_rights() -> Availability | None:
-    """As `not_root`, but None, too, for an account with the capabilities that a switch of plain
-    kernel devices needs."""
-    return None if capabilities.enough() else not_root()
 
 
 def program_details(path: str) -> dict[str, str]:
