@@ -45,53 +45,12 @@ IO_BACKEND(io_af_xdp);
 #include <unistd.h>
 
 #include "fail.h"
-#include "io/arguments.h"
 #include "io/packet.h"
 #include "io/socket.h"
 
 #define COLORS 8 /* frames begin in so many different cache lines of their slots */
 
-static const char *const mode_names[] = {"auto", "zerocopy", "copy", NULL};
-
-#define AT(field) offsetof(struct xdp_arguments, field)
-static const struct io_key keys[] = {
-    {.name = "dev", .kind = IO_KEY_DEVICE, .offset = AT(device)},
-    {.name = "queues",
-     .kind = IO_KEY_NUMBER,
-     .offset = AT(queues),
-     .min = 1,
-     .max = XDP_QUEUES_MAX},
-    {.name = "queue", .kind = IO_KEY_NUMBER, .offset = AT(queue), .max = 255},
-    {.name = "mode", .kind = IO_KEY_CHOICE, .offset = AT(mode), .choices = mode_names},
-    {.name = "busy-poll", .kind = IO_KEY_FLAG, .offset = AT(busy_poll)},
-    {.name = "block", .kind = IO_KEY_FLAG, .offset = AT(block)},
-};
-#define QUEUE_NOT_GIVEN 256U
-
 static struct xdp_memory *shared; /* of this process's ports */
-
-static bool parse(const char *text, struct xdp_arguments *arguments, char *error, size_t size)
-{
-    *arguments = (struct xdp_arguments){.queue = QUEUE_NOT_GIVEN};
-    if (!io_parse("af_xdp", keys, sizeof keys / sizeof keys[0], text, arguments, error, size))
-        return false;
-    if (arguments->device[0] == '\0')
-        return fail(error, size, "af_xdp needs dev=NAME");
-    if (arguments->queue != QUEUE_NOT_GIVEN && arguments->queues != 0)
-        return fail(error, size,
-                    "queue=I is one queue, queues=N are the first N: give one of them");
-    if (arguments->queues == 0)
-        arguments->queues = 1;
-    if (arguments->queue == QUEUE_NOT_GIVEN)
-        arguments->queue = 0;
-    return true;
-}
-
-static bool check(const char *text, char *error, size_t size)
-{
-    struct xdp_arguments arguments;
-    return parse(text, &arguments, error, size);
-}
 
 /* Queues of all the ports of this process that could share memory. */
 static unsigned count_queues(const struct io_config *config)
@@ -103,7 +62,7 @@ static unsigned count_queues(const struct io_config *config)
         char ignored[256];
         const char *text;
         if (io_of(config->specs[i], &text) == &io_af_xdp &&
-            parse(text, &arguments, ignored, sizeof ignored))
+            xdp_parse(text, &arguments, ignored, sizeof ignored))
             queues += arguments.queues;
     }
     return queues > 0 ? queues : 1;
@@ -224,7 +183,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     struct xdp_arguments arguments;
     struct network_device device = {0};
 
-    if (!parse(config->arguments, &arguments, error, size) ||
+    if (!xdp_parse(config->arguments, &arguments, error, size) ||
         !socket_device(arguments.device, &device, error, size))
         return NULL;
     struct xdp_port *port = calloc(1, sizeof *port);
@@ -282,7 +241,7 @@ const struct io_ops io_af_xdp = {
     .words = words,
     .privileges = "net_raw,net_admin,bpf,ipc_lock",
     .capabilities = IO_ARGUMENT_QUEUES,
-    .check = check,
+    .check = xdp_check,
     .open = port_open,
     .tx_prepare = xdp_tx_prepare,
     .tx_acquire = xdp_tx_acquire,

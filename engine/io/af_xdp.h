@@ -1,13 +1,13 @@
-/* What the files of the `af_xdp` backend share: af_xdp.c opens ports, af_xdp_queue.c makes
- * memory and sockets, af_xdp_program.c leads the device's frames into them, af_xdp_send.c and
- * af_xdp_receive.c move frames. Nothing but system calls is used, so that a container needs no
- * library for it. */
+/* What the files of the `af_xdp` backend share: af_xdp.c opens ports, af_xdp_arguments.c reads what
+ * they are asked to be, af_xdp_queue.c makes memory and sockets, af_xdp_program.c leads the
+ * device's frames into them, af_xdp_send.c and af_xdp_receive.c move frames. Nothing but system
+ * calls is used, so that a container needs no library for it. */
 #ifndef SM_IO_AF_XDP_H
 #define SM_IO_AF_XDP_H
 
 #include <linux/if_xdp.h>
-#include <net/if.h>
 
+#include "io/af_xdp_arguments.h"
 #include "io/device_link.h"
 #include "io/io.h"
 
@@ -18,7 +18,6 @@ extern const struct io_ops io_af_xdp;
 #define XDP_PKT_CONTD (1 << 0)
 #endif
 
-#define XDP_QUEUES_MAX 16
 #define XDP_RX_FRAMES 8192U /* what waits while the worker has no core; also the rings' size */
 #define XDP_TX_SLOTS 1024U
 #define XDP_TX_ENTRIES 4096U /* our slots, and frames that other ports forward to us */
@@ -59,16 +58,6 @@ struct xdp_queue {
     unsigned id;
     uint64_t first; /* address of its region */
     struct xdp_ring rx, tx, fill, done;
-};
-
-enum xdp_mode { XDP_MODE_AUTO, XDP_MODE_ZEROCOPY, XDP_MODE_COPY };
-
-struct xdp_arguments {
-    char device[IFNAMSIZ];
-    unsigned queues, queue;
-    unsigned mode; /* enum xdp_mode */
-    bool busy_poll;
-    bool block;
 };
 
 struct xdp_port {
