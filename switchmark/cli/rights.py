@@ -18,6 +18,9 @@ from switchmark.results.default_root import DEFAULT_ROOT
 # With these a command measures nothing and makes nothing but files.
 MEASURES_NOTHING = ("--help", "-h", "--list", "--only-report")
 _SIGNS = re.compile(r"[=,\s(){}\[\]]+")  # around the values in a notation
+_FROM_A_SLASH = re.compile(r"[^=,\s(){}\[\]]*/.*")  # the first word with one, up to the line's end
+_QUOTES = " '\""
+_FILE_BYTES_MAX = 1 << 20  # of a campaign or a testbed; longer files are of other kinds
 
 
 class Keeps(StrEnum):
@@ -54,7 +57,8 @@ def _others(args: Sequence[str]) -> bool:
     try:
         values = [part for one in map(_value, args) for part in (one, *_SIGNS.split(one))]
         named = [DEFAULT_ROOT, *map(Path, filter(None, dict.fromkeys(values)))]
-        places = [Path.cwd(), Path.home(), *named]
+        written = [path for one in named for path in _written_in(one)]
+        places = [Path.cwd(), Path.home(), *named, *dict.fromkeys(written)]
         return (
             any(map(is_closed, used()))
             or any(map(is_closed, places))
@@ -81,6 +85,20 @@ def _inside(folder: Path) -> Iterator[Path]:
     """What is in a folder, such as runs; nothing where it is none."""
     with suppress(OSError):
         yield from folder.iterdir()
+
+
+def _written_in(place: Path) -> Iterator[Path]:
+    """What could be paths in a campaign's file, such as its programs', or in a testbed's, where
+    they begin at its folder. Whoever reads such a file has loaded much of the bench, so this takes
+    every word with a slash, and what follows it in its line: a name may have spaces."""
+    if not place.is_file() or place.stat().st_size > _FILE_BYTES_MAX:
+        return
+    text = os.fsdecode(place.read_bytes())
+    for line in text.splitlines() if "\0" not in text else ():
+        for word in (*_SIGNS.split(line), *_FROM_A_SLASH.findall(line)):
+            if "/" in word:
+                path = Path(word.strip(_QUOTES)).expanduser()
+                yield from (path, place.parent / path)
 
 
 def _value(word: str) -> str:

@@ -135,6 +135,37 @@ def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
             assert has_only(status(tmp_path, "store", SWITCHMARK_STORE="postgresql://a/b"), kept)
 
 
+@pytest.mark.parametrize("text", ["{}/ovs", "[ovs, {}/ovs]", "'{}/ovs'", "{} of theirs/ovs"])
+def test_files_name_those_of_others_too(text: str, tmp_path: Path) -> None:
+    """A campaign names programs, a testbed keys, where a path begins at the file's folder."""
+    theirs, own = tmp_path / ("its of theirs" if "of theirs" in text else "its"), tmp_path / "own"
+    for folder in (theirs, own):
+        folder.mkdir()
+    os.chown(theirs, NOBODY, NOBODY)
+    (own / "plain.yaml").write_text("switch: ovs-dpdk  # and/or others\n")
+    assert has_only(status(tmp_path, "plan", "own/plain.yaml"), NOTHING)
+    for its in (tmp_path / "its", "../its"):
+        (own / "a.yaml").write_text(f"switch: ovs-dpdk\nprogram: {text.format(its)}\n")
+        assert has_only(status(tmp_path, "plan", "own/a.yaml"), mask(FILES))
+
+
+def test_plan_sees_a_program_in_a_closed_home_that_its_file_names(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    program = home / "testpmd"
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o700)
+    for path in (program, home):
+        os.chown(path, NOBODY, NOBODY)
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "a.yaml").write_text(f"switch: testpmd\nprogram: {program}\n")
+    said = [python(code, ("plan", "a.yaml"), own) for code in
+            ("from switchmark.cli.main import main; main()", UNTOUCHED)]  # fmt: skip
+    assert "does not exist" not in said[1].stdout + said[1].stderr
+    assert (said[0].stdout, said[0].stderr) == (said[1].stdout, said[1].stderr)
+
+
 def test_an_argument_may_be_a_link_to_itself(tmp_path: Path) -> None:
     (tmp_path / "loop").symlink_to("loop")
     assert has_only(status(tmp_path, "show", "loop"), NOTHING)
