@@ -16,6 +16,7 @@ from pathlib import Path
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs
 from tests.integration.two_hosts import TwoHosts, enter
+from tests.integration.waiting import frames_sent
 
 ROOT = Path(__file__).parents[2]
 SIZES = (64, 256, 1500)  # a trial each
@@ -141,14 +142,7 @@ class Job:
 
     def frames(self) -> int:
         """That have left a network in which an engine is (not a guest's)."""
-        most = 0
-        for pid in self.engines():
-            with suppress(OSError):
-                for line in Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]:
-                    name, _, counts = line.partition(":")
-                    if name.strip() != "lo":
-                        most = max(most, int(counts.split()[9]))
-        return most
+        return max(map(frames_sent, self.engines()), default=0)
 
     def sending_s(self) -> float:
         """CPU time of the engine that has used most."""

@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 
 from tests.faults.bench import Job, stored
+from tests.integration.waiting import TAUGHT_FRAMES
 
 DEADLINE_S = 150.0  # a machine that is busy with others is slow; the phase comes all the same
 POLL_S = 0.002
 FIRST_LESSON_FRAMES = 2  # more are sent when all engines have answered: a guest that has booted
-TAUGHT_FRAMES = 350  # fewer are sent to teach and to verify
 BUSY_S = 0.08  # CPU time of an engine beyond what it needs to start: traffic
 
 

@@ -28,11 +28,12 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs
 from tests.integration.machine import remains
-from tests.integration.waiting import until
+from tests.integration.waiting import TAUGHT_FRAMES, frames_sent, until
 
 ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
 SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitions=1")
+STARTED_CPU_S = 0.12  # of an engine, more than it uses to start and to wait
 
 STORING = ("run", "trial", "show", "reproduce")  # commands that take --results
 
@@ -115,13 +116,19 @@ class Job:
         return found
 
     def wait_measuring(self) -> None:
-        """Until its sender has used more CPU time than it does to start and to wait: traffic."""
+        """Until its sender sends traffic: by the frames of its own network, or, where its port is
+        no device or the network is the machine's, by its CPU time."""
+        ours = Path("/proc/self/ns/net").readlink()
 
-        def busy() -> bool:
-            pids = self.pids_of("switchmark-traffic", "sender")
-            return any(process_cpu_s(pid) > 0.12 for pid in pids)
+        def sends(pid: int) -> bool:
+            if process_cpu_s(pid) > STARTED_CPU_S:
+                return True
+            with suppress(OSError):  # (it may be gone)
+                is_own = Path(f"/proc/{pid}/ns/net").readlink() != ours
+                return is_own and frames_sent(pid) > TAUGHT_FRAMES
+            return False
 
-        self.until(busy, "traffic")
+        self.until(lambda: any(map(sends, self.pids_of("switchmark-traffic", "sender"))), "traffic")
 
     def wait_stored(self, count: int) -> None:
         self.until(lambda: len(self.bench.stored()) >= count, f"{count} stored records")

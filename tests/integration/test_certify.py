@@ -18,7 +18,7 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, need, new_bench, settings
 from tests.truths import truth
 
-pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.integration, needs_root]
 BUDGET = "80s"
 TOLERANCES = {"ratio": (100, " %"), "ns": (1e-3, " us"), "frames": (1, " frames")}
 
@@ -49,6 +49,7 @@ def told_by_truths(test: object) -> object:
     return test
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @told_by_truths
 @pytest.mark.parametrize("name", TRUTHS)
@@ -60,6 +61,7 @@ def test_no_figure_is_refuted(found: tuple[int, Certificate], name: str) -> None
         pytest.skip(f"machine too busy to tell in {BUDGET}: {figures}")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> None:
     code, certificate = found
@@ -69,6 +71,7 @@ def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> No
         assert {"delay: floor, us", "ceiling: ceiling, kpps"} <= set(certificate.levels)
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
     code, _, err = bench.run(
@@ -115,6 +118,7 @@ def test_bad_input_is_one_line(bench: Bench, words: tuple[str, ...], about: str)
     assert (code, out) == (2, "") and about in err and len(err.splitlines()) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_an_io_without_calls_says_what_is_not_tried(bench: Bench, tmp_path: Path) -> None:
     words = ("--io", "packet-mmap", "--budget", "20s")

@@ -28,7 +28,7 @@ from tests.integration.engine_tools import (
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find
 
-pytestmark = [pytest.mark.alone, *needs_engine, needs_root]
+pytestmark = [*needs_engine, needs_root]
 
 RATE_PPS = 5000  # slow: sockets hold what comes while a busy machine lets a receiver wait
 DURATION_S = 0.5
@@ -169,6 +169,7 @@ def test_loss_of_one_flow_shows_in_its_group(chain: tuple[Node, Node, Node, Node
     assert sum(group["expected"] for group in groups) == received["loss"]["expected"]
 
 
+@pytest.mark.alone
 def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]) -> None:
     """In bursts, so that the follower comes at once and not after the 2 ms of patience."""
 
@@ -225,6 +226,7 @@ def test_a_seed_gives_the_same_faults_again(chain: tuple[Node, Node, Node, Node]
     assert first == again != other
 
 
+@pytest.mark.alone
 def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node, Node]) -> None:
     def missing() -> float:
         sent, received, did = run(chain, "--reorder-share", "0.05", burst=4)
@@ -252,6 +254,7 @@ def shortest_ns(chain: tuple[Node, Node, Node, Node], *faults: str) -> float:
 FLOOR_US = 20
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("delay_us", [50, pytest.param(2200, marks=pytest.mark.slow)])
 def test_delays_are_the_set_one_and_the_floor(
     chain: tuple[Node, Node, Node, Node], delay_us: int
@@ -264,6 +267,7 @@ def test_delays_are_the_set_one_and_the_floor(
     )
 
 
+@pytest.mark.alone
 def test_the_floor_of_a_delay_is_that_without_one(chain: tuple[Node, Node, Node, Node]) -> None:
     floor = ("--delay-us", str(FLOOR_US))
     find(1000 * FLOOR_US, 5000, lambda: shortest_ns(chain, *floor) - shortest_ns(chain))
@@ -272,6 +276,7 @@ def test_the_floor_of_a_delay_is_that_without_one(chain: tuple[Node, Node, Node,
 JITTER_US = 100  # twice that is less than the time between frames: none overtakes
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("shape", "deviation", "magnitude", "middle_half"),
     [
@@ -312,6 +317,7 @@ def test_delay_variation_is_that_of_the_set_jitter(
     assert seen["pdv"]["max_ns"] == seen["max_ns"] - seen["min_ns"]
 
 
+@pytest.mark.alone
 def test_jitter_makes_frames_overtake_and_loses_none(
     chain: tuple[Node, Node, Node, Node],
 ) -> None:

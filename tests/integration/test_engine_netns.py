@@ -23,7 +23,7 @@ from tests.integration.engine_tools import (
 )
 from tests.integration.machine import needs_root
 
-pytestmark = [pytest.mark.alone, *needs_engine, needs_root]
+pytestmark = [*needs_engine, needs_root]
 
 IO = ["raw", "raw-mmsg", "udp", "udp-mmsg", "raw-mmsg-block", "udp-block"]
 SLEEP = ["--idle", "sleep"]
@@ -264,6 +264,7 @@ def test_corruption_of_a_touched_payload_is_seen(wire: tuple[Node, Node]) -> Non
 MORE_THAN_A_BUFFER = 300_000
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("io", ["raw-mmsg", "udp-mmsg"])
 def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str) -> None:
     a, b = wire

@@ -30,7 +30,7 @@ from tests.integration.main_job import (
     went_well,
 )
 
-pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
+pytestmark = [pytest.mark.integration, needs_root]
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +39,7 @@ def own_docker(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("switch", "environment"),
@@ -60,6 +61,7 @@ def test_one_pair_through_switches(
             assert record.throughput.forwarded_pps > 0
 
 
+@pytest.mark.alone
 def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path: Path) -> None:
     """By the switch's own CPU time, which noise cannot raise; throughput only by its order."""
     need(["basicfwd"], ["netns"])
@@ -294,6 +296,7 @@ def look(where: dict[str, str]) -> dict[str, object]:
     return seen
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_what_a_user_runs_is_not_changed(
     bench: Bench, tmp_path: Path, decoys: dict[str, str], monkeypatch: pytest.MonkeyPatch
@@ -320,6 +323,7 @@ def test_what_a_user_runs_is_not_changed(
 THP = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 
 
+@pytest.mark.alone
 def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_path: Path) -> None:
     need(["linux-bridge"], ["netns"])
     if not THP.exists():
@@ -344,6 +348,7 @@ def test_tuning_is_recorded_and_restored_even_after_a_kill(bench: Bench, tmp_pat
     assert THP.read_text() == before
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 def test_64_pairs_come_and_go(bench: Bench, tmp_path: Path) -> None:
     """How fast is for bench/deploy.py to measure, on a machine that does nothing else."""

@@ -20,7 +20,6 @@ from switchmark.cli.main import run
 from tests.integration.machine import needs_root
 
 pytestmark = [
-    pytest.mark.alone,
     pytest.mark.integration,
     needs_root,
 ]

@@ -30,7 +30,7 @@ from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand, wait_for
 from tests.postgres import Cluster, programs
 
-pytestmark = [pytest.mark.alone, pytest.mark.integration]
+pytestmark = [pytest.mark.integration]
 HELD_S = 50.0  # less than a statement or a transaction may take
 
 
