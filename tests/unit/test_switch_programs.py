@@ -54,4 +54,4 @@ def test_missing_broken_and_short_of_memory(
     monkeypatch.setattr(hugepages, "are_reserved", lambda: False)
     assert switch.availability().reason == "no hugepages are reserved"
     monkeypatch.setattr("os.geteuid", lambda: 1000)
-    assert "needs root" in str(switch.availability().reason)
+    assert "not root" in str(switch.availability().reason)
