@@ -35,6 +35,7 @@ def wire() -> Iterator[tuple[Node, Node]]:
         yield nodes
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("io", IO)
 @pytest.mark.parametrize("size", [64, 1518])
 def test_counts_agree_with_an_independent_counter(
@@ -291,6 +292,7 @@ def test_drops_of_the_own_socket_are_not_hidden(wire: tuple[Node, Node], io: str
     assert totals["rx_socket_drops"] > 0
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("io", IO)
 def test_round_trips_are_plausible(wire: tuple[Node, Node], io: str) -> None:
     a, b = wire

@@ -84,6 +84,7 @@ def records(results: Path) -> dict[str, dict[str, Any]]:
     return {record["trial"]["method"]: record for record in json.loads(printed)}
 
 
+@pytest.mark.alone
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, Any]]) -> None:
@@ -96,6 +97,7 @@ def test_a_method_is_run_and_stored(method: str, records: dict[str, dict[str, An
     assert record["limit"]["what"]
 
 
+@pytest.mark.alone
 def test_methods_are_shown(results: Path, records: dict[str, dict[str, Any]]) -> None:
     shown = switchmark("show", "--full", "--results", str(results))
     assert "Methods of many trials" in shown
