@@ -115,18 +115,17 @@ class Job:
                 found.append(pid)
         return found
 
-    def wait_measuring(self) -> None:
-        """Until its sender sends traffic: by the frames of its own network, or, where its port is
-        no device or the network is the machine's, by its CPU time."""
+    def wait_measuring(self, more_frames: int = 0) -> None:
+        """Until its sender has sent so many frames of traffic, by the devices of its own network;
+        or, where its port is no device or the network is the machine's, sends, by its CPU time."""
         ours = Path("/proc/self/ns/net").readlink()
 
         def sends(pid: int) -> bool:
-            if process_cpu_s(pid) > STARTED_CPU_S:
-                return True
             with suppress(OSError):  # (it may be gone)
                 is_own = Path(f"/proc/{pid}/ns/net").readlink() != ours
-                return is_own and frames_sent(pid) > TAUGHT_FRAMES
-            return False
+                if is_own and (sent := frames_sent(pid)):
+                    return sent > TAUGHT_FRAMES + more_frames
+            return process_cpu_s(pid) > STARTED_CPU_S
 
         self.until(lambda: any(map(sends, self.pids_of("switchmark-traffic", "sender"))), "traffic")
 

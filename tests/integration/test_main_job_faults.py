@@ -22,6 +22,7 @@ from tests.integration.main_job import (
 
 pytestmark = [pytest.mark.integration, needs_root]
 
+RATE_PPS = 10_000
 DURATION_S = 5.0  # of the first trial; if it fails at once it does not see its end
 # The first trial is disturbed, the second shows that the campaign goes on (by the seed of
 # default they run in this order).
@@ -29,7 +30,7 @@ JOB = """
 name: job
 switch: {switch}
 environment: {environment}
-rate: 10k
+rate: {rate_pps}
 sweeps:
   - {{packet_size: 64, duration: {duration_s}s}}
   - {{packet_size: 1500, duration: 1s}}
@@ -40,11 +41,13 @@ def start(
     bench: Bench, folder: Path, switch: str, environment: str, duration_s: float = DURATION_S
 ) -> Job:
     need((switch,), (environment,))
-    text = JOB.format(switch=switch, environment=environment, duration_s=duration_s)
+    text = JOB.format(
+        switch=switch, environment=environment, rate_pps=RATE_PPS, duration_s=duration_s
+    )
     path = campaign_file(folder, text)
     job = bench.start("run", path, "--no-baseline", *settings(*SHORT))
     job.wait_session()
-    job.wait_measuring()
+    job.wait_measuring(RATE_PPS // 2)  # (some intervals)
     return job
 
 
