@@ -31,6 +31,7 @@ from switchmark.model.rates import has_own_rate
 from switchmark.results.record import Record
 from switchmark.testbed.answers import no_number
 from switchmark.testbed.facts import Facts, gather
+from switchmark.testbed.programs import digest
 from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
@@ -155,8 +156,7 @@ def _engine_build() -> str | None:
         engine = find_engine()
     except UnavailableError:
         return None
-    digest = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
-    return f"{engine_version(engine)} {digest}"
+    return f"{engine_version(engine)} {digest(engine)[:12]}"
 
 
 def _figure(plan: TrialPlan, record: Record) -> Baseline | None:

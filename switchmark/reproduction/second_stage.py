@@ -54,8 +54,7 @@ def _needed(paper: Paper, way: Sequence[tuple[Tried, float]], measured: Measured
         for campaign in dict.fromkeys(paper.item(name).campaign for name in one.items):
             if campaign in measured:
                 own = measured[campaign].blocks
-                size = own.first if not own.second else own.first + own.second
-                blocks = max(FEWEST, math.ceil(share * size))
+                blocks = max(FEWEST, math.ceil(share * (own.first + own.second)))
                 needed[campaign] = max(blocks, needed.get(campaign, 0))
     return needed
 

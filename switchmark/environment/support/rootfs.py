@@ -21,6 +21,7 @@ from pathlib import Path
 
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, unavailable_for
+from switchmark.testbed.programs import digest
 from switchmark.testbed.state import cache_folder
 
 ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
@@ -53,14 +54,10 @@ def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
     parent = cache_folder("roots")
-    root = parent / key_of(f"{FORMAT} {_digest(engine)}", [busybox, *needed])
+    root = parent / key_of(f"{FORMAT} {digest(engine)}", [busybox, *needed])
     if not root.is_dir():
         _build(parent, root, engine, busybox, needed)
     return root
-
-
-def _digest(engine: Path) -> str:
-    return hashlib.sha256(engine.read_bytes()).hexdigest()
 
 
 @cache
@@ -128,11 +125,11 @@ def dpdk_drivers(libraries: Sequence[Path], names: Sequence[str] = DPDK_DRIVERS)
 
 def key_of(what: str, files: Iterable[Path]) -> str:
     """A name in the cache for what is made of these files, by their paths, sizes and times."""
-    digest = hashlib.sha256(what.encode())
+    key = hashlib.sha256(what.encode())
     for path in files:
         status = path.stat()
-        digest.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return digest.hexdigest()[:16]
+        key.update(f"{path}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return key.hexdigest()[:16]
 
 
 def _build(
