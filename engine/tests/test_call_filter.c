@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "call_filter.h"
+#include "own_folder.h"
 
 static char folder[64], file[96], other[96];
 static sem_t set;
@@ -28,13 +29,10 @@ static sem_t set;
 static int begin(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/test_call_filter_XXXXXX");
-    if (mkdtemp(folder) == NULL)
+    if (!own_folder(folder, sizeof folder, "test_call_filter"))
         return -1;
-    snprintf(file, sizeof file, "%s/file", folder);
     snprintf(other, sizeof other, "%s/other", folder);
-    const int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    return fd < 0 ? -1 : close(fd);
+    return own_file(file, sizeof file, folder) ? 0 : -1;
 }
 
 static int end(void **state)

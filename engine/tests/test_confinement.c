@@ -18,18 +18,16 @@
 #include <unistd.h>
 
 #include "confinement.h"
+#include "own_folder.h"
 
 static char folder[64], file[96];
 
 static int begin(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof folder, "/tmp/test_confinement_XXXXXX");
-    if (mkdtemp(folder) == NULL)
+    if (!own_folder(folder, sizeof folder, "test_confinement"))
         return -1;
-    snprintf(file, sizeof file, "%s/file", folder);
-    const int fd = open(file, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    return fd < 0 ? -1 : close(fd);
+    return own_file(file, sizeof file, folder) ? 0 : -1;
 }
 
 static int end(void **state)

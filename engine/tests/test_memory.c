@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "own_folder.h"
 
 #define MB (1ULL << 20)
 
@@ -30,8 +31,7 @@ static void put(const char *name, const char *text)
 static int begin(void **state)
 {
     (void)state;
-    snprintf(top, sizeof top, "/tmp/test_memory_XXXXXX");
-    if (mkdtemp(top) == NULL)
+    if (!own_folder(top, sizeof top, "test_memory"))
         return -1;
     snprintf(proc, sizeof proc, "%s/proc", top);
     snprintf(groups, sizeof groups, "%s/groups", top);

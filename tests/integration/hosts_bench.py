@@ -4,6 +4,8 @@ machine does to them."""
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -48,6 +50,16 @@ def begin_traffic(hosts: TwoHosts, engine: Path, **more: Any) -> subprocess.Pope
         time.sleep(0.05)
     assert any("receiver" in one for one in hosts.right.processes())
     return bench
+
+
+def fail_without_agent(hosts: TwoHosts, bench: subprocess.Popen[str]) -> None:
+    """Kill the agent of a bench in the middle of a trial: the trial fails, and what was made for it
+    is left on the other host."""
+    os.kill(hosts.right.agent(), signal.SIGKILL)
+    code, out, err = run(bench)
+    (record,) = json.loads(out)
+    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
+    assert hosts.right.remains(), "it was in the middle of a trial"
 
 
 def without_a_core(records: list[Record]) -> list[str]:

@@ -20,23 +20,15 @@ pytestmark = [
 ]
 
 
-def words_of(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:  # (it has ended)
-        return b""
-
-
 def test_agent_and_children_have_given_up_what_no_bench_uses(hosts: TwoHosts, engine: Path) -> None:
     bench = begin_traffic(hosts, engine)
     try:
         programs = hosts.right.programs()
-        (agent,) = (pid for pid in programs if b"memfd_create" in words_of(pid))
         threads = {pid: sets_of(pid) for pid in programs}
         for pid, found in threads.items():
             for one in found:
                 assert not any(value & GIVEN_UP for value in one.values()), programs[pid]
-        for one in threads[agent]:
+        for one in threads[hosts.right.agent()]:
             assert all(one["CapEff"] >> number & 1 for number in NEEDED.values())
         assert len([one for one in threads.values() if one]) > 1, "it has started others"
     finally:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.hosts_bench import begin_traffic, measured, trial_args
+from tests.integration.hosts_bench import begin_traffic, fail_without_agent, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 
 pytestmark = [
@@ -144,20 +144,7 @@ def test_a_cut_control_path_ends_both_sides(hosts: TwoHosts, engine: Path) -> No
 
 @pytest.mark.slow
 def test_what_a_killed_agent_left_the_next_one_removes(hosts: TwoHosts, engine: Path) -> None:
-    bench = begin_traffic(hosts, engine)
-    (agent,) = (pid for pid in hosts.right.pids() if "memfd_create" in words_of(pid))
-    os.kill(agent, 9)
-    code, out, err = run(bench)
-    (record,) = json.loads(out)
-    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
-    assert hosts.right.remains(), "it was in the middle of a trial"
+    fail_without_agent(hosts, begin_traffic(hosts, engine))
     code, (record,), said = measured(hosts, engine, *trial_args(duration="2s"))
     assert code == 0 and record.status == "finished", (said, record.message)
     assert hosts.remains() == []
-
-
-def words_of(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-    except OSError:
-        return ""

@@ -135,6 +135,11 @@ class HostSpace:
         assert self.sshd is not None
         return children(self.sshd.pid)
 
+    def agent(self) -> int:
+        """The process of the agent that a bench has started there."""
+        (found,) = (pid for pid in self.pids() if b"memfd_create" in _words_of(pid))
+        return found
+
     def processes(self) -> list[str]:
         """What runs on it but for the holder and sshd, by its command line. (How long sshd keeps
         a connection that is cut is its own affair.)"""
@@ -187,6 +192,13 @@ class HostSpace:
                 process.wait()
                 if process.stdout:
                     process.stdout.close()
+
+
+def _words_of(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:  # (it has ended)
+        return b""
 
 
 @dataclass

@@ -19,10 +19,9 @@ from switchmark.errors import UnavailableError
 from switchmark.results.record import EngineRun, Record
 from switchmark.switch.registry import make_switch
 from tests.integration.conftest import engine
-from tests.integration.hosts_bench import AHEAD_S, trial_args
+from tests.integration.hosts_bench import AHEAD_S, fail_without_agent, trial_args
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, describe, need, settings
-from tests.integration.test_between_hosts_faults import words_of
 from tests.integration.two_hosts import TwoHosts, missing, run
 
 __all__ = ["engine"]
@@ -164,13 +163,7 @@ def test_a_lost_connection_ends_the_machine(hosts: TwoHosts, engine: Path) -> No
 
 
 def test_what_a_killed_agent_left_the_next_one_ends(hosts: TwoHosts, engine: Path) -> None:
-    bench = begin_traffic(hosts, engine)
-    (agent,) = (pid for pid in hosts.right.pids() if "memfd_create" in words_of(pid))
-    os.kill(agent, 9)
-    code, out, err = run(bench)
-    (record,) = json.loads(out)
-    assert code == 1 and "connection lost" in record["message"], (record["message"], err)
-    assert hosts.right.remains(), "it was in the middle of a trial"
+    fail_without_agent(hosts, begin_traffic(hosts, engine))
     code, _, err = run(hosts.bench("list", "hosts", engine=engine))
     assert code == 0, err
     assert hosts.remains() == []
