@@ -11,7 +11,7 @@ from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.001
-_BLOCKS = ("wait", "_wait_for_tstate_lock")  # of `threading`: where a thread waits for another
+_WAITS = ("join", "_wait_for_tstate_lock")  # of `threading`: where a thread waits for another's end
 
 
 @contextmanager
@@ -60,9 +60,13 @@ def signals_wait() -> Iterator[None]:
 def _has_a_lock_in_hand(frame: FrameType | None) -> bool:
     """Whether Python's own `Condition` or `Event` is just taking or leaving its lock, which
     an exception would leave taken for ever. Where one waits, the lock is free."""
+    while frame is not None and frame.f_globals is globals():  # a signal met the handler of another
+        frame = frame.f_back
     if frame is None or frame.f_globals is not vars(threading):
         return False
-    return frame.f_code.co_name not in _BLOCKS
+    if frame.f_code.co_name == "wait":
+        return "saved_state" not in frame.f_locals  # what `Condition` keeps of a lock that it left
+    return frame.f_code.co_name not in _WAITS
 
 
 @contextmanager

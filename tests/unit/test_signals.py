@@ -12,13 +12,30 @@ import pytest
 
 from switchmark.testbed.signals import signals_raise, signals_wait
 
-# One signal after the other comes to a thread that takes and leaves an event's lock all the time.
+# One signal after the other comes to a thread that takes and leaves a lock all the time; one that
+# is postponed comes again at once, while the first is still dealt with.
 STORM = """
 import os, random, signal, sys, threading, time
 sys.setswitchinterval(0.0001)
-from switchmark.testbed.signals import signals_raise
+from switchmark.testbed import signals
 
-number, event, armed, came = signal.Signals[sys.argv[1]], threading.Event(), False, 0
+number, kind, armed, came = signal.Signals[sys.argv[1]], sys.argv[2], False, 0
+signals._AGAIN_S = float(sys.argv[3])
+event, condition = threading.Event(), threading.Condition()
+
+def turn_event():
+    event.set()
+    event.wait(0)
+    event.clear()
+    event.wait(0)
+
+def turn_condition():
+    with condition:
+        condition.wait(0)
+        condition.notify_all()
+
+def left_taken():
+    return event._cond._lock.locked() or condition._is_owned()
 
 def shoot():
     global armed
@@ -28,29 +45,34 @@ def shoot():
             armed = False
             signal.pthread_kill(threading.main_thread().ident, number)
 
+turn = {"Event": turn_event, "Condition": turn_condition}[kind]
 threading.Thread(target=shoot, daemon=True).start()
-with signals_raise():
+with signals.signals_raise():
     while came < 100:
         try:
             armed = True
             while True:
-                event.set()
-                event.wait(0)
-                event.clear()
+                turn()
         except (KeyboardInterrupt, SystemExit):
             came += 1
-        if event._cond._lock.locked():
+        if left_taken():
             print("taken for ever after", came)
             os._exit(1)
 """
 
 
+@pytest.mark.parametrize("again_s", ["0.001", "0.00001"])
+@pytest.mark.parametrize("kind", ["Event", "Condition"])
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT"])
-def test_a_signal_leaves_no_lock_taken(name: str) -> None:
+def test_a_signal_leaves_no_lock_taken(name: str, kind: str, again_s: str) -> None:
     """Whoever else waits for that lock, the thread that reads all pipes among them, would wait for
     ever. Were no signal postponed, one of some ten would do that."""
     run = subprocess.run(
-        [sys.executable, "-c", STORM, name], capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, "-c", STORM, name, kind, again_s],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
 
