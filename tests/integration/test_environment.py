@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import time
@@ -22,10 +23,11 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.ports import PortKind
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_settings, namespaces
+from switchmark.testbed.kernel import device_settings, namespaces, procfs
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
+from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration, needs_root]
 BUSYBOX = "/bin/busybox"
@@ -134,6 +136,29 @@ def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> Non
             return
         left = [text for text in remains(state, session.id) if "process" in text]
         assert left == []
+
+
+def test_what_hangs_tells_it_in_the_sessions_folder(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Docker daemon asks containerd, which does not answer, where it hangs, and starts another:
+    containerd tells it in a file, which its daemon does not remove."""
+    monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
+    if not (availability := ENVIRONMENTS["docker"]().availability()).available:
+        pytest.skip(f"docker: {availability.reason}")
+    with open_session() as session:
+        root = build_root(Path(os.environ["SWITCHMARK_TRAFFIC"]))
+        docker_daemon.daemon_for(session, root)
+        named = {one.pid: Path(f"/proc/{one.pid}/comm") for one in procfs.marked(session.id)}
+        (pid,) = [pid for pid, path in named.items() if path.read_text() == "containerd\n"]
+        os.kill(pid, signal.SIGUSR1)
+        told = [session.run_dir / "docker", Path("/tmp")]
+        told = [folder / f"containerd.{pid}.stacks.log" for folder in told]
+        until(lambda: any(path.exists() for path in told), "containerd tells where it hangs")
+        where = [path for path in told if path.exists()]
+        told[1].unlink(missing_ok=True)
+    assert where == told[:1]
+    assert not told[0].exists()
 
 
 def test_frames_pass_through_a_bridge(state: Path, environment: Environment) -> None:

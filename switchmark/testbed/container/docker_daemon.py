@@ -95,6 +95,7 @@ def _start(session: Session) -> str:
                 *("--ip-forward=false", "--ip-masq=false", "--userland-proxy=false"),
                 *("--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}"),
             ],
+            env={"TMPDIR": str(state)},  # where its containerd, when it hangs, says in what
             log=log,
         )
         undo.callback(process.terminate)
