@@ -102,11 +102,10 @@ def ratio_in_stages(above: Stages, below: Stages) -> StagedRatio:
     """The ratio of geometric means, `above` over `below`.
 
     A stage counts from two figures of each group on, all of them above 0."""
-    value = ratio_of([*chain(*below)], [*chain(*above)]).value
     both = zip_longest(above, below, fillvalue=())
     stages = tuple(one for a, b in both if (one := _estimate(a, b)) is not None)[:2]
-    if not stages or not value:
-        return StagedRatio(value)
+    if not stages:
+        return StagedRatio(ratio_of([*chain(*below)], [*chain(*above)]).value)
     low, high = stages[0].interval(RULE.level_at(FIRST))
     estimate = stages[0].log_ratio
     if len(stages) > 1:
