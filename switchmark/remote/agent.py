@@ -267,11 +267,11 @@ def main() -> None:
     code = 0
     try:
         capabilities.hand_on()
-        clean_stale()
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
+            clean_stale()  # now, after an agent that was waited for, too
             agent = HostAgent(session, channel)
             channel.send({"id": 0, "ok": to_plain(hello(session))})
-            while (request := channel.following()) is not None and request["do"] != "exit":
+            while (request := channel.following()) is not None:
                 agent.answer(request)
     except SwitchmarkError as error:
         channel.send({"id": 0, "error": str(error), "kind": type(error).__name__})

@@ -24,12 +24,23 @@ class Channel:
         self._write_lock = threading.Lock()
         self._heard = time.monotonic()
         self._buffer = b""
+        self._turn = threading.Lock()
+        self._is_busy = True  # the main thread, with a request, or before it takes any
+        self._is_over = False
         for work in (self._read, self._watch):
             threading.Thread(target=work, daemon=True).start()
 
     def following(self) -> dict[str, Any] | None:
-        """Wait for the next request; None when there will be no more."""
-        return self._requests.get()
+        """Wait for the next request; None when there will be no more. From then on nothing
+        interrupts the main thread, which undoes all."""
+        with self._turn:
+            self._is_busy = False
+        request = self._requests.get()
+        with self._turn:
+            if request is None or request["do"] == "exit" or self._is_over:
+                return None
+            self._is_busy = True
+        return request
 
     def send(self, message: dict[str, Any]) -> None:
         """Write one line; where the bench is gone it is lost."""
@@ -78,6 +89,11 @@ class Channel:
         self._leave()
 
     def _leave(self) -> None:
-        """Interrupt the main thread, whatever it is doing."""
-        self._requests.put(None)
-        os.kill(os.getpid(), signal.SIGTERM)
+        """Interrupt the main thread, whatever it is doing but ending; once, since what it does
+        then is to undo."""
+        with self._turn:
+            self._is_over = True
+            self._requests.put(None)
+            if self._is_busy:
+                os.kill(os.getpid(), signal.SIGTERM)
+            self._is_busy = False

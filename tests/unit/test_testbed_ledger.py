@@ -23,6 +23,7 @@ from switchmark.testbed.undo.entries import (
     FilesNamed,
     Hugepages,
     KernelSetting,
+    LentDevice,
     MarkedProcesses,
     NetworkDevice,
     NetworkNamespace,
@@ -84,6 +85,38 @@ def test_undo_is_idempotent_and_in_reverse_order(state: Path, tmp_path: Path) ->
     assert [text.rpartition("/")[2] for text in order] == ["never-made", "inner", "outer"]
     assert not outer.exists()
     ledger.undo(first)
+    assert ledger.undo_all() == []
+    ledger.close()
+
+
+def test_a_namespace_that_holds_a_device_of_the_host_is_not_removed_before_it_is_back(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever interrupted who would have fetched it back: the kernel destroys a virtual one."""
+    order: list[str] = []
+    is_stuck = True
+
+    def fetch(device: LentDevice) -> None:
+        if is_stuck:
+            raise OSError("network device cable0: cannot be fetched back")
+        order.append(device.name)
+
+    monkeypatch.setattr(LentDevice, "undo", fetch)
+    monkeypatch.setattr(NetworkNamespace, "undo", lambda one: order.append(one.name))
+    ledger = Ledger.create(state, ID)
+    ours = [NetworkNamespace(f"sm{ID}sw"), NetworkNamespace(f"sm{ID}tx0")]
+    held = LentDevice("cable0", f"sm{ID}sw")
+    number = ledger.record(ours[0])
+    for entry in (held, ours[0], ours[1]):
+        ledger.record(entry)
+    with pytest.raises(OSError, match="cable0: cannot be fetched back"):
+        ledger.undo(number)
+    assert len(ledger.undo_all()) == 3
+    assert order == [f"sm{ID}tx0"]
+    assert [one.entry for one in ledger.outstanding()] == [ours[0], held, ours[0]]
+    is_stuck = False
+    ledger.undo(number)
+    assert order == [f"sm{ID}tx0", "cable0", f"sm{ID}sw"]
     assert ledger.undo_all() == []
     ledger.close()
 

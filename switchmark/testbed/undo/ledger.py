@@ -145,12 +145,17 @@ class Ledger:
                 self._append({"undone": number})
 
     def undo(self, number: int) -> None:
-        """Undo an entry and strike it out; undone already is fine. Raises OSError."""
+        """Undo an entry and strike it out, what it holds before it; undone already is fine. Raises
+        OSError."""
         with self._mutex:
             entry = self._entries.get(number)
-        if entry is not None:
-            entry.undo()
-            self.strike(number)
+            if entry is None:
+                return
+            held = [one for one, other in self._entries.items() if entry.holds(other)]
+        for one in held:  # (who undoes them in order may have been interrupted)
+            self.undo(one)
+        entry.undo()
+        self.strike(number)
 
     def outstanding(self) -> list[NumberedEntry]:
         """The entries that are made and not undone, in the order of making."""
@@ -173,7 +178,7 @@ class Ledger:
         for one in reversed(self.outstanding()):
             try:
                 if same_boot or one.entry.survives_boot:
-                    one.entry.undo()
+                    self.undo(one.number)
                 self.strike(one.number)
                 done(one.entry)
             except OSError as error:

@@ -26,6 +26,10 @@ class UndoEntry(ABC):
         """Why this session must not make (and later undo) it; None when it may."""
         return None
 
+    def holds(self, other: UndoEntry) -> bool:  # noqa: ARG002
+        """Whether the other would be destroyed with it: then that one is undone before."""
+        return False
+
     @abstractmethod
     def undo(self) -> None:
         """Remove it from the machine."""

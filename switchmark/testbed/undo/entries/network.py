@@ -17,9 +17,14 @@ from switchmark.testbed.undo.entries.entry import NamedEntry, UndoEntry, foreign
 
 @dataclass(frozen=True, slots=True)
 class NetworkNamespace(NamedEntry):
-    """A named network namespace, as `ip netns` knows it. Devices inside go with it."""
+    """A named network namespace, as `ip netns` knows it. Devices inside go with it, but for those
+    of the host's own."""
 
     kind: ClassVar[str] = "netns"
+
+    @override
+    def holds(self, other: UndoEntry) -> bool:
+        return isinstance(other, LentDevice) and other.netns == self.name
 
     @override
     def undo(self) -> None:
