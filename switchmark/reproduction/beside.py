@@ -53,7 +53,7 @@ def lines_of(
                 figure = _figure_of(one)
                 lines.append(_line(row, varying, figure, found, one))
     lines += [
-        PaperLine(_who(one), _point(one), one.words, "not measured here", one.text, "", "")
+        PaperLine(_who(one), _point(one), one.words, "not measured here", _told(one), "", "")
         for one in published
         if id(one) not in told
     ]
@@ -62,7 +62,7 @@ def lines_of(
 
 def _concerns(one: Published, item: Item) -> bool:
     """Whether a figure of the campaign belongs to the item: bits and packets of one figure do."""
-    return one.is_time == (item.y.unit == "us")
+    return one.is_time == (item.y.unit == "us") and item.concerns(one)
 
 
 def _figure_of(one: Published) -> Figure:
@@ -83,8 +83,12 @@ def _line(
     if held is None:
         return PaperLine(row.contender, point, what, ours, "", "", _marks(row))
     ratio = f"{found.mean / held.value:.2g}" if held.value else ""
-    theirs = held.text + (f" ({held.note})" if held.note else "")
-    return PaperLine(row.contender, point, what, ours, theirs, ratio, _marks(row))
+    return PaperLine(row.contender, point, what, ours, _told(held), ratio, _marks(row))
+
+
+def _told(one: Published) -> str:
+    """A published value with what is to be said of it."""
+    return one.text + (f" ({one.note})" if one.note else "")
 
 
 def _marks(row: SummaryRow) -> str:

@@ -192,15 +192,15 @@ def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Trie
     for line in _lines(rows, over):
         if claim.power is None:
             bounds = MORE if claim.rises else LESS
-            for (x, a), (y, b) in pairwise(line):
-                told = f"{b.contender}, {over} {_label(over, y)} / {_label(over, x)}"
+            for (_, a), (_, b) in pairwise(line):
+                told = f"{b.contender}, {over} {_text(over, b)} / {_text(over, a)}"
                 yield _try(b, a, claim.figure, bounds, told)
             continue
         first_x, first = line[0]
         for x, row in line[1:]:
             due = (x / first_x) ** claim.power
             bounds = (due * (1 - claim.within), due / (1 - claim.within))
-            told = f"{row.contender}, {over} {_label(over, x)} / {_label(over, first_x)}"
+            told = f"{row.contender}, {over} {_text(over, row)} / {_text(over, first)}"
             yield _try(row, first, claim.figure, bounds, told)
 
 
@@ -235,10 +235,10 @@ def _name(row: SummaryRow, named: set[str]) -> str:
     return ", ".join([row.contender, *told])
 
 
-def _label(over: str, value: float) -> str:
-    """A value of a key, as plots label it."""
-    axis = BY_NAME[over].axis
-    return f"{value:g}" if axis is None else axis.label(value)
+def _text(over: str, row: SummaryRow) -> str:
+    """A row's value of a key, as campaigns write it."""
+    key = BY_NAME[over]
+    return key.text(getattr(row.trial, key.field))
 
 
 def _bounds(claim: Claim) -> tuple[float, float]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import Published
-from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.report import words
 from switchmark.reproduction.paper import Figure, Item
@@ -29,15 +28,10 @@ def not_measured(
     item: Item, rows: Sequence[SummaryRow], published: Sequence[Published]
 ) -> list[Published]:
     """The published values of the item that no row has: of switches that are not here, say."""
-    wanted = {BY_NAME[name].field: (BY_NAME[name], text) for name, text in item.where.items()}
     return [
         one
         for one in published
-        if not any(one.matches(row.trial) for row in rows)
-        and all(
-            field not in one.match or one.match[field] in key.parse(text, Known(scenarios=None))
-            for field, (key, text) in wanted.items()
-        )
+        if item.concerns(one) and not any(one.matches(row.trial) for row in rows)
     ]
 
 

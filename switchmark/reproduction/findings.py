@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import pairwise
 
 from switchmark.model.parameters import BY_NAME
 from switchmark.report.words import point, varying_fields
@@ -71,8 +72,7 @@ def judge(
         found = list(tries(claim, rows_of))
         tried += [replace(one, items=claim.items) for one in _told_apart(claim, found)]
         notes |= dict.fromkeys(_stand_ins(claim, found, standing or {}))
-        if not found:
-            lacking[claim.item] = None
+        lacking |= dict.fromkeys(_lacking(claim, found))
     if not tried and barred and not lacking:
         return JudgedFinding(finding, FindingVerdict.CANNOT, "; ".join(barred))
     if not tried:
@@ -84,6 +84,17 @@ def judge(
     left += [f"with {', '.join(notes)}"] if notes else []
     told = "; ".join([why, *barred, *left])
     return JudgedFinding(finding, verdict, told, tuple(tried), not (lacking or barred))
+
+
+def _lacking(claim: Claim, found: Sequence[Tried]) -> Iterator[str]:
+    """What of the claim was not tried: all of it, or a step of its order."""
+    if not found:
+        yield claim.item
+        return
+    pairs = [tuple(row.trial.switch for row in one.rows) for one in found]
+    for better, worse in pairwise(claim.order):
+        if not any(upper in better and lower in worse for upper, lower in pairs):
+            yield f"{', '.join(better)} / {', '.join(worse)}"
 
 
 def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:

@@ -100,6 +100,15 @@ class Item(Frozen):
         """Whether the item shows this trial."""
         return fulfils(trial, self.where)
 
+    def concerns(self, published: Published) -> bool:
+        """Whether a published figure may be of a trial that the item shows."""
+        keys = ((BY_NAME[name], text) for name, text in self.where.items())
+        return all(
+            key.field not in published.match
+            or published.match[key.field] in key.parse(text, _ANY)
+            for key, text in keys
+        )
+
 
 class Place(Frozen):
     """Rows of an item, and which of their figures says who is best."""

@@ -229,6 +229,13 @@ def test_a_finding_of_which_a_part_was_not_tried_does_not_hold(tmp_path: Path) -
     assert judge(wrong, {"i": rows}).verdict is FindingVerdict.CONTRADICTED
 
 
+def test_an_order_of_which_a_step_was_not_tried_does_not_hold(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
+    judged = judge(finding(order=[[B], [A], ["vale", "t4p4s"]]), {"i": rows})
+    assert judged.verdict is FindingVerdict.UNDECIDED
+    assert judged.why.endswith(f"; not tried: {A} / vale, t4p4s")
+
+
 def test_no_difference_worth_knowing_contradicts_a_better_one_and_is_said(tmp_path: Path) -> None:
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
     judged = judge(finding(order=[[B], [A]]), {"i": rows})
@@ -332,6 +339,13 @@ def test_ratios_say_values_as_campaigns_write_them_and_names_once(tmp_path: Path
     (between,) = judge(finding(**where), {"i": rows}).tried
     upper, lower = between.what.split(" / ")
     assert upper.count("raw") == lower.count("udp") == 1
+    chains = [
+        synthetic_record(synthetic_trial(switch=A, scenario=f"loopback-{vnfs}"), number=vnfs)
+        for vnfs in (1, 2)
+    ]
+    rows = summary(write_run(tmp_path / "chains", chains))
+    (longer,) = judge(finding(falls="scenario"), {"i": rows}).tried
+    assert longer.what.endswith(", scenario loopback-2 / loopback-1")
 
 
 def test_cores_used_have_an_interval_over_repetitions(tmp_path: Path) -> None:

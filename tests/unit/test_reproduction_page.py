@@ -14,6 +14,7 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import installed
 from switchmark.reproduction.bars import draw_bars
+from switchmark.reproduction.beside import lines_of
 from switchmark.reproduction.draw import drawing
 from switchmark.reproduction.drawn import in_order
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
@@ -42,6 +43,17 @@ def measured(results: Path, name: str, **changes: object) -> None:
         if trial.switch == SWITCH
     ]
     write_run(folder_of(PAPER, results), records, campaign=PAPER.item(name).campaign)
+
+
+def test_a_table_has_the_published_values_of_its_item_alone_each_with_its_note() -> None:
+    paper = read_paper("ara2021")
+    campaign = find_campaign("ara2021-fig5a", THERE.known)
+    bursts = {name: lines_of(paper.item(name), [], campaign) for name in ("fig5a", "fig5b")}
+    assert [line.theirs for line in bursts["fig5a"]] == [
+        "12.4 µs (its best; at which size and burst is not said)",
+        "64 µs (its least mean; at which size and burst is not said)",
+    ]
+    assert not bursts["fig5b"], "both stand beside bursts of 4"
 
 
 def test_grouped_bars_have_a_group_a_size_a_bar_a_contender_and_what_is_published(
