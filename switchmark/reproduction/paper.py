@@ -104,8 +104,7 @@ class Item(Frozen):
         """Whether a published figure may be of a trial that the item shows."""
         keys = ((BY_NAME[name], text) for name, text in self.where.items())
         return all(
-            key.field not in published.match
-            or published.match[key.field] in key.parse(text, _ANY)
+            key.field not in published.match or published.match[key.field] in key.parse(text, _ANY)
             for key, text in keys
         )
 

@@ -15,7 +15,7 @@ from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.paper import Figure, Paper, read_paper
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate, estimate
-from tests.unit.test_reproduction import A, NEAR, THERE, block_of, rows_of
+from tests.unit.test_reproduction import NEAR, THERE, A, block_of, rows_of
 
 GAP_BYTES = 20  # between two frames on a wire, preamble included
 HOLD = {  # of which the texts print every figure
@@ -81,6 +81,5 @@ def test_no_finding_is_contradicted_by_the_figures_of_its_own_paper(
     assert not {
         held: one.why for held, one in judged.items() if one.verdict is FindingVerdict.CONTRADICTED
     }
-    assert {
-        held for held, one in judged.items() if one.verdict is FindingVerdict.HOLDS
-    } >= HOLD[name]
+    holding = {held for held, one in judged.items() if one.verdict is FindingVerdict.HOLDS}
+    assert holding >= HOLD[name]
