@@ -25,6 +25,12 @@ from switchmark.statistics.stages import Stages
 
 def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
     """The ratios of a claim, from rows that are valid and no bare wire (item -> its rows)."""
+    for one in _tries(claim, rows_of):
+        if claim.cores == "any" or one.rows[0].oversubscribed == (claim.cores == "lacking"):
+            yield one
+
+
+def _tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
     able = _able(rows_of.get(claim.item, ()), claim.figure, claim.where, claim)
     if claim.other_item is not None:
         rows = rows_of.get(claim.other_item, ())
@@ -191,7 +197,8 @@ def _along(claim: Claim, rows: Sequence[SummaryRow], over: str) -> Iterator[Trie
     """Ratios along lines: from each value to the next, or, of a power, from the first to each."""
     for line in _lines(rows, over):
         if claim.power is None:
-            bounds = MORE if claim.rises else LESS
+            more, less = (claim.at_least or 1.0, math.inf), (0.0, claim.at_most or 1.0)
+            bounds = more if claim.rises else less
             for (_, a), (_, b) in pairwise(line):
                 told = f"{b.contender}, {over} {_text(over, b)} / {_text(over, a)}"
                 yield _try(b, a, claim.figure, bounds, told)

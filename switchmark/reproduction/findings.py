@@ -121,9 +121,15 @@ def _bar(
     rows_of: Mapping[str, Sequence[SummaryRow]],
     standing: Mapping[str, StandIns],
 ) -> str:
-    """Why the claim must not be judged by these rows: what stands in changes what it is about."""
-    if claim.stand_in == "any" or not rows_of.get(claim.item):
+    """Why the claim must not be judged by these rows: what stands in, or that applications share
+    cores, changes what it is about."""
+    if not rows_of.get(claim.item):
         return ""
+    if claim.cores != "any" and next(tries(claim, rows_of), None) is None:
+        whoever = claim.model_copy(update={"cores": "any"})
+        if next(tries(whoever, rows_of), None) is not None:
+            have = "share cores" if claim.cores == "enough" else "have a core each"
+            return f"not judged here: in {claim.item} the applications {have}"
     notes = standing.get(claim.item, StandIns()).notes
     if claim.stand_in == "none" and notes:
         return f"not judged here: {claim.item} has {', '.join(notes)}"

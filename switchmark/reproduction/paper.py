@@ -122,7 +122,7 @@ class Claim(Frozen):
 
     `item` is an item's name, or that of a campaign: then it is of all rows, whatever items show.
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
-    `rises`, `falls`: from each value of a key to the next. `flattens`: of three values of a key in
+    `rises`, `falls`: from each value of a key to the next, by a bound if one is set. `flattens`: of three values of a key in
     a row, the slope between the upper two is the smaller one. `order`: switches, or groups of them,
     the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures
     of one row, such as times at two loads, between two bounds. `other_item`: rows of two items that
@@ -152,6 +152,7 @@ class Claim(Frozen):
     correlated: Figure | None = None
     beaten_in: tuple[Place, ...] = ()
     stand_in: Literal["any", "none", "only"] = "any"  # of rows measured with stand-ins of the item
+    cores: Literal["any", "enough", "lacking"] = "any"  # only ratios whose upper row had such
     cable: bool = False  # only of rows whose frames went over NICs, or between two machines
     at_least: float | None = None  # of left over right, of the figure over `than`
     at_most: float | None = None

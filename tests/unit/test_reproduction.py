@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -95,18 +95,25 @@ def test_every_item_has_a_campaign_that_plans_and_every_finding_an_item(name: st
 
 
 def rows_of_paper(paper: Paper, row: SummaryRow, *, coarse: bool) -> dict[str, list[SummaryRow]]:
-    """Every trial of the paper's items as a row, as on its own machine (NICs, every switch), and
-    with all stand-ins."""
+    """Every trial of the paper's items as a row, as on its own machine (NICs, cores, every switch),
+    and with all stand-ins."""
     found: dict[str, list[SummaryRow]] = {}
     for item in paper.items:
         standing = [setting for one in item.stand_in for setting in one.set]
         found[item.campaign] = [
-            replace(row, trial=trial, contender=trial.switch, one_machine=False)
+            replace(
+                row, trial=trial, contender=trial.switch, one_machine=False, oversubscribed=False
+            )
             for settings in ([], standing)
             for trial in block_of(item.campaign, *settings, *(item.coarse if coarse else ()))
         ]
         found[item.name] = [one for one in found[item.campaign] if item.shows(one.trial)]
     return found
+
+
+def sharing(rows: Mapping[str, Sequence[SummaryRow]]) -> dict[str, list[SummaryRow]]:
+    """The rows with applications that share cores."""
+    return {name: [replace(one, oversubscribed=True) for one in of] for name, of in rows.items()}
 
 
 @pytest.mark.parametrize("coarse", [False, True], ids=["full", "coarse"])
@@ -122,7 +129,8 @@ def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
     rows = rows_of_paper(paper, row, coarse=coarse)
     for finding in paper.findings:
         for claim in () if coarse and finding.needs else finding.claims:
-            told = " ".join(one.what for one in tries(claim, rows))
+            shared = claim.cores == "lacking"
+            told = " ".join(one.what for one in tries(claim, sharing(rows) if shared else rows))
             assert told, f"{finding.name}: no ratio of {claim.item}"
             groups = [*claim.order, *claim.steady]
             named = [one for group in groups for one in group]
@@ -609,6 +617,35 @@ def test_a_claim_that_a_stand_in_would_change_is_not_judged_by_it(
     judged = judge(asked, {"i": rows}, (), {"i": StandIns(notes)})
     assert judged.verdict is verdict
     assert verdict is FindingVerdict.HOLDS or judged.why.startswith("not judged here: i ")
+
+
+@pytest.mark.parametrize(
+    ("cores", "shared", "verdict"),
+    [
+        ("enough", False, FindingVerdict.HOLDS),
+        ("enough", True, FindingVerdict.CANNOT),
+        ("lacking", True, FindingVerdict.HOLDS),
+        ("lacking", False, FindingVerdict.CANNOT),
+    ],
+)
+def test_a_claim_about_cores_is_judged_where_they_suffice_or_lack(
+    tmp_path: Path, cores: str, shared: bool, verdict: FindingVerdict
+) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): (2.0, 2.01, 1.99)})
+    held = {"i": [replace(row, oversubscribed=shared) for row in rows]}
+    judged = judge(finding(order=[[B], [A]], cores=cores), held)
+    assert judged.verdict is verdict
+    have = "share cores" if shared else "have a core each"
+    holds = verdict is FindingVerdict.HOLDS
+    assert holds or judged.why == f"not judged here: in i the applications {have}"
+
+
+def test_what_rises_may_have_to_rise_by_more_than_a_little(tmp_path: Path) -> None:
+    rows = rows_of(tmp_path, {(A, 32): NEAR, (A, 64): (1.3, 1.301, 1.299)})
+    for bound, verdict in ((1.1, FindingVerdict.HOLDS), (1.5, FindingVerdict.CONTRADICTED)):
+        assert judge(finding(rises="burst", at_least=bound), {"i": rows}).verdict is verdict
+    falls = {"falls": "burst", "at_most": 0.9}
+    assert judge(finding(**falls), {"i": rows}).verdict is FindingVerdict.CONTRADICTED
 
 
 def test_what_stood_in_is_read_from_the_run_itself(tmp_path: Path) -> None:
