@@ -13,6 +13,10 @@ from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 
+NOT_VALID = "NOT VALID"
+NOT_MEASURED = "not measured here"
+NOT_TAKEN = "not among the figures taken here"
+
 
 @dataclass(frozen=True, slots=True)
 class PaperLine:
@@ -25,6 +29,16 @@ class PaperLine:
     theirs: str
     ratio: str
     marks: str
+
+    @property
+    def is_measured(self) -> bool:
+        """Whether it has a figure of ours."""
+        return self.ours not in (NOT_MEASURED, NOT_TAKEN)
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether it has a figure of ours that is valid."""
+        return self.is_measured and not self.marks.startswith(NOT_VALID)
 
 
 def lines_of(
@@ -53,7 +67,7 @@ def lines_of(
                 figure = _figure_of(one)
                 lines.append(_line(row, varying, figure, found, one))
     lines += [
-        PaperLine(_who(one), _point(one), one.words, "not measured here", _told(one), "", "")
+        PaperLine(_who(one), _point(one), one.words, _lacking(one, done), _told(one), "", "")
         for one in published
         if id(one) not in told
     ]
@@ -82,7 +96,7 @@ def _line(
     point = words.point(dict(row.point), varying)
     if held is None:
         return PaperLine(row.contender, point, what, ours, "", "", _marks(row))
-    ratio = f"{found.mean / held.value:.2g}" if held.value else ""
+    ratio = f"{float(f'{found.mean / held.value:.2g}'):g}" if held.value else ""
     return PaperLine(row.contender, point, what, ours, _told(held), ratio, _marks(row))
 
 
@@ -91,9 +105,14 @@ def _told(one: Published) -> str:
     return one.text + (f" ({one.note})" if one.note else "")
 
 
+def _lacking(one: Published, done: Sequence[SummaryRow]) -> str:
+    """Why no figure of ours stands beside: nothing of it was measured, or not this statistic."""
+    return NOT_TAKEN if any(one.matches(row.trial) for row in done) else NOT_MEASURED
+
+
 def _marks(row: SummaryRow) -> str:
     marks = ", ".join(row.marks)
-    return marks if row.valid else f"NOT VALID: {marks}"
+    return marks if row.valid else f"{NOT_VALID}: {marks}"
 
 
 def _who(one: Published) -> str:

@@ -59,11 +59,18 @@ class ItemOnPage:
     @property
     def measured(self) -> bool:
         """Whether it has figures of this machine."""
-        return any(line.marks or line.ours != "not measured here" for line in self.lines)
+        return any(line.is_measured for line in self.lines)
+
+    @property
+    def valid(self) -> bool:
+        """Whether one of these is valid."""
+        return any(line.is_valid for line in self.lines)
 
     @property
     def word(self) -> str:
         """The item's state in a word or two."""
+        if self.measured and not self.valid:
+            return "measured here, no figure is valid"
         if self.measured:
             return "reproduced here, with stand-ins" if self.state.notes else "reproduced here"
         if self.guests:

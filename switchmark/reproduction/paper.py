@@ -122,15 +122,15 @@ class Claim(Frozen):
 
     `item` is an item's name, or that of a campaign: then it is of all rows, whatever items show.
     `power`: figures are proportional to a power of the key `over` (0: flat, -1: 1/N, 1: linear).
-    `rises`, `falls`: from each value of a key to the next, by a bound if one is set. `flattens`: of three values of a key in
-    a row, the slope between the upper two is the smaller one. `order`: switches, or groups of them,
-    the best first. `left`, `right`: of two sets of rows, between two bounds. `than`: of two figures
-    of one row, such as times at two loads, between two bounds. `other_item`: rows of two items that
-    agree in the keys `alike`, `item` over the other. `link`: of a load to a link's rate, in bits a
-    second. `steady`: groups of switches, of which the first change less than the second from the
-    least to the greatest value of `over`. `correlated`: the rank correlation of the figure with
-    this one over the switches, between two bounds. `beaten_in`: no switch is the best in `item` and
-    in all of these places; each is beaten in one."""
+    `rises`, `falls`: from each value of a key to the next, by a bound if one is set. `flattens`: of
+    three values of a key in a row, the slope between the upper two is the smaller one. `order`:
+    switches, or groups of them, the best first. `left`, `right`: of two sets of rows, between two
+    bounds. `than`: of two figures of one row, such as times at two loads, between two bounds.
+    `other_item`: rows of two items that agree in the keys `alike`, `item` over the other. `link`:
+    of a load to a link's rate, in bits a second. `steady`: groups of switches, of which the first
+    change less than the second from the least to the greatest value of `over`. `correlated`: the
+    rank correlation of the figure with this one over the switches, between two bounds. `beaten_in`:
+    no switch is the best in `item` and in all of these places; each is beaten in one."""
 
     item: str
     figure: Figure = Figure()

@@ -570,6 +570,8 @@ def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
     assert shown.svg is not None and "share of frames (%)" in shown.svg
     for name in {trial.switch for trial in trials}:
         assert name in shown.svg
+    (p45,) = [line for line in shown.lines if line.what.startswith("p45 ")]
+    assert p45.ours == "not among the figures taken here", "the switch was measured"
 
 
 def test_reproduce_refuses_what_is_no_paper_and_no_item(

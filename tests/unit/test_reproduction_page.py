@@ -38,7 +38,7 @@ def measured(results: Path, name: str, **changes: object) -> None:
     """A run of the item's campaign: every trial of one switch, made up."""
     campaign = find_campaign(PAPER.item(name).campaign, THERE.known)
     records = [
-        synthetic_record(trial, marks=[], **changes)
+        synthetic_record(trial, **{"marks": [], **changes})
         for trial in expand(campaign, THERE.switches, THERE.environments)
         if trial.switch == SWITCH
     ]
@@ -162,6 +162,19 @@ def test_verdicts_are_counted_in_their_order(tmp_path: Path) -> None:
     told = "1 contradicted, 2 undecided, 1 cannot be tried here, 1 not tried yet"
     assert replace(page, findings=judged).counts == f"1 holds, {told}"
     assert replace(page, findings=(judged[0], *judged)).counts == f"2 hold, {told}"
+
+
+def test_an_item_without_a_valid_figure_is_not_said_to_be_reproduced(tmp_path: Path) -> None:
+    item = PAPER.item("table5")
+    for marks, word, counted in (
+        (["software-emulated"], "measured here, no figure is valid", 0),
+        ([], "reproduced here", 1),
+    ):
+        results = tmp_path / word.split()[0]
+        measured(results, item.name, marks=marks)
+        page = make_page(PAPER, THERE, results, [item])
+        assert page.items[0].measured and page.items[0].word.startswith(word)
+        assert f"| [Dagar 2017](#dagar2017) | 1 | {counted} |" in as_markdown([page])
 
 
 def test_a_paper_is_an_object_with_findings_figures_and_drawings(tmp_path: Path) -> None:
