@@ -20,6 +20,12 @@ from tests.unit.test_reproduction import NEAR, THERE, A, block_of, rows_of
 GAP_BYTES = 20  # between two frames on a wire, preamble included
 HOLD = {  # of which the texts print every figure
     "ara2021": {"sockets-order", "batch-calls"},
+    "bonafiglia2015": {"bridge-twice-pcap", "dpdk-fastest", "ten-gbps"},
+    "dagar2017": {
+        "l2fwd-latency", "container-latency", "kernel-ovs-slower", "limit-less-throughput",
+        "limit-proportional", "limit-jitter", "neighbour-jitter", "pinning",
+        "kernel-container-overhead", "kernel-container-jitter",
+    },
     "zhang2019": {
         "p2p-order", "p2p-saturated", "p2p-large", "p2p-exceed-10", "bess-p2v", "p2v-line-rate",
         "bess-vhost", "vpp-both-ways", "vpp-reversed", "v2v-line-rate", "heavy-load-slower",
@@ -55,7 +61,10 @@ def published_rows(
             rows[item.campaign] = []
             for trial in trials:
                 if held := [one for one in published if one.matches(trial)]:
-                    one = replace(row, trial=trial, contender=trial.switch, one_machine=False)
+                    one = replace(
+                        row, trial=trial, contender=trial.switch, one_machine=False,
+                        oversubscribed=False,
+                    )  # fmt: skip
                     rows[item.campaign].append(one)
                     values[id(one)] = held
         rows[item.name] = [one for one in rows[item.campaign] if item.shows(one.trial)]
