@@ -15,7 +15,7 @@ from switchmark.statistics.means import Estimate
 
 NOT_VALID = "NOT VALID"
 NOT_MEASURED = "not measured here"
-NOT_TAKEN = "not among the figures taken here"
+NOT_TAKEN = "not taken here"
 
 
 @dataclass(frozen=True, slots=True)

@@ -571,7 +571,7 @@ def test_times_are_drawn_as_the_paper_draws_them(tmp_path: Path) -> None:
     for name in {trial.switch for trial in trials}:
         assert name in shown.svg
     (p45,) = [line for line in shown.lines if line.what.startswith("p45 ")]
-    assert p45.ours == "not among the figures taken here", "the switch was measured"
+    assert p45.ours == "not taken here", "the switch was measured"
 
 
 def test_reproduce_refuses_what_is_no_paper_and_no_item(
