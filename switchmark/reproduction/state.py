@@ -22,7 +22,7 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
 from switchmark.testbed.facts import read_cpus
-from switchmark.testbed.local import LocalHost
+from switchmark.testbed.session import open_session
 
 KVM = "kvm"  # what a stand-in is for
 
@@ -120,5 +120,5 @@ def try_kvm(items: Iterable[Item]) -> None:
     start: before what is measured is chosen, and once a boot of this machine. Where there is no
     guest to try it with, it stays unknown."""
     if any(one.unless == KVM for item in items for one in item.stand_in) and _kvm() is None:
-        with suppress(SwitchmarkError):
-            accelerator_here(LocalHost())
+        with suppress(SwitchmarkError), open_session(measuring=False) as session:
+            accelerator_here(session.host)

@@ -570,6 +570,8 @@ def test_kvm_is_tried_once_a_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
             Host.tried += 1
             assert value(args, "-accel") == "kvm", shlex.join(args)
             assert timeout_s == 2 * accelerator.TRIAL_S
+            job = Path(value(args, "-fw_cfg").rpartition("file=")[2])
+            assert job.is_relative_to(tmp_path), "else it stays where the bench is killed"
             return Completed(tuple(args), 0, "", self.stderr)
 
     host = Host()

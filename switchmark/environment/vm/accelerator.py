@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -91,14 +90,13 @@ def _memory(qemu: Qemu) -> Path:
 def _try(host: Host, qemu: Qemu, image: Image) -> str | None:
     """Why a guest does not get to its end on KVM; None where it does."""
     timeout_s = TRIAL_S * patience()
-    with tempfile.NamedTemporaryFile("w", prefix="smkvm") as job:
-        job.write(JOB)
-        job.flush()
-        words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=Path(job.name))
-        try:
-            done = host.run(words, timeout_s=timeout_s, check=False)
-        except SwitchmarkError:  # a guest that KVM cannot run stands still
-            return f"it did not get to its end in {timeout_s:g} s"
+    job = machines_folder() / "kvm-job"  # (a file in /tmp would outlive a bench that is killed)
+    write_whole(job, JOB.encode())
+    words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=job)
+    try:
+        done = host.run(words, timeout_s=timeout_s, check=False)
+    except SwitchmarkError:  # a guest that KVM cannot run stands still
+        return f"it did not get to its end in {timeout_s:g} s"
     if "switchmark-tried" in done.stderr:
         return None
     lines = [line.strip() for line in done.stderr.splitlines() if line.strip()]
