@@ -469,15 +469,23 @@ def test_a_program_is_put_into_the_image_with_its_folder_and_libraries(
     shutil.copy2("/bin/true", folder / "vnf")
     (folder / "table").write_text("a table")
     at_first = replace(IMAGE, initramfs=base, key="k")
-    with_it = image.with_program(at_first, folder / "vnf")
+    (work := tmp_path / "work").mkdir()
+    used: list[Path] = []
+    install = image.install
+    monkeypatch.setattr(
+        image, "install", lambda root, path: (used.append(root), install(root, path))
+    )
+    with_it = image.with_program(at_first, folder / "vnf", work)
+    assert {root.parent for root in used} == {work}, "else copies stay where the bench is killed"
+    assert not list(work.iterdir())
     inside = entries(with_it.initramfs.read_bytes()[base.stat().st_size :])
     assert inside[f"{folder}/vnf".lstrip("/")][0] == 0o100755
     assert inside[f"{folder}/table".lstrip("/")][1] == b"a table"
     assert any("libc.so.6" in name for name in inside)
-    assert image.with_program(at_first, folder / "vnf") == with_it and with_it.key != "k"
+    assert image.with_program(at_first, folder / "vnf", work) == with_it and with_it.key != "k"
     monkeypatch.setattr(image, "MOST_MIB", 0)
     with pytest.raises(UnavailableError, match="mine: holds more than 0 MiB"):
-        image.with_program(at_first, folder / "vnf")
+        image.with_program(at_first, folder / "vnf", work)
 
 
 def test_ports_are_named_as_the_guest_has_them(tmp_path: Path) -> None:

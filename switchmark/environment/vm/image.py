@@ -108,10 +108,10 @@ def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ())
     return Image(kernel_image(guest_kernel), initramfs, guest_kernel.release, key)
 
 
-def with_program(image: Image, program: Path) -> Image:
+def with_program(image: Image, program: Path, work: Path) -> Image:
     """The image with a program of the host's, the files of its folder (but for those of /usr) and
     the libraries that they load, each under the path that it has here: a second archive behind the
-    first.
+    first. They are copied below `work`, a folder of the session's, until it is made.
 
     Raises UnavailableError where a library is missing, or they are too large."""
     beside = [] if program.resolve().is_relative_to("/usr") else _files(program.parent)
@@ -126,7 +126,7 @@ def with_program(image: Image, program: Path) -> Image:
     key = key_of(image.key, files)
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory(dir=work) as folder:
             for path in files:
                 install(Path(folder), path)
             write_whole(initramfs, image.initramfs.read_bytes() + archive(tree(Path(folder))))

@@ -120,7 +120,7 @@ class QemuNode:
 
         Raises as `spawn_engine`, and UnavailableError where a library is missing."""
         del may  # a machine has rights of its own
-        self._image = with_program(self._image, Path(args[0]))
+        self._image = with_program(self._image, Path(args[0]), self._session.run_dir)
         return self._switch_on(words.program_job(self.spec.ports, args, env), ())
 
     def device_frames(self) -> tuple[int, int] | None:
