@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
 from switchmark.cli.options import Quiet, ResultsIn, TestbedFile, seconds_of
@@ -84,6 +85,7 @@ def command(
     if budget is not None:
         budget_s = seconds_of("--budget", budget.replace("min", "m"), LEAST_SHARE_S, MAX_TIME_S)
     there = installed()
+    _check_settings(chosen, there, settings or [])
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
     if not (listing or only_report):
@@ -119,6 +121,21 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
         return [(paper, list(paper.items)) for paper in map(read_paper, paper_names())]
     paper = read_paper(name)
     return [(paper, [paper.item(one) for one in items] or list(paper.items))]
+
+
+def _check_settings(
+    chosen: Sequence[tuple[Paper, Sequence[Item]]], there: Installed, settings: Sequence[str]
+) -> None:
+    """Raise UsageError where no item can take the settings: one that some cannot take says so."""
+    refused: list[UsageError] = []
+    for item in (item for _, held in chosen for item in held if settings):
+        try:
+            find_campaign(item.campaign, there.known, settings)
+            return
+        except UsageError as error:
+            refused.append(error)
+    if refused:
+        raise refused[0]
 
 
 def _print_states(

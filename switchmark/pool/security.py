@@ -7,6 +7,7 @@ user of the machine can connect, and agents are root.
 
 from __future__ import annotations
 
+import ssl
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -28,12 +29,13 @@ class Credentials:
     key: Path
 
     def security(self) -> Security:
-        """The credentials as Dask takes them. Raises UsageError for files that cannot be read."""
+        """The credentials as Dask takes them. Raises UsageError for files that cannot be used."""
         for path in (self.authority, self.certificate, self.key):
             try:
                 path.read_bytes()
             except OSError as error:
                 raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+        self._check()
         files = {"cert": str(self.certificate), "key": str(self.key)}
         return Security(
             tls_ca_file=str(self.authority),
@@ -44,6 +46,20 @@ class Credentials:
                 for part, path in files.items()
             },
         )
+
+    def _check(self) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            context.load_verify_locations(self.authority)
+        except ssl.SSLError:
+            raise UsageError(f"--authority {self.authority}: holds no certificate (PEM)") from None
+        try:
+            context.load_cert_chain(self.certificate, self.key, password="")
+        except (ssl.SSLError, ValueError):
+            raise UsageError(
+                f"--certificate {self.certificate}, --key {self.key}: are no certificate and its "
+                "key (PEM, without a password)"
+            ) from None
 
 
 def credentials_of(
