@@ -32,7 +32,8 @@ A client: snappi.api(location="http://127.0.0.1:8080"), whose ports have the loc
 by gRPC: snappi.api(location="127.0.0.1:50051", transport="grpc");
 with a token: https://otg:TOKEN@host:8443. What is supported: docs/interfaces.md.
 
-Exit codes: 0 ended by Ctrl-C or SIGTERM; 2 bad input; 3 no engine, or the address is in use.
+Exit codes: 0 ended by Ctrl-C, SIGTERM or SIGHUP; 2 bad input; 3 no engine, or the address is in
+use.
 """
 
 
@@ -75,7 +76,7 @@ def command(
         note(f"OTG {types.VERSION} at {told}; ports {', '.join(ports)}")
         try:
             server.serve_forever(poll_interval=0.1)
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, SystemExit):  # (the latter by SIGTERM and SIGHUP)
             note("ended")
         finally:
             service.close()
