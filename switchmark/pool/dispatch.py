@@ -66,13 +66,13 @@ async def start_scheduler(contact: str, security: Security) -> Scheduler:
 
     Nothing is uploaded here; the folder would be below a name in /tmp that anybody can take first,
     Python would look for modules in it, and it would stay when the scheduler is killed."""
-    with tempfile.TemporaryDirectory(prefix="switchmark-pool-") as scratch:
-        with dask.config.set({"temporary-directory": scratch}):
-            made = await Scheduler(
-                host=contact, security=security, dashboard=False, dashboard_address=None
-            )
-        sys.path.remove(made.local_directory)
-    return made
+    with (
+        tempfile.TemporaryDirectory(prefix="switchmark-pool-") as scratch,
+        dask.config.set({"temporary-directory": scratch}),
+    ):
+        made = Scheduler(host=contact, security=security, dashboard=False, dashboard_address=None)
+    sys.path.remove(made.local_directory)
+    return await made
 
 
 class Dispatcher:

@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("distributed")
+from distributed import Scheduler
+
 from switchmark.pool.dask_settings import set_up_dask
 from switchmark.pool.dispatch import start_scheduler
 from switchmark.pool.own_certificate import new_certificate
@@ -19,12 +21,19 @@ from switchmark.pool.security import Credentials, contact
 def test_the_scheduler_keeps_no_folder(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Not in /tmp, where it would stay when it is killed; nor does Python look for modules in one
-    that others may write."""
+    """Not in /tmp, where it would stay when it is killed, be it while it starts; nor does Python
+    look for modules in one that others may write."""
     file = tmp_path_factory.mktemp("tls") / "own.pem"
     file.write_bytes(new_certificate())
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     before = list(sys.path)
+    start = Scheduler.start_unsafe
+
+    async def checked(scheduler: Scheduler) -> Scheduler:
+        assert list(tmp_path.iterdir()) == []
+        return await start(scheduler)
+
+    monkeypatch.setattr(Scheduler, "start_unsafe", checked)
 
     async def begin_and_end() -> None:
         set_up_dask()
