@@ -21,7 +21,7 @@ Examples:
 The testbed is called as its file, here lab1. The file names its hosts (docs/testbed.md); one of
 a single host says `hosts: {lab1: {local: true}}`.
 
-Exit codes: 0 or 143 ended; 2 bad input; 3 the testbed, or this machine, has another agent.
+Exit codes: 0, 129 or 143 ended; 2 bad input; 3 the testbed, or this machine, has another agent.
 """
 
 

@@ -197,6 +197,7 @@ def _write(
     output: Path | None,
     markdown: Path | None,
 ) -> None:
+    from switchmark.report.html import write_page
     from switchmark.reproduction.page import as_html, as_markdown, make_page
 
     pages = [
@@ -214,10 +215,10 @@ def _write(
     with writing("--output", target):
         if output is None:  # a folder of ours: what is named is written where it says
             target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(as_html(pages), encoding="utf-8")
+        write_page(target, as_html(pages))
     if markdown is not None:
         with writing("--markdown", markdown):
-            markdown.write_text(as_markdown(pages), encoding="utf-8")
+            write_page(markdown, as_markdown(pages))
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
         width = max(8, *(len(one.finding.section) for one in page.findings))

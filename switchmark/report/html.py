@@ -76,7 +76,7 @@ class _TrialParts:
 def write_report(run_directory: Path, target: Path) -> list[str]:
     """Write the report of a run; returns a line for every file that could not be read."""
     page, problems = report_html(run_directory)
-    _write(target, page)
+    write_page(target, page)
     return problems
 
 
@@ -90,13 +90,22 @@ def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, 
     return _render(run, rows, table, problems), problems
 
 
-def _write(target: Path, page: str) -> None:
+def write_page(target: Path, page: str) -> None:
     """Write the page whole or not at all. A target that is no regular file (a device, a pipe) is
-    written to and stays what it is: a rename would put a file in the place of /dev/null."""
+    written to and stays what it is: a rename would put a file in the place of /dev/null.
+
+    Raises OSError, which names the target."""
     if target.exists() and not target.is_file():
         target.write_text(page, encoding="utf-8")
         return
-    target = target.resolve()  # a link stays a link
+    try:
+        _replace(target.resolve(), page)  # a link stays a link
+    except OSError as error:
+        error.filename = str(target)
+        raise
+
+
+def _replace(target: Path, page: str) -> None:
     with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
         temporary = Path(file.name)
         try:

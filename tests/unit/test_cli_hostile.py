@@ -3,6 +3,7 @@ and no file or folder where none was asked for."""
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import pytest
@@ -86,7 +87,7 @@ def test_a_report_is_written_where_it_can_be_and_nowhere_else(
     before = sorted(tmp_path.rglob("*"))
     assert run(["report", str(found), "-o", target]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("switchmark: --output") and "cannot be written" in line
+    assert line.startswith(f"switchmark: --output {target}: cannot be written")
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -101,4 +102,13 @@ def test_so_is_the_page_of_a_paper(
     assert line.startswith("switchmark: --output") and "cannot be written" in line
     assert not (tmp_path / "no").exists()
     assert run(page) == 0, "in the folder of results, which is its own"
-    assert (tmp_path / "results/reproduce/dagar2017.html").exists()
+    made = tmp_path / "results/reproduce/dagar2017.html"
+    before = made.read_text()
+    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, limit[1]))  # as a disk that is full
+    try:
+        assert run(page) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
+    assert made.read_text() == before, "a page is there whole, or the last one"
+    assert list(made.parent.iterdir()) == [made]

@@ -21,7 +21,7 @@ from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.language.printable import printable
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
-from switchmark.report.html import _write
+from switchmark.report.html import write_page
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
@@ -101,17 +101,17 @@ def test_report_keeps_a_device_and_a_link_what_they_are(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        _write(pipe, "<html>")
+        write_page(pipe, "<html>")
         assert os.read(reader, 100) == b"<html>" and pipe.is_fifo()
     finally:
         os.close(reader)
     (tmp_path / "real.html").write_text("old")
     (tmp_path / "link.html").symlink_to("real.html")
-    _write(tmp_path / "link.html", "new")
+    write_page(tmp_path / "link.html", "new")
     assert (tmp_path / "link.html").is_symlink()
     assert (tmp_path / "real.html").read_text() == "new"
     with pytest.raises(FileNotFoundError):
-        _write(tmp_path / "no" / "such" / "folder.html", "x")
+        write_page(tmp_path / "no" / "such" / "folder.html", "x")
     assert not (tmp_path / "no").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
 
