@@ -8,6 +8,12 @@ RUN_PACKAGES=(
   openvswitch-switch-dpdk lxc busybox-static iproute2
 )
 
+# By this file of Debian's no package starts a service; ours is known by what it says.
+POLICY=/usr/sbin/policy-rc.d
+SERVICES_STAY_OFF='#!/bin/sh
+# while switchmark installs packages
+exit 101'
+
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$1" >&2; exit "${2:-1}"; }
 
@@ -27,7 +33,7 @@ missing_packages() {
 # Services that packages would start (openvswitch, lxc-net) stay off: the bench starts its own
 # private instances, and a machine's network must not change because a bench was installed.
 install_packages() {
-  local assume_yes=$1 missing answer policy=/usr/sbin/policy-rc.d made_policy=
+  local assume_yes=$1 missing answer
   shift
   mapfile -t missing < <(missing_packages "$@")
   [ ${#missing[@]} -gt 0 ] || return 0
@@ -39,17 +45,17 @@ install_packages() {
     read -r -p "    Install them with apt-get now? [Y/n] " answer
     case "$answer" in '' | [Yy]*) ;; *) die "nothing was installed" 2 ;; esac
   fi
-  if [ ! -e "$policy" ]; then
-    made_policy=yes
-    printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
-    as_root chmod +x "$policy"
-  fi
-  local status=0
-  { as_root apt-get update -qq &&
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-      "${missing[@]}" >/dev/null; } || status=$?
-  [ -z "$made_policy" ] || as_root rm -f "$policy"
-  [ "$status" = 0 ] || die "apt-get failed (its messages are above)"
+  (
+    # One of a run that was killed goes, too; one of the machine's own stays as it is.
+    if [ ! -e "$POLICY" ] || [ "$(cat "$POLICY")" = "$SERVICES_STAY_OFF" ]; then
+      trap 'as_root rm -f "$POLICY"' EXIT # after Ctrl-C, too
+      printf '%s\n' "$SERVICES_STAY_OFF" | as_root tee "$POLICY" >/dev/null
+      as_root chmod +x "$POLICY"
+    fi
+    as_root apt-get update -qq &&
+      as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+        "${missing[@]}" >/dev/null
+  ) || die "apt-get failed (its messages are above)"
 }
 
 find_python() {
@@ -86,9 +92,12 @@ setup_venv() {
   deps=$(sha256sum <"$lock" | cut -d' ' -f1)
   if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then return 0; fi
   python=$(find_python)
-  [ -x .venv/bin/python ] || "$python" -m venv .venv || die "cannot make .venv"
+  rm -f .venv/.stamp # nothing is ready before it is: this may be ended on the way
+  .venv/bin/python -m pip --version >/dev/null 2>&1 ||
+    "$python" -m venv --clear .venv || die "cannot make .venv"
   if [ "$(cat .venv/.deps 2>/dev/null)" != "$deps" ]; then
     say "installing locked Python dependencies into .venv"
+    rm -f .venv/.deps
     .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$lock" ||
       die "pip could not install $lock (its messages are above)"
     printf '%s\n' "$deps" >.venv/.deps
