@@ -1,13 +1,16 @@
 """What signals do while things are there that must be undone: they end the program by an exception
-that unwinds, wait while it undoes them, and never leave a lock taken."""
+that unwinds, wait while it undoes them, never leave a lock taken, and are never lost."""
 
 from __future__ import annotations
 
+import _weakrefset
+import gc
 import signal
 import threading
+import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from types import FrameType
+from types import CodeType, FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.001
@@ -21,7 +24,7 @@ def signals_raise() -> Iterator[None]:
     A signal that is ignored, as under `nohup`, stays so. SIGALRM is used meanwhile."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if _has_a_lock_in_hand(frame):
+        if _has_a_lock_in_hand(frame) or _would_be_dropped(frame):
             postponed.append(number)
             signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
             return
@@ -67,6 +70,23 @@ def _has_a_lock_in_hand(frame: FrameType | None) -> bool:
     if frame.f_code.co_name == "wait":
         return "saved_state" not in frame.f_locals  # what `Condition` keeps of a lock that it left
     return frame.f_code.co_name not in _WAITS
+
+
+def _would_be_dropped(frame: FrameType | None) -> bool:
+    """Whether Python itself has called what runs, and would print an exception in it and go on:
+    what is told of collected garbage, `__del__`, the callbacks of `weakref`."""
+    collects = {code for one in gc.callbacks if (code := _code_of(one)) is not None}
+    while frame is not None:
+        if frame.f_code.co_name == "__del__" or frame.f_code in collects:
+            return True
+        if frame.f_globals is vars(weakref) or frame.f_globals is vars(_weakrefset):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _code_of(callback: object) -> CodeType | None:
+    return getattr(getattr(callback, "__func__", callback), "__code__", None)
 
 
 @contextmanager

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
+from collections.abc import Callable
 
 import pytest
 
@@ -75,6 +78,45 @@ def test_a_signal_leaves_no_lock_taken(name: str, kind: str, again_s: str) -> No
         check=False,
     )
     assert (run.returncode, run.stdout, run.stderr) == (0, "", "")
+
+
+def while_garbage_is_collected(act: Callable[[], None]) -> None:
+    def told(_phase: str, _info: dict[str, int]) -> None:
+        act()
+
+    gc.callbacks.append(told)
+    try:
+        gc.collect()
+    finally:
+        gc.callbacks.remove(told)
+
+
+def while_something_is_deleted(act: Callable[[], None]) -> None:
+    class Something:
+        def __del__(self) -> None:
+            act()
+
+    Something()
+
+
+def while_something_is_finalized(act: Callable[[], None]) -> None:
+    class Something:
+        pass
+
+    weakref.finalize(Something(), act)
+
+
+@pytest.mark.parametrize(
+    "when",
+    [while_garbage_is_collected, while_something_is_deleted, while_something_is_finalized],
+)
+def test_a_signal_is_not_lost_where_python_drops_exceptions(
+    when: Callable[[Callable[[], None]], None],
+) -> None:
+    """Dask has itself told of every collection: one of some ten signals ended no agent."""
+    with pytest.raises(SystemExit), signals_raise():
+        when(lambda: signal.raise_signal(signal.SIGTERM))
+        time.sleep(10)
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
