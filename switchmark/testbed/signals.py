@@ -3,14 +3,12 @@ that unwinds, wait while it undoes them, never leave a lock taken, and are never
 
 from __future__ import annotations
 
-import _weakrefset
-import gc
 import signal
+import sys
 import threading
-import weakref
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _AGAIN_S = 0.001
@@ -24,21 +22,38 @@ def signals_raise() -> Iterator[None]:
     A signal that is ignored, as under `nohup`, stays so. SIGALRM is used meanwhile."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if _has_a_lock_in_hand(frame) or _would_be_dropped(frame):
-            postponed.append(number)
-            signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        if _has_a_lock_in_hand(frame):
+            postpone(number)
             return
         postponed.clear()
-        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+        ends = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
+        raised[:] = [(ends, number)]
+        raise ends
+
+    def postpone(number: int) -> None:
+        postponed.append(number)
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+
+    def is_ours(dropped: BaseException) -> bool:
+        for ends, number in raised:
+            if dropped is ends:
+                postpone(number)
+                return True
+        return False
 
     def again(_: int, frame: FrameType | None) -> None:
         if postponed:
             leave(postponed.pop(), frame)
 
     postponed: list[int] = []
+    raised: list[tuple[BaseException, int]] = []  # the last one
     heard = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
     try:
-        with _handling((signal.SIGALRM,), again), _handling(heard, leave):
+        with (
+            _handling((signal.SIGALRM,), again),
+            _handling(heard, leave),
+            _told_of_dropped(is_ours),
+        ):
             try:
                 yield
             finally:
@@ -72,21 +87,25 @@ def _has_a_lock_in_hand(frame: FrameType | None) -> bool:
     return frame.f_code.co_name not in _WAITS
 
 
-def _would_be_dropped(frame: FrameType | None) -> bool:
-    """Whether Python itself has called what runs, and would print an exception in it and go on:
-    what is told of collected garbage, `__del__`, the callbacks of `weakref`."""
-    collects = {code for one in gc.callbacks if (code := _code_of(one)) is not None}
-    while frame is not None:
-        if frame.f_code.co_name == "__del__" or frame.f_code in collects:
-            return True
-        if frame.f_globals is vars(weakref) or frame.f_globals is vars(_weakrefset):
-            return True
-        frame = frame.f_back
-    return False
+@contextmanager
+def _told_of_dropped(tell: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Have it told of every exception that Python, or a library, would print and go on from: in
+    `__del__`, in callbacks of C, in what is called when garbage is collected. Those of which it
+    says that they are its own are not printed."""
+    if threading.current_thread() is not threading.main_thread():  # signals come to that alone
+        yield
+        return
+    before = sys.unraisablehook
 
+    def dropped(lost: sys.UnraisableHookArgs) -> None:
+        if lost.exc_value is None or not tell(lost.exc_value):
+            before(lost)
 
-def _code_of(callback: object) -> CodeType | None:
-    return getattr(getattr(callback, "__func__", callback), "__code__", None)
+    sys.unraisablehook = dropped
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 @contextmanager

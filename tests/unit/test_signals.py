@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -106,17 +107,27 @@ def while_something_is_finalized(act: Callable[[], None]) -> None:
     weakref.finalize(Something(), act)
 
 
+def while_c_calls_back(act: Callable[[], None]) -> None:
+    ctypes.CFUNCTYPE(None)(act)()
+
+
 @pytest.mark.parametrize(
     "when",
-    [while_garbage_is_collected, while_something_is_deleted, while_something_is_finalized],
+    [
+        while_garbage_is_collected,
+        while_something_is_deleted,
+        while_something_is_finalized,
+        while_c_calls_back,
+    ],
 )
 def test_a_signal_is_not_lost_where_python_drops_exceptions(
-    when: Callable[[Callable[[], None]], None],
+    when: Callable[[Callable[[], None]], None], capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """Dask has itself told of every collection: one of some ten signals ended no agent."""
+    """Dask has itself told of every collection: one of some twenty signals ended no agent."""
     with pytest.raises(SystemExit), signals_raise():
         when(lambda: signal.raise_signal(signal.SIGTERM))
         time.sleep(10)
+    assert capfd.readouterr().err == ""
 
 
 def test_a_signal_that_is_ignored_stays_ignored() -> None:
