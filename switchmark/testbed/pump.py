@@ -45,7 +45,8 @@ class Pump:
         self._closing = True
         os.write(self._wake_write, b"-")
         self._thread.join()
-        os.close(self._wake_write)
+        for fd in (self._wake_write, self._wake_read):  # (the thread may have ended before the "-")
+            os.close(fd)
 
     def _run(self) -> None:
         while not self._closing:
@@ -57,7 +58,6 @@ class Pump:
         for key in list(self._selector.get_map().values()):
             if key.data is not None:
                 self._finish(key.fd, key.data)
-        os.close(self._wake_read)
         self._selector.close()
 
     def _admit(self) -> None:

@@ -17,7 +17,7 @@ import pytest
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.pump import LineQueue
+from switchmark.testbed.pump import LineQueue, Pump
 from switchmark.testbed.session import open_session
 from switchmark.testbed.state import state_dir
 
@@ -232,3 +232,13 @@ def test_what_has_ended_is_not_kept_for_the_session(state: Path) -> None:
         for _ in range(5):
             host.spawn(["true"]).wait(20.0)
         assert len(host._spawned) == 1
+
+
+def test_a_pump_that_has_seen_its_end_before_it_is_woken_is_closed() -> None:
+    pump = Pump()
+    pump._closing = True
+    os.write(pump._wake_write, b"+")  # something comes just then
+    pump._thread.join()
+    pump.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pump._wake_read)
