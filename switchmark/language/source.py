@@ -18,7 +18,20 @@ MAX_FILE_BYTES = 100_000
 MAX_LINES = 50  # of errors; who has more fixes these first
 _YAML = "tag:yaml.org,2002:"
 _PLAIN_TAGS = {"str", "int", "float", "bool", "null", "map", "seq", "timestamp", "merge", "value"}
+_ONE_DOCUMENT = "keep one campaign a file (one '---' at most)"
 _NULLS = {"", "~", "null", "Null", "NULL"}
+# What the YAML reader finds missing only where the next thing begins, lines later.
+_BEGUN_BEFORE = ("while scanning a simple key", "while scanning a quoted scalar")
+_REMEDIES = {
+    "'\\t'": "indent with spaces, not tabs",
+    "mapping values are not allowed": "check the indentation and, in the line above, the space "
+    "after the colon; put values that contain ': ' in quotes",
+    "could not find expected ':'": "write 'key: value', with a space after the colon",
+    "expected ',' or": "close the bracket, and put a comma between its values",
+    "end of stream": "close the quote",
+    "single document": _ONE_DOCUMENT,
+    "another document": _ONE_DOCUMENT,
+}
 _OTHER_NAMES = {
     **dict.fromkeys(("frame_size", "frame-size", "packet-size"), "packet_size"),
     "probes": "frames",  # of `verify`, once
@@ -160,7 +173,9 @@ def _compose(text: str, source: str) -> Any:
     try:
         return YAML(typ="safe", pure=True).compose(text)
     except MarkedYAMLError as error:
-        line = None if error.problem_mark is None else error.problem_mark.line + 1
+        begun = error.context in _BEGUN_BEFORE
+        mark = error.context_mark if begun else error.problem_mark
+        line = None if mark is None else mark.line + 1
         message = " ".join(str(error.problem or error.context).split())
         reason = f"not valid YAML: {message}{_hint(message)}"
     except YAMLError as error:
@@ -171,13 +186,7 @@ def _compose(text: str, source: str) -> Any:
 
 
 def _hint(message: str) -> str:
-    if "'\\t'" in message:
-        return "; indent with spaces, not tabs"
-    if "mapping values are not allowed" in message:
-        return "; check the indentation, and put values that contain ': ' in quotes"
-    if "single document" in message or "another document" in message:
-        return "; keep one campaign a file (one '---' at most)"
-    return ""
+    return next((f"; {remedy}" for words, remedy in _REMEDIES.items() if words in message), "")
 
 
 class _YamlReader:

@@ -180,11 +180,17 @@ def test_bad_input_gives_one_clear_line(text: str, message: str) -> None:
                       "e.g. switch: linux-bridge"),
         ("name: x", "c.yaml: switch: is missing; write e.g. "
                     "switch: [linux-bridge, ovs-dpdk, basicfwd]"),
-        ("a: [1", "c.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'"),
+        ("a: [1", "c.yaml:1: not valid YAML: expected ',' or ']', but got '<stream end>'; "
+                  "close the bracket, and put a comma between its values"),
+        ("a: 1\nb 2\nc: 3", "c.yaml:2: not valid YAML: could not find expected ':'; "
+                            "write 'key: value', with a space after the colon"),
+        ("a: 1\nb: 'x\n\nc: 3", "c.yaml:2: not valid YAML: found unexpected end of stream; "
+                                "close the quote"),
         ("a: 1\n\tb: 2", "c.yaml:2: not valid YAML: found character '\\t' that cannot start any "
                          "token; indent with spaces, not tabs"),
         ("a: b: c", "c.yaml:1: not valid YAML: mapping values are not allowed here; check the "
-                    "indentation, and put values that contain ': ' in quotes"),
+                    "indentation and, in the line above, the space after the colon; put values "
+                    "that contain ': ' in quotes"),
         ("a: 1\n---\nb: 2", "c.yaml:2: not valid YAML: but found another document; keep one "
                             "campaign a file (one '---' at most)"),
         ("a: *b", "c.yaml:1: not valid YAML: found undefined alias 'b'"),
