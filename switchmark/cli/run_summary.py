@@ -6,9 +6,10 @@ report/summary_words.py, then where the rest is.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
-from switchmark.cli.answer_lines import answer_lines, fit
+from switchmark.cli.answer_lines import WIDTH, answer_lines, fit
 from switchmark.cli.output import print_line
 from switchmark.report.summary_words import Summary, answers_of, summarise_in_words
 from switchmark.results.answer import PointAnswer
@@ -38,11 +39,18 @@ def summary_lines(
 
 
 def _figures(told: Summary) -> list[str]:
-    """A line for each row."""
-    widest = max((len(name) for name, _ in told.rows), default=0)
-    lines = [f"  {name:<{widest}}  {text}" for name, text in told.rows]
-    if len(lines) > told.room:
-        lines = [*lines[: told.room - 1], f"  ... and {len(lines) - told.room + 1} more rows"]
+    """Each row in a line, or two where it is wider: a figure is never cut."""
+    names = max((len(name) for name, _ in told.rows), default=0)
+    figures = max((len(text) for _, text in told.rows), default=0)
+    column = max(0, min(names, WIDTH - len("    ") - figures))
+    wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent="      ", break_on_hyphens=False)
+    lines: list[str] = []
+    for number, (name, text) in enumerate(told.rows):
+        row = wrapper.wrap(f"  {name:<{column}}  {text}")
+        more = len(told.rows) - number
+        if len(lines) + len(row) + (more > 1) > told.room:
+            return [*lines, f"  ... and {more} more rows"]
+        lines += row
     return lines
 
 

@@ -199,7 +199,7 @@ class Parameter:
 
     def words(self, value: Any) -> str:
         """A value in the words of reports."""
-        return self.say(value) if self.say else f"{self.field.replace('_', ' ')} {value}"
+        return self.say(value) if self.say else f"{self.name.replace('_', ' ')} {self.text(value)}"
 
 
 def _without_none(annotation: Any) -> Any:

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from switchmark.model.choices import Dimension
 from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
@@ -76,15 +77,17 @@ def summarise_in_words(
 
 
 def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
-    """A line for each row: its figure, and what limited it; the bare wire last."""
+    """A line for each row: its figure, and what limited it; the bare wire last. What tells only
+    throughput from latency, or contenders from the wire, goes without saying."""
     done = sorted((row for row in rows if row.finished), key=lambda row: row.is_baseline)
-    varying = words.varying_fields(done)
+    kinds: dict[tuple[bool, Dimension], list[SummaryRow]] = {}
+    for row in done:
+        kinds.setdefault((row.is_baseline, row.trial.dimension), []).append(row)
+    varying = {kind: words.varying_fields(alike) for kind, alike in kinds.items()}
     return [
-        (
-            f"{row.contender}, {words.point(dict(row.point), varying)}",
-            f"{_figure(row)}{_limit(row)}",
-        )
+        (f"{row.contender}, {words.point(dict(row.point), names)}", f"{_figure(row)}{_limit(row)}")
         for row in done
+        for names in (varying[row.is_baseline, row.trial.dimension],)
     ]
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
+from switchmark.model.parameters import KEYS, PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
@@ -97,9 +97,14 @@ def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:
 
 
 def describe(key: Key, others: Sequence[Key]) -> str:
-    """The fields that tell this trial from the others."""
+    """The fields that tell this trial from the others; what was not given, by its word."""
     varying = differing(others)
-    shown = [f"{name}={value}" for name, value in key if name in varying]
+    told = [
+        (name, PARAMETERS[name].text(None) if value is None else value)
+        for name, value in key
+        if name in varying
+    ]
+    shown = [f"{name}={value}" for name, value in told]
     return ", ".join(shown) or str(dict(key)["switch"])
 
 

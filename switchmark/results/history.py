@@ -148,12 +148,7 @@ def in_words(workload: Point, varying: Sequence[str]) -> str:
     """The workload in words: the frame size, and each field that is not the same in all."""
     values = dict(workload)
     names = dict.fromkeys(("packet_size_bytes", *varying))
-    return ", ".join(_words(name, values[name]) for name in names)
-
-
-def _words(name: str, value: Any) -> str:
-    one = PARAMETERS[name]
-    return f"{one.name} {value}" if one.resolved or value is None else one.words(value)
+    return ", ".join(PARAMETERS[name].words(values[name]) for name in names)
 
 
 def _is_asked(row: Mapping[str, Any], switch: str | None) -> bool:

@@ -65,6 +65,13 @@ def test_a_regression_is_exit_4(tmp_path, capsys):
     assert "0.90" in out
 
 
+def test_what_is_not_given_is_named_by_its_word(tmp_path, capsys):
+    trials = [synthetic_trial(rate_pps=rate) for rate in (None, 1_000_000)]
+    run = write_run(tmp_path, [synthetic_record(trial) for trial in trials])
+    _, out, _ = compare(run, run, capsys=capsys)
+    assert "rate_pps=max" in out and "rate_pps=1000000" in out
+
+
 def test_an_improvement_and_no_change_are_exit_0(tmp_path, capsys):
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.1, 2))
     c = write_run(tmp_path, records(1.0, 3))

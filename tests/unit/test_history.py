@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
+from switchmark.model.ports import ConnectMode
 from switchmark.results.store import open_run
 from tests.unit.histories import HOST, dated, night, nights
 from tests.unit.records import synthetic_failure, write_run
@@ -76,6 +77,14 @@ def test_other_workloads_means_and_machines_are_other_series(tmp_path: Path, cap
     assert {one["switch"] for one in history(tmp_path, capsys=capsys)} == {
         "linux-bridge", "basicfwd",
     }  # fmt: skip
+
+
+def test_means_and_loads_are_called_by_their_words(tmp_path: Path, capsys: Any) -> None:
+    night(tmp_path, 0, [1e6] * 2, rate_pps=None)
+    night(tmp_path, 1, [1e6] * 2, rate_pps=1_000_000, connect_mode=ConnectMode.STATIC_MAC)
+    _, out, _ = run("history", "--results", tmp_path, capsys=capsys)
+    assert "rate max" in out and "rate 1M pps" in out
+    assert "connect mode static-mac" in out and "None" not in out
 
 
 def test_builds_in_folders_of_their_own_are_one_series(tmp_path: Path, capsys: Any) -> None:

@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.cli.answer_lines import WIDTH
+from switchmark.cli.run_summary import summary_lines
 from switchmark.model.choices import Dimension
+from switchmark.report import words
 from switchmark.report.answer import answers
+from switchmark.report.summary_words import summarise_in_words
 from switchmark.report.trend import trends
+from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.means import estimate
 from tests.unit.records import (
@@ -62,3 +67,42 @@ def test_what_a_longer_chain_costs_is_said(
     assert title == "VNFs in the chain"
     (line,) = lines
     assert line.startswith("linux-bridge, 64 B: ") and said in line
+
+
+def test_the_wire_is_not_told_by_what_it_has_not(tmp_path: Path) -> None:
+    """A wire has no method: neither it nor the contender is named by goals and budgets."""
+    searched = synthetic_trial(goals="quick", budget_s=5.0, duration_s=0.3)
+    wire = synthetic_trial(switch="direct", duration_s=3.0)
+    found = write_run(tmp_path, [synthetic_record(trial) for trial in (searched, wire)])
+    rows = summary(found)
+    named = [name for name, _ in summarise_in_words(open_run(found), rows, rows, []).rows]
+    assert named == ["linux-bridge, 64 B", "direct, 64 B"]
+
+
+def test_no_figure_of_a_run_without_comparisons_is_cut(tmp_path: Path) -> None:
+    """Nor is a row named by the loads and bursts that its dimension has."""
+    records = [
+        synthetic_record(
+            synthetic_trial(
+                switch=switch, dimension=dimension, environment=environment, burst=burst
+            )
+        )
+        for switch in ("ovs-dpdk", "linux-bridge", "direct")
+        for dimension, burst in ((Dimension.THROUGHPUT, 32), (Dimension.LATENCY, 1))
+        for environment in ("netns", "lxc")
+    ]
+    found = write_run(tmp_path, records)
+    rows = summary(found)
+    lines = summary_lines(open_run(found), rows, rows, [])[:-2]  # without where the rest is
+    shown = " ".join(" ".join(lines).split())
+    assert all(len(line) <= WIDTH for line in lines), lines
+    for name, text in summarise_in_words(open_run(found), rows, rows, []).rows:
+        assert "burst" not in name
+        assert f"{name} {text}" in shown
+
+
+def test_what_is_not_given_is_called_by_its_word() -> None:
+    assert words.field("budget_s", None) == "method budget auto"
+    assert words.field("budget_s", 300.0) == "method budget 300s"
+    assert words.field("vlan", "") == "vlan none"
+    assert words.field("connect_mode", None) == "connect mode auto"
