@@ -17,7 +17,7 @@ from switchmark.cli.compare_contenders import compare_contenders
 from switchmark.cli.compare_machines import compare_machines
 from switchmark.cli.compare_series import compare_series
 from switchmark.cli.compare_two import compare_two
-from switchmark.cli.options import AsJson, ResultsIn, StoreAt, check_threshold
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt, read_threshold
 from switchmark.cli.output import note, note_problems
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
@@ -33,7 +33,7 @@ from switchmark.store.source import every_run, find_anywhere
 EPILOG = """
 Examples:
   switchmark compare results/quick-OLD results/quick-NEW
-  switchmark compare OLD NEW --threshold 0.05 --metric forwarded
+  switchmark compare OLD NEW --threshold 5% --metric forwarded
   switchmark compare RUN --contenders before after    two of one run, by the pairs of its blocks
   switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
   switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
@@ -64,10 +64,11 @@ def command(
         list[str] | None, typer.Option("--metric", "-m", help="Figure to compare (repeatable).")
     ] = None,
     threshold: Annotated[
-        float | None,
+        str | None,
         typer.Option(
-            help=f"Smallest change that matters (default {THRESHOLD}: {THRESHOLD:.0%}; of one run, "
-            "what its campaign proves)."
+            metavar="SHARE",
+            help=f"Smallest change that matters, as 5% or 0.05 (default {THRESHOLD:.0%}; of one "
+            "run, what its campaign proves).",
         ),
     ] = None,
     correction: Annotated[
@@ -107,8 +108,7 @@ def command(
 ) -> int:
     """Compare two runs, or the newest of a series with those before it."""
     check_places(junit, bmf)
-    if threshold is not None:
-        check_threshold(threshold)
+    smallest = None if threshold is None else read_threshold(threshold)
     if match and len(runs) != 2:
         raise UsageError("--match: goes with two results directories, not with a series or one")
     renames = _renames(match) if match else None
@@ -119,7 +119,7 @@ def command(
     if contenders and len(runs) > 1 and not over_machines:
         raise UsageError("--contenders: goes with one results directory (with two: --match A=B)")
     metrics = chosen(metric, [one for each in METHODS.values() for one in each.compared])
-    options = CompareOptions(metrics, threshold, correction, strict, json)
+    options = CompareOptions(metrics, smallest, correction, strict, json)
     located = [find_anywhere(name, results, store) for name in runs]
     folders = [one.directory for one in located]
     refused = [line for one in located for line in one.problems]

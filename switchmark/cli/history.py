@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from switchmark.cli.options import AsJson, ResultsIn, StoreAt, check_threshold
+from switchmark.cli.options import AsJson, ResultsIn, StoreAt, read_threshold
 from switchmark.cli.output import note_problems, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
@@ -46,8 +46,11 @@ def command(
         str | None, typer.Option("--machine", metavar="NAME", help="Only of this machine.")
     ] = None,
     threshold: Annotated[
-        float, typer.Option(help="Smallest change of level that is reported.")
-    ] = THRESHOLD,
+        str,
+        typer.Option(
+            metavar="SHARE", help="Smallest change of level that is reported, as 5% or 0.05."
+        ),
+    ] = f"{THRESHOLD:.0%}",
     html: Annotated[
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.")
     ] = None,
@@ -56,17 +59,17 @@ def command(
     json: AsJson = False,
 ) -> int:
     """Show how a switch's figures changed over versions and dates, and since when."""
-    check_threshold(threshold)
+    smallest = read_threshold(threshold)
     wanted = figures_called(
         figure or [], [one for each in METHODS.values() for one in each.compared]
     )
     problems: list[str] = []
     folders = every_run(results, store, problems.append)
-    history = read_history(folders, wanted, switch, threshold)
+    history = read_history(folders, wanted, switch, smallest)
     history = _of_machine(history, machine)
     problems += history.problems
     if not history.figures:
-        _nothing(store or str(results), folders, switch, wanted, threshold)
+        _nothing(store or str(results), folders, switch, wanted, smallest)
     if html is not None:
         with writing("--html", html):
             html.write_text(history_page(history, f"{switch or 'All switches'}: history"), "utf-8")

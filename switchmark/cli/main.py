@@ -92,6 +92,7 @@ Exit codes:
   2    bad input: arguments, campaign file, value
   3    this machine cannot run what was asked; the message says what to do
   4    proven: worse than before (compare), or not what the campaign expects (run)
+  5    nothing could be compared, or with --strict something stayed open (compare)
   130  interrupted with Ctrl-C; what has been measured is kept
 """
 

@@ -24,10 +24,16 @@ def seconds_of(option: str, text: str, low_s: float, high_s: float) -> float:
         raise UsageError(f"{option}: {error}") from None
 
 
-def check_threshold(threshold: float) -> None:
-    """Raise UsageError where `--threshold` is no share that a figure can change by."""
-    if not 0 <= threshold < 1:
-        raise UsageError(f"--threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
+def read_threshold(text: str) -> float:
+    """What `--threshold` says, as `prove` of a campaign does: `2%` or `0.02`. Raises UsageError
+    where it is no share that a figure can change by."""
+    try:
+        threshold = values.share(text)
+    except values.BadValueError as error:
+        raise UsageError(f"--threshold: {error}") from None
+    if threshold == 1:
+        raise UsageError(f"--threshold: {text} is all of a figure; use less, such as 2%")
+    return threshold
 
 
 def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:

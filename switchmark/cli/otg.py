@@ -30,7 +30,7 @@ Examples:
 
 A client: snappi.api(location="http://127.0.0.1:8080"), whose ports have the locations eth1, eth2;
 by gRPC: snappi.api(location="127.0.0.1:50051", transport="grpc");
-with a token: https://otg:TOKEN@host:8443. What is supported: docs/interfaces.md.
+with a token: https://otg:TOKEN@host:8443. What is supported: docs/otg.md.
 
 Exit codes: 0 ended by Ctrl-C, SIGTERM or SIGHUP; 2 bad input; 3 no engine, or the address is in
 use.

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from switchmark.language.printable import printable
 
-NOT_HERE = "is not supported here (docs/interfaces.md)"
+NOT_HERE = "is not supported here (docs/otg.md)"
 
 
 class Refused(Exception):

@@ -100,7 +100,7 @@ def write_page(target: Path, page: str) -> None:
         return
     try:
         _replace(target.resolve(), page)  # a link stays a link
-    except OSError as error:
+    except OSError as error:  # it names the temporary file, which nobody asked for
         error.filename = str(target)
         raise
 

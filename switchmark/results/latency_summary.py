@@ -108,7 +108,8 @@ class _DelayTail:
             return cls(*_of_one(records, prefix), *drawn)
         if merged is None:
             return cls({}, {})
-        return cls(merged.percentiles_ns(max_ns=max_ns), percentile_intervals_ns(merged), *drawn)
+        intervals = percentile_intervals_ns(merged, max_ns)
+        return cls(merged.percentiles_ns(max_ns=max_ns), intervals, *drawn)
 
 
 def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, Bounds]]:

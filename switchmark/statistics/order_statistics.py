@@ -20,11 +20,13 @@ from switchmark.statistics.means import LEVEL
 Bounds = tuple[float | None, float | None]
 
 
-def percentile_intervals_ns(histogram: Histogram) -> dict[str, Bounds]:
-    """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples."""
+def percentile_intervals_ns(histogram: Histogram, max_ns: float = math.inf) -> dict[str, Bounds]:
+    """Lower and upper 95 % bound of each percentile in ns; None where there are too few samples.
+    As no percentile (`Histogram.percentiles_ns`), no bound is above `max_ns`."""
     ranks = {name: ranks_of(histogram.count, float(name) / 100) for name in PERCENTILES}
     wanted = sorted({rank for pair in ranks.values() for rank in pair if rank is not None})
-    values = dict(zip(wanted, histogram.values_at_ranks(wanted), strict=True))
+    found = [min(value, max_ns) for value in histogram.values_at_ranks(wanted)]
+    values = dict(zip(wanted, found, strict=True))
     return {
         name: (None if low is None else values[low], None if high is None else values[high])
         for name, (low, high) in ranks.items()

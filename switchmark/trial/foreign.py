@@ -150,7 +150,7 @@ def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
                 stdev_ns=timed.stdev_ns,
                 max_ns=timed.max_ns,
                 percentiles_ns=timed.histogram.percentiles_ns(max_ns=timed.max_ns),
-                percentile_intervals_ns=percentile_intervals_ns(timed.histogram),
+                percentile_intervals_ns=percentile_intervals_ns(timed.histogram, timed.max_ns),
                 histogram=timed.histogram,
                 lost=max(0, reading.source.frames - reading.answered),
             )

@@ -86,7 +86,8 @@ def test_a_change_below_the_threshold_is_negligible(tmp_path, capsys):
     code, out, _ = compare(a, b, capsys=capsys)
     assert code == 0
     assert "negligible" in out
-    assert compare(a, b, "--threshold", "0.005", capsys=capsys)[0] == 4
+    for smallest in ("0.005", "0.5%"):
+        assert compare(a, b, "--threshold", smallest, capsys=capsys)[0] == 4
 
 
 def test_one_repetition_proves_nothing_and_that_is_said(tmp_path, capsys):

@@ -181,6 +181,16 @@ def test_a_histogram_is_decoded_once_from_the_engine_s_line_to_the_record(
     assert again.count == 104 and not decoded[again.text], "nor is what was encoded here"
 
 
+def test_no_percentile_of_what_was_timed_is_below_its_interval() -> None:
+    merged = merge_latency("rtt", [timed(latency_of({90_001: 200}, 500))], 0, "nothing")
+    for values, intervals in (
+        (merged.percentiles_ns, merged.percentile_intervals_ns),
+        (merged.intended_percentiles_ns, merged.intended_percentile_intervals_ns),
+    ):
+        for name, (low, _) in intervals.items():
+            assert low is not None and low <= values[name]
+
+
 def test_a_report_decodes_each_histogram_of_its_records_once(
     tmp_path: Path, decoded: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

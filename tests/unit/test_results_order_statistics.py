@@ -61,3 +61,12 @@ def test_bounds_are_values_of_the_histogram() -> None:
 
 def test_an_empty_histogram_bounds_nothing() -> None:
     assert percentile_intervals_ns(Histogram.of({}))["50"] == (None, None)
+
+
+def test_no_percentile_is_below_its_interval() -> None:
+    """A slot's highest value may be above the greatest sample, which caps the percentiles."""
+    histogram, greatest = Histogram.of({26_200_123: 200}), 26_200_123
+    values = histogram.percentiles_ns(max_ns=greatest)
+    for name, (low, high) in percentile_intervals_ns(histogram, greatest).items():
+        assert low is not None and low <= values[name] <= (high or greatest)
+    assert percentile_intervals_ns(histogram)["99.9"][0] > greatest, "so the case is met"
