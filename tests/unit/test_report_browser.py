@@ -118,6 +118,26 @@ def test_nothing_is_wider_than_the_page(browser: Browser, page: Path, width: int
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_figures_of_a_run_without_comparisons_are_in_sight(
+    browser: Browser, tmp_path: Path, width: int
+) -> None:
+    trials = [
+        synthetic_trial(switch=switch, environment=environment)
+        for switch in ("ovs-dpdk", "linux-bridge", "direct")
+        for environment in ("netns", "lxc")
+    ]
+    target = tmp_path / "page.html"
+    write_report(write_run(tmp_path, [synthetic_record(trial) for trial in trials]), target)
+    browser.open(target, width)
+    ends = browser.value(
+        """[...document.querySelectorAll('#answer .found td')].map(
+             one => one.getBoundingClientRect().right)"""
+    )
+    assert len(ends) == len(trials)
+    assert max(ends) <= width
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_text_of_pictures_is_legible(browser: Browser, page: Path, width: int) -> None:
     browser.open(page, width)
     small = browser.value(
