@@ -246,8 +246,8 @@ def test_a_series_names_what_breaks_and_what_was_done_otherwise(tmp_path, capsys
         (["one", "two", "--metric", "speed"], "forwarded"),
         (["one", "two", "--match", "x"], "OLD=NEW"),
         (["one", "two", "three", "--match", "a=b"], "not with a series"),
-        (["one", "two", "three", "--threshold", "nan"], "--threshold nan: must be 0 to below 1"),
-        (["one", "--threshold", "1"], "--threshold 1: must be 0 to below 1"),
+        (["one", "two", "three", "--threshold", "nan"], "--threshold: 'nan' is not a number"),
+        (["one", "--threshold", "1"], "--threshold: 1 is all of a figure"),
         (["nowhere", "neither"], "nowhere"),
     ],
 )
