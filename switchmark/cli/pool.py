@@ -108,7 +108,7 @@ def drain(
     return 0
 
 
-@app.command()
+@app.command(short_help="Take a testbed as it is now.")
 @takes(PoolContact)
 def accept(
     contact: PoolContact,
@@ -123,7 +123,7 @@ def accept(
     return 0
 
 
-@app.command()
+@app.command(short_help="End a campaign.")
 @takes(PoolContact)
 def cancel(
     contact: PoolContact,

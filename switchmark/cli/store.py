@@ -55,7 +55,7 @@ def init(
     return 0
 
 
-@app.command()
+@app.command(short_help="Copy results folders into the store.")
 def push(
     folders: Annotated[
         list[str] | None,
@@ -89,7 +89,7 @@ def push(
     return 1 if failed else 0
 
 
-@app.command()
+@app.command(short_help="Copy a run out of the store.")
 def pull(
     run: Annotated[str, typer.Argument(help="A run, a campaign (its newest run), or `latest`.")],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Make its folder in here.")],
@@ -138,7 +138,7 @@ def list_(
     return 0
 
 
-@app.command()
+@app.command(short_help="Compare every record file with the index.")
 def check(
     store: StoreAt = None,
     quick: Annotated[bool, typer.Option("--quick", help="Names and sizes only.")] = False,

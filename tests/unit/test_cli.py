@@ -187,6 +187,17 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
     assert done.stderr == ""
 
 
+@pytest.mark.parametrize("group", ["pool", "store"])
+def test_no_command_of_a_group_is_described_by_half_a_sentence(
+    group: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([group, "--help"]) == 0
+    commands = capsys.readouterr().out.partition("Commands:\n")[2].partition("\n\n")[0]
+    assert len(commands.splitlines()) == 5
+    assert "..." not in commands
+
+
 def test_help_is_fast_and_imports_no_command() -> None:
     script = (
         "import sys\nfrom switchmark.cli.main import run\ncode = run(['--help'])\n"
