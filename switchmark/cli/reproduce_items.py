@@ -19,11 +19,11 @@ from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.run import folder_of, latest
+from switchmark.reproduction.run import folder_of, latest, read_measured
 from switchmark.reproduction.second_stage import block_s, open_paper, plan
 from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
-from switchmark.results.store import open_run
+from switchmark.results.store import Run, open_run
 
 LEAST_SHARE_S = 5.0  # of an item
 LEAST_SLOWNESS = 0.3
@@ -119,13 +119,33 @@ class ItemRunner:
         """Whether the item's last run finished all of its trials."""
         if (directory := self._begun(paper, item)) is None:
             return False
-        run = open_run(directory)
-        more = _more(settings_of(run), state)
-        planned = state_of(item, self.there, more=more, site=self.site).steps
-        done = bool(planned) and {step.plan.trial.id for step in planned} <= run.finished_ids()
+        done = self._lacking(open_run(directory), item, state) == 0
         if done:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
+
+    def _lacking(self, run: Run, item: Item, state: ItemState) -> int | None:
+        """How many trials of the item's run have not finished; None where nothing is planned."""
+        more = _more(settings_of(run), state)
+        planned = state_of(item, self.there, more=more, site=self.site).steps
+        return len({one.plan.trial.id for one in planned} - run.finished_ids()) if planned else None
+
+    def _as_begun(
+        self, paper: Paper, item: Item, state: ItemState, run: Run, share_s: float | None
+    ) -> str:
+        """What is said of a run that is gone on with: it is not scaled again, and takes what its
+        trials took until now."""
+        words = "goes on as it was begun"
+        held = read_measured(paper, self.results).get(item.campaign)
+        count = sum(not row.is_baseline for row in held.rows) if held else 0
+        if held is None or not count:
+            return words
+        left_s = block_s(held) / count * (self._lacking(run, item, state) or 0)
+        words += f", about {format_duration(left_s)}"
+        if share_s is None or left_s <= share_s:
+            return words
+        share = format_duration(share_s)
+        return f"{words}, though its share of the budget is {share} (--anew scales it to that)"
 
     def _share_s(
         self, campaign: str, waiting: Mapping[str, tuple[Paper, Item, ItemState]]
@@ -157,8 +177,9 @@ class ItemRunner:
         directory = self._begun(paper, item)
         resume = directory is not None
         if directory is not None:
-            settings = settings_of(open_run(directory))
-            words = "goes on as it was begun"
+            run = open_run(directory)
+            settings = settings_of(run)
+            words = self._as_begun(paper, item, state, run, share_s)
         else:
             scale = self._scale(item, state, share_s)
             settings += scale.settings

@@ -339,3 +339,10 @@ def test_the_rest_of_a_budget_is_spent_on_an_open_finding_once(
     third = reproduce(3600.0)
     assert third.blocks == second.blocks, "once: more looks are not reckoned with"
     assert "second stage" not in capsys.readouterr().err
+
+    for path in sorted((third.run.directory / "trials").glob("*.json"))[:8]:
+        path.unlink()
+    reproduce(4.0 / reproduce_items.FIRST_SHARE * 2)
+    told = capsys.readouterr().err
+    assert "goes on as it was begun, about " in told, "a run is not scaled twice"
+    assert "though its share of the budget is 8 s (--anew" in told
