@@ -19,9 +19,9 @@ SHARED = ("tmp", "var/tmp", "dev/shm", "run")
 SPENT = "CPU time of the bench (s), until now"
 ENGINES = "memory of engines (MB)"
 # The next trial may have made its own by then: of these the fewest are compared.
-KERNEL_OBJECTS = (
-    "namespaces", "devices", "cgroups", "mounts", "unix sockets", "BPF programs in the kernel",
-    "files in shared folders",
+COUNTS = (
+    "threads", "descriptors", "files in the state folder", "files in shared folders", "namespaces",
+    "devices", "cgroups", "mounts", "unix sockets", "BPF programs in the kernel",
 )  # fmt: skip
 
 

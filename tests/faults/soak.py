@@ -17,7 +17,7 @@ from pathlib import Path
 from switchmark.testbed.undo.ledger import COMPACT_BYTES
 from tests.faults import one_trial, snapshot
 from tests.faults.bench import Job, Places
-from tests.faults.held import ENGINES, KERNEL_OBJECTS, SPENT, held, memory_mb
+from tests.faults.held import COUNTS, ENGINES, SPENT, held, memory_mb
 from tests.integration.two_hosts import TwoHosts
 
 WARM_UP = 50  # trials, in which caches fill
@@ -149,7 +149,7 @@ def table(seen: Sequence[Mapping[str, float]]) -> list[str]:
     print("\n| | first | last | change |\n|---|---|---|---|")
     grown = []
     for name in seen[0]:
-        middle = min if name in KERNEL_OBJECTS else statistics.median
+        middle = min if name in COUNTS else statistics.median
         first, last = (middle(one[name] for one in part) for part in (late[:SPAN], late[-SPAN:]))
         change = last / first - 1 if first else float(last > 0)
         print(f"| {name} | {first:.4g} | {last:.4g} | {change:+.1%} |")

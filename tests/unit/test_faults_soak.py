@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from tests.faults import held, one_trial
+from tests.faults import held, one_trial, soak
 from tests.faults.bench import Job
 
 
@@ -33,7 +33,7 @@ def test_engines_are_held_beside_the_bench(tmp_path: Path) -> None:
             engine.kill()
     assert seen[held.ENGINES] > 0 and seen["memory of the bench (MB)"] > 10
     assert seen["memory of agents (MB)"] == 0
-    assert set(held.KERNEL_OBJECTS) <= set(seen)
+    assert set(held.COUNTS) <= set(seen)
     assert seen["mounts"] > 0 and seen["devices"] >= 1
 
 
@@ -60,3 +60,16 @@ def test_one_trial_that_grows_or_counts_backwards_is_told() -> None:
     back = [(100.0, 20.0, 2**32 - 50 + at if at < 50 else at) for at in range(100)]
     assert one_trial.judged(back) == ["a count of frames went back"]
     assert one_trial.judged(steady[:10])[0].startswith("too few samples")
+
+
+def test_what_the_next_trial_has_made_already_is_no_growth(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A look comes between two trials, or once the next one has begun."""
+    between = {"descriptors": 13.0, soak.LEDGER: 0.0}
+    within = between | {"descriptors": 18.0}
+    calm = [between] * soak.WARM_UP + [between, within] * soak.SPAN
+    late = calm[: -soak.SPAN] + [between] + [within] * (soak.SPAN - 1)
+    assert soak.table(late) == []
+    assert soak.table(calm[: -soak.SPAN] + [within] * soak.SPAN) == ["descriptors"]
+    assert "grew: descriptors" in capsys.readouterr().out
