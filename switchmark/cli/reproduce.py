@@ -85,7 +85,8 @@ def command(
     if budget is not None:
         budget_s = seconds_of("--budget", budget.replace("min", "m"), LEAST_SHARE_S, MAX_TIME_S)
     there = installed()
-    _check_settings(chosen, there, settings or [])
+    if settings:
+        _check_settings([item for _, held in chosen for item in held], there, settings)
     machines = find_testbed(testbed)
     site = None if machines is None else Site(machines)
     if not (listing or only_report):
@@ -123,19 +124,17 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
     return [(paper, [paper.item(one) for one in items] or list(paper.items))]
 
 
-def _check_settings(
-    chosen: Sequence[tuple[Paper, Sequence[Item]]], there: Installed, settings: Sequence[str]
-) -> None:
+def _check_settings(items: Sequence[Item], there: Installed, settings: Sequence[str]) -> None:
     """Raise UsageError where no item can take the settings: one that some cannot take says so."""
-    refused: list[UsageError] = []
-    for item in (item for _, held in chosen for item in held if settings):
+    refused = None
+    for item in items:
         try:
             find_campaign(item.campaign, there.known, settings)
             return
         except UsageError as error:
-            refused.append(error)
-    if refused:
-        raise refused[0]
+            refused = refused or error
+    if refused is not None:
+        raise refused
 
 
 def _print_states(

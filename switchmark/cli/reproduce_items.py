@@ -23,7 +23,7 @@ from switchmark.reproduction.run import folder_of, latest, read_measured
 from switchmark.reproduction.second_stage import block_s, open_paper, plan
 from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
-from switchmark.results.store import Run, open_run
+from switchmark.results.store import open_run
 
 LEAST_SHARE_S = 5.0  # of an item
 LEAST_SLOWNESS = 0.3
@@ -46,6 +46,7 @@ class ItemRunner:
     began: float = field(default_factory=time.monotonic)
     slowness: float = 1.0  # of what goes on around a trial; learnt as they run
     coarse: dict[str, list[Trial]] = field(default_factory=dict)
+    lacking: dict[str, int] = field(default_factory=dict)  # trials, of begun runs
     failed: int = 0
     said: set[str] = field(default_factory=set)
 
@@ -119,20 +120,17 @@ class ItemRunner:
         """Whether the item's last run finished all of its trials."""
         if (directory := self._begun(paper, item)) is None:
             return False
-        done = self._lacking(open_run(directory), item, state) == 0
+        run = open_run(directory)
+        more = _more(settings_of(run), state)
+        planned = state_of(item, self.there, more=more, site=self.site).steps
+        lacking = len({step.plan.trial.id for step in planned} - run.finished_ids())
+        self.lacking[item.campaign] = lacking
+        done = bool(planned) and not lacking
         if done:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
 
-    def _lacking(self, run: Run, item: Item, state: ItemState) -> int | None:
-        """How many trials of the item's run have not finished; None where nothing is planned."""
-        more = _more(settings_of(run), state)
-        planned = state_of(item, self.there, more=more, site=self.site).steps
-        return len({one.plan.trial.id for one in planned} - run.finished_ids()) if planned else None
-
-    def _as_begun(
-        self, paper: Paper, item: Item, state: ItemState, run: Run, share_s: float | None
-    ) -> str:
+    def _as_begun(self, paper: Paper, item: Item, share_s: float | None) -> str:
         """What is said of a run that is gone on with: it is not scaled again, and takes what its
         trials took until now."""
         words = "goes on as it was begun"
@@ -140,7 +138,7 @@ class ItemRunner:
         count = sum(not row.is_baseline for row in held.rows) if held else 0
         if held is None or not count:
             return words
-        left_s = block_s(held) / count * (self._lacking(run, item, state) or 0)
+        left_s = block_s(held) / count * self.lacking[item.campaign]
         words += f", about {format_duration(left_s)}"
         if share_s is None or left_s <= share_s:
             return words
@@ -177,9 +175,8 @@ class ItemRunner:
         directory = self._begun(paper, item)
         resume = directory is not None
         if directory is not None:
-            run = open_run(directory)
-            settings = settings_of(run)
-            words = self._as_begun(paper, item, state, run, share_s)
+            settings = settings_of(open_run(directory))
+            words = self._as_begun(paper, item, share_s)
         else:
             scale = self._scale(item, state, share_s)
             settings += scale.settings

@@ -179,7 +179,8 @@ class Ledger:
             try:
                 if same_boot or one.entry.survives_boot:
                     self.undo(one.number)
-                self.strike(one.number)
+                else:
+                    self.strike(one.number)
                 done(one.entry)
             except OSError as error:
                 problems.append(f"{one.entry}: {error}")
