@@ -42,7 +42,7 @@ static int close_rounds(void **state)
 
 /* Who held the baton, turn by turn. */
 static unsigned turns[ROUNDS * MEMBERS];
-static atomic_uint taken, joined;
+static atomic_uint taken, joined, waited;
 
 static void *take_turns(void *argument)
 {
@@ -52,7 +52,12 @@ static void *take_turns(void *argument)
     atomic_fetch_add(&joined, 1);
     while (atomic_load(&joined) < *(unsigned *)argument)
         sched_yield();
-    baton_pass(&own); /* the first wait: from here on it runs in its turn alone */
+    /* Whose first turn comes before it waits for one hands that on at once: count only when each
+     * has waited, from where it runs in its turn alone. */
+    baton_pass(&own);
+    atomic_fetch_add(&waited, 1);
+    while (atomic_load(&waited) < *(unsigned *)argument)
+        baton_pass(&own);
     for (unsigned i = 0; i < ROUNDS; i++) {
         turns[atomic_fetch_add(&taken, 1)] = own.place;
         baton_pass(&own);
@@ -70,6 +75,7 @@ static bool go_round(unsigned members)
 
     atomic_store(&taken, 0);
     atomic_store(&joined, 0);
+    atomic_store(&waited, 0);
     for (unsigned i = 0; i < members; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, take_turns, &members), 0);
     for (unsigned i = 0; i < members; i++) {
