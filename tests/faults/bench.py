@@ -29,8 +29,8 @@ switch: {switch}
 environment: {environment}
 scenario: {scenario}
 packet_size: {sizes}
-throughput: {{rate: 5k, duration: 0.6s}}
-trim: {{warm_up: 0.1s, cool_down: 0.1s}}
+throughput: {{rate: 5k, duration: 0.4s}}
+trim: {{warm_up: 0.05s, cool_down: 0.05s}}
 interval: 0.1s
 location: {location}
 switch_environment: {place}
