@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import shutil
@@ -406,6 +407,26 @@ def test_root_is_shared_and_built_anew_for_another_engine(state: Path, tmp_path:
     other = build_root(elsewhere)
     assert other != root and other.is_dir()
     assert list(other.parent.glob(".building*")) == []
+
+
+def test_what_a_killed_bench_was_building_is_removed_by_the_next_one(
+    state: Path, tmp_path: Path
+) -> None:
+    engine = tmp_path / "mine"
+    shutil.copy(os.environ["SWITCHMARK_TRAFFIC"], engine)
+    parent = build_root(engine).parent
+    abandoned, held, young = (parent / f".building-{name}" for name in ("abandoned", "held", "new"))
+    for folder in (abandoned, held, young):
+        (folder / "usr").mkdir(parents=True)
+    hours_ago = time.time() - 7200
+    for folder in (abandoned, held):
+        os.utime(folder, (hours_ago, hours_ago))
+    fd = os.open(held, os.O_RDONLY)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    engine.write_text(f"{engine.read_text()}# another\n")
+    build_root(engine)
+    os.close(fd)
+    assert sorted(parent.glob(".building*")) == [held, young]
 
 
 def test_root_holds_the_libraries_of_a_dynamic_program(state: Path, tmp_path: Path) -> None:

@@ -8,12 +8,14 @@ engine lies in the folder of each session.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
@@ -46,6 +48,8 @@ DPDK_DRIVERS = (
 OF_FUNCTIONS = ("net_e1000", "net_ixgbe", "net_iavf")
 
 LDD_TIMEOUT_S = 30.0
+BUILDS_WITHIN_S = 60.0  # longer than from making the folder of a root to holding it
+BUILDING = ".building-"
 FORMAT = "4"  # raise when the layout changes, so that old roots are not used
 
 
@@ -136,8 +140,11 @@ def _build(
     parent: Path, root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]
 ) -> None:
     """Build under a temporary name and rename, so that a root is there whole or not at all."""
-    building = Path(tempfile.mkdtemp(prefix=".building-", dir=parent))
+    _remove_abandoned(parent)
+    building = Path(tempfile.mkdtemp(prefix=BUILDING, dir=parent))
+    held = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        fcntl.flock(held, fcntl.LOCK_EX)
         for folder in ("usr/bin", "usr/lib", "dev", "proc", "sys", "run", "tmp", "etc", "var"):
             (building / folder).mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
@@ -160,6 +167,20 @@ def _build(
                 raise
     finally:
         shutil.rmtree(building, ignore_errors=True)
+        os.close(held)
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove what benches were building when they were killed: nobody holds it."""
+    for building in parent.glob(f"{BUILDING}*"):
+        with suppress(OSError):  # held, or another bench removes it, too
+            fd = os.open(building, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            try:
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if time.time() - os.fstat(fd).st_mtime > BUILDS_WITHIN_S:
+                    shutil.rmtree(building, ignore_errors=True)
+            finally:
+                os.close(fd)
 
 
 def _close(root: Path) -> None:
