@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDE = 10_000  # a pipe has no edge at which to cut a table
+_FEW = 3  # columns, which can be read with some words broken
+_GAP = "   "  # between two columns on a screen
+_NARROWEST = 20  # columns of text that a line has on any screen
 
 
 def print_json(value: Any) -> None:
@@ -85,12 +88,17 @@ def print_table(
     title: str = "",
     right: Sequence[str] = (),
 ) -> None:
-    """Print a table on standard output; `right` names the columns that hold numbers."""
+    """Print a table on standard output; `right` names the columns that hold numbers. On a screen
+    that is too narrow for its words each row is a paragraph."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     out = console()
+    texts = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
+    if out.is_terminal and len(columns) > _FEW and _least_width(columns, texts) > out.width:
+        print("\n".join([*([title, ""] if title else []), *_paragraphs(columns, texts, out.width)]))
+        return
     table = Table(
         title=title or None,
         title_justify="left",
@@ -101,11 +109,33 @@ def print_table(
     )
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text("" if cell is None else printable(str(cell))) for cell in row))
+    for row in texts:
+        table.add_row(*map(Text, row))
     with out.capture() as captured:
         out.print(table)
     print("\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines()))
+
+
+def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """The characters that a table takes at least, unless words are broken."""
+    cells = [[column, *(row[at] for row in rows)] for at, column in enumerate(columns)]
+    words = [[word for cell in column for word in cell.split()] for column in cells]
+    return sum(max(map(len, column), default=0) + len(_GAP) for column in words)
+
+
+def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Each row in lines of its own: its first cell, and below it the others that say something."""
+    from textwrap import wrap
+
+    indent = max(map(len, columns)) + 2 * len(_GAP)
+    for row in rows:
+        yield row[0]
+        for column, cell in zip(columns[1:], row[1:], strict=True):
+            words = wrap(cell, max(width - indent, _NARROWEST), break_on_hyphens=False)
+            names = [f"{_GAP}{column}", *[""] * len(words)]
+            for name, line in zip(names, words, strict=False):
+                yield f"{name:{indent}}{line}"
+        yield ""
 
 
 def print_line(text: str = "") -> None:

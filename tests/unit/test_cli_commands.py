@@ -241,6 +241,27 @@ def test_a_table_in_a_pipe_is_plain_and_whole(capsys: pytest.CaptureFixture[str]
     assert lines[3] == "[b]"
 
 
+def test_a_table_that_is_too_wide_for_a_screen_breaks_no_word(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("NO_COLOR", "1")
+    columns = ["name", "ports", "connect_modes", "options"]
+    rows = [["vpp", "vhost-user, memif, veth", "cross-connect, learning, static-mac", None]]
+    monkeypatch.setenv("COLUMNS", "80")
+    output.print_table(columns, rows, title="switches")
+    assert "───" in capsys.readouterr().out
+    monkeypatch.setenv("COLUMNS", "46")
+    output.print_table(columns, rows, title="switches")
+    assert capsys.readouterr().out == (
+        "switches\n\nvpp\n"
+        "   ports           vhost-user, memif, veth\n"
+        "   connect_modes   cross-connect, learning,\n"
+        "                   static-mac\n\n"
+    )
+
+
 def test_json_of_anything_we_hold(capsys: pytest.CaptureFixture[str]) -> None:
     output.print_json(
         {"caps": INSTALLED.switches["basicfwd"], "path": Path("x"), "set": {"b", "a"}}
