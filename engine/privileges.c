@@ -13,6 +13,7 @@
 #include "confinement.h"
 #include "io/io.h"
 #include "options.h"
+#include "user.h"
 
 #ifndef CAP_PERFMON /* Linux 5.8 */
 #define CAP_PERFMON 38
@@ -20,6 +21,7 @@
 #endif
 
 #define BIT(number) ((uint64_t)1 << (number))
+#define TO_LEAVE_ROOT (BIT(CAP_SETUID) | BIT(CAP_SETGID))
 #define SOCKET_PATH_MAX 256
 
 static const struct {
@@ -53,19 +55,24 @@ static uint64_t bits_of(const char *names)
 
 /* Of this thread; what it does not have it does not get. Where the kernel refuses, as it may inside
  * a container, less was there to give up. */
-static void keep(uint64_t kept)
+static void keep(uint64_t kept, bool leaves_root)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct has[2] = {{0}};
 
     prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
-    if (kept == UINT64_MAX || syscall(SYS_capget, &header, has) != 0)
+    if (kept == UINT64_MAX)
         return;
     for (unsigned number = 0; number < 64; number++) {
-        if ((kept & BIT(number)) == 0 && prctl(PR_CAPBSET_DROP, (unsigned long)number) != 0)
+        if ((kept & ~TO_LEAVE_ROOT & BIT(number)) == 0 &&
+            prctl(PR_CAPBSET_DROP, (unsigned long)number) != 0)
             break; /* the last one, or not permitted (CAP_SETPCAP) */
     }
     prctl(PR_CAP_AMBIENT, (unsigned long)PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL);
+    if (leaves_root)
+        user_leave_root();
+    if (syscall(SYS_capget, &header, has) != 0)
+        return;
     for (unsigned half = 0; half < 2; half++) {
         has[half].permitted &= (uint32_t)(kept >> (32 * half));
         has[half].effective = has[half].permitted;
@@ -95,6 +102,22 @@ static bool any_port(const struct options *o, unsigned capability)
     return false;
 }
 
+static bool all_ports(const struct options *o, unsigned capability)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        if ((io_capabilities(o->ports[i]) & capability) == 0)
+            return false;
+    }
+    return true;
+}
+
+/* Threads of a library are not ours to change, and do in our memory what they may: they stay what
+ * they are, and so do all. */
+static bool leaves_root(const struct options *o)
+{
+    return !any_port(o, IO_OWN_THREADS);
+}
+
 /* Do these words leave EAL what it needs to open? Of others that is not known. */
 static bool eal_opens_no_more(const struct options *o)
 {
@@ -116,11 +139,7 @@ static bool eal_opens_no_more(const struct options *o)
  * takes nothing else. */
 static bool is_confined_before(const struct options *o)
 {
-    for (unsigned i = 0; i < o->port_count; i++) {
-        if ((io_capabilities(o->ports[i]) & IO_OPENS_CONFINED) == 0)
-            return false;
-    }
-    return any_port(o, IO_OWN_THREADS) && eal_opens_no_more(o);
+    return all_ports(o, IO_OPENS_CONFINED) && any_port(o, IO_OWN_THREADS) && eal_opens_no_more(o);
 }
 
 static void confine_before(const struct options *o)
@@ -153,11 +172,12 @@ static void confine_after(const struct options *o, uint64_t kept)
 
 void privileges_narrow(const struct options *o)
 {
-    uint64_t kept = of_trials(o);
+    const bool at_once = leaves_root(o) && all_ports(o, IO_OPENS_NO_FILE);
+    uint64_t kept = of_trials(o) | (leaves_root(o) && !at_once ? TO_LEAVE_ROOT : 0);
 
     for (unsigned i = 0; i < o->port_count; i++)
         kept |= bits_of(io_privileges(o->ports[i]));
-    keep(kept);
+    keep(kept, at_once);
     if (is_confined_before(o))
         confine_before(o);
 }
@@ -168,18 +188,18 @@ void privileges_drop(const struct options *o)
 
     for (unsigned i = 0; i < o->port_count; i++)
         kept |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
-    keep(kept);
+    keep(kept, leaves_root(o));
     confine_after(o, kept);
 }
 
 void privileges_drop_all(const struct options *o)
 {
-    keep(0);
+    keep(0, leaves_root(o));
     if (!any_port(o, IO_OWN_THREADS))
         confine(NULL, 0);
 }
 
 void privileges_keep(const char *names)
 {
-    keep(bits_of(names));
+    keep(bits_of(names), false);
 }

@@ -72,6 +72,7 @@ enum io_capability {
     IO_OWN_THREADS = 256,     /* its library begins threads as it opens */
     IO_OPENS_CONFINED = 512,  /* opening it takes no more than confinement.h leaves */
     IO_CONNECTS = 1024,       /* it connects to a socket later, too */
+    IO_OPENS_NO_FILE = 2048,  /* opening it takes no file that its user has to himself */
 };
 
 /* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's

@@ -143,7 +143,7 @@ static unsigned null_rx_burst(struct io_port *base, struct io_frame *frames, uns
 static const struct io_ops io_null = {
     .name = "null",
     .queues_max = IO_QUEUES_MAX,
-    .capabilities = IO_NO_PEER,
+    .capabilities = IO_NO_PEER | IO_OPENS_NO_FILE,
     .summary = "no I/O, to find the ceiling of the engine itself",
     .keys = "rx-rate=0|max: transmit discards, receive invents nothing, or frames of the "
             "configured stream",

@@ -277,6 +277,7 @@ static const struct io_ops io_packet_mmap = {
             "qdisc=bypass|queue, block",
     .words = words,
     .privileges = "net_raw,net_admin",
+    .capabilities = IO_OPENS_NO_FILE,
     .check = check,
     .open = port_open,
     .tx_prepare = tx_prepare,

@@ -87,6 +87,7 @@ const struct io_ops io_raw = {
             "(past the device's queueing discipline, or through it)",
     .words = words,
     .privileges = "net_raw,net_admin",
+    .capabilities = IO_OPENS_NO_FILE,
     .check = raw_check,
     .open = raw_open,
     .tx_prepare = socket_tx_prepare,

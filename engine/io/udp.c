@@ -239,7 +239,7 @@ const struct io_ops io_udp = {
     .keys = "dev=NAME (bind to device), mmsg (sendmmsg/recvmmsg; default send/recv), block",
     .words = words,
     .privileges = "net_admin", /* buffers beyond net.core.rmem_max */
-    .capabilities = IO_DATAGRAMS,
+    .capabilities = IO_DATAGRAMS | IO_OPENS_NO_FILE,
     .check = udp_check,
     .open = udp_open,
     .tx_prepare = socket_tx_prepare,

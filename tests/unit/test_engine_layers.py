@@ -19,6 +19,7 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
         "call_filter",
         "confinement",
         "privileges",
+        "user",
         "workers",
     ),
     ("snapshot", "end", "probes"),
