@@ -24,6 +24,7 @@ IO = SwitchOption(
     Io.RAW_MMSG.value,
     (Io.RAW_MMSG.value, Io.RAW.value),
 )
+ENGINE = (*SOCKET, "setgid", "setuid")  # the last two to become another user than root
 
 
 class AfPacket(BasicForwarder):
@@ -32,7 +33,7 @@ class AfPacket(BasicForwarder):
     name = "af-packet"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
-        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
+        linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), ENGINE),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         takes_program=True,

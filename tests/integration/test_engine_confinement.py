@@ -36,17 +36,30 @@ OPEN, CONNECT, FORK, CHMOD = 2, 42, 57, 90  # of x86-64
 NO_FILE = 2**64 - 1
 
 
-def answers(pid: int, least: int = 2) -> set[int]:
-    """What each thread is answered that signals us, who are of its user."""
+REFUSED = {(-errno.EPERM, -errno.EACCES)}
+
+
+@pytest.fixture(autouse=True)
+def readable(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that every user may read, whose name engines find among their variables."""
+    monkeypatch.setenv("SM_TEST_READABLE", "/etc/passwd")
+
+
+def answers(pid: int, least: int = 2) -> set[tuple[int, int]]:
+    """What each thread is answered that signals us, and that reads what every user may."""
     threads = [int(path.name) for path in Path(f"/proc/{pid}/task").iterdir()]
     assert len(threads) >= least
-    return {call_of(thread, KILL, os.getpid(), 0) for thread in threads}
+    path = address_of(pid, "SM_TEST_READABLE")
+    return {
+        (call_of(thread, KILL, os.getpid()), call_of(thread, OPEN, path, os.O_RDONLY))
+        for thread in threads
+    }
 
 
 @pytest.mark.parametrize("spec", OPENED_BY)
 def test_a_running_engine_reaches_nothing_else(spec: str) -> None:
     def refused(pid: int) -> None:
-        assert answers(pid) == {-errno.EPERM}
+        assert answers(pid) == REFUSED
 
     with veth_pair("c") as wire:
         asked_before_and_while_it_sends(spec, wire, refused)
@@ -57,7 +70,7 @@ def test_workers_are_confined() -> None:
                 "sleep") as running:  # fmt: skip
         running.tell("start duration=60")
         running.wait("started")
-        assert answers(running.process.pid, 3) == {-errno.EPERM}
+        assert answers(running.process.pid, 3) == REFUSED
         running.finish("stop")
 
 
@@ -159,7 +172,7 @@ def test_engines_of_the_bench_are(environment: str) -> None:
         spec = port_spec(node.spec.port, Io.RAW_MMSG)
         running = node.spawn_engine(["receiver", "--port", spec])
         assert '"ready"' in (running.read_line(20) or "")
-        assert answers(running.pid) == {-errno.EPERM}
+        assert answers(running.pid) == REFUSED
         running.close_input()
         assert running.wait(20) == 0
         node.close()

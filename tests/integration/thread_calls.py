@@ -64,12 +64,12 @@ def stopped_in_a_call(thread: int) -> Iterator[Registers]:
         ptrace(DETACH, thread)
 
 
-def call_of(thread: int, number: int, first: int, second: int) -> int:
+def call_of(thread: int, number: int, first: int, second: int = 0, third: int = 0) -> int:
     """What the kernel answers to this call of the thread: -errno where it refuses."""
     with stopped_in_a_call(thread) as before:
         asked = Registers.from_buffer_copy(before)
         asked.rip, asked.rax, asked.orig_rax = before.rip - 2, number, 2**64 - 1
-        asked.rdi, asked.rsi = first, second
+        asked.rdi, asked.rsi, asked.rdx = first, second, third
         ptrace(SET, thread, None, ctypes.byref(asked))
         ptrace(STEP, thread)
         os.waitpid(thread, WALL)
