@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any, TypeVar
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.connect_modes import choose_modes
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
@@ -29,7 +30,6 @@ from switchmark.model.parameters import PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import resolve_names
-from switchmark.switch.registry import usual_overhead_s
 
 _NOWHERE = PARAMETERS["neighbour_cpus"].default
 _T = TypeVar("_T")
@@ -136,7 +136,7 @@ def trials_of(
 
 def estimate(campaign: CampaignDefinition, trials: Sequence[Trial]) -> TimeEstimate:
     """How long these trials of the campaign will take."""
-    overhead_s = math.fsum(usual_overhead_s(trial.switch) for trial in trials)
+    overhead_s = math.fsum(map(usual_around_s, trials))
     warm_ups_s = sum(
         campaign.trim.over(trial.duration_s).warm_up_s
         for trial in trials

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.method.registry import usual_time_s
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.answer import metrics_of
 from switchmark.results.blocks import Observed
 from switchmark.results.proving import Looks, Proving
-from switchmark.switch.registry import usual_overhead_s
 
 GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
@@ -147,7 +147,7 @@ class _Time:
         return sum(map(self._guess_s, todo)) <= self.left_s
 
     def _guess_s(self, trial: Trial) -> float:
-        usual_s = usual_time_s(trial) + usual_overhead_s(trial.switch)
+        usual_s = usual_time_s(trial) + usual_around_s(trial)
         return self.taken_s.get(trial.repeated(0).id, usual_s)
 
 

@@ -6,11 +6,11 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import Dimension
 from switchmark.results.record import Record
-from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial.plan import TrialPlan
 
 
@@ -20,12 +20,14 @@ class _Sums:
 
     left: int = 0
     measuring_s: float = 0.0  # of those that are left
-    timed: int = 0
-    overhead_s: float = 0.0  # of those that were timed
+    usual_s: float = 0.0  # around those that are left
+    timed_s: float = 0.0  # what was usual around those that were timed
+    overhead_s: float = 0.0  # and what it was
 
 
 class TimeLeft:
-    """How long the rest takes: the measuring time is known, the bench's own is learnt.
+    """How long the rest takes: the measuring time is known, the bench's own is learnt, as a factor
+    over what is usual.
 
     It keeps sums by switch, so that asking before each of many trials costs the same each time,
     however many are left."""
@@ -36,28 +38,29 @@ class TimeLeft:
             own = self._sums[step.plan.trial.switch]
             own.left += 1
             own.measuring_s += measuring_time_s(step.plan)
+            own.usual_s += usual_around_s(step.plan.trial)
 
     def done(self, step: Step, record: Record) -> None:
         """Note that this trial has run, and how long the bench itself took around it."""
         own = self._sums[step.plan.trial.switch]
+        usual_s = usual_around_s(step.plan.trial)
         own.left -= 1
         own.measuring_s -= measuring_time_s(step.plan)
+        own.usual_s -= usual_s
         if record.timing is not None:
-            own.timed += 1
+            own.timed_s += usual_s
             own.overhead_s += record.timing.overhead_s
 
     def estimate_s(self) -> float:
         """Seconds that the remaining trials will take."""
         every = self._sums.values()
-        timed, overhead_s = sum(own.timed for own in every), sum(own.overhead_s for own in every)
-        total_s = 0.0
-        for switch, own in self._sums.items():
-            if own.timed:
-                each_s = own.overhead_s / own.timed
-            else:
-                each_s = overhead_s / timed if timed else usual_overhead_s(switch)
-            total_s += own.left * each_s + (own.measuring_s if own.left else 0.0)
-        return total_s
+        timed_s, overhead_s = sum(own.timed_s for own in every), sum(o.overhead_s for o in every)
+        usual = overhead_s / timed_s if timed_s else 1.0
+        return sum(
+            own.measuring_s + own.usual_s * (own.overhead_s / own.timed_s if own.timed_s else usual)
+            for own in every
+            if own.left
+        )
 
 
 def measuring_time_s(plan: TrialPlan) -> float:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.rules.pool import pool_refusal
@@ -18,7 +19,6 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
-from switchmark.switch.registry import usual_overhead_s
 
 SHORTEST_LEASE_S = 60.0
 
@@ -48,6 +48,6 @@ def _block(
     """A block with the length of its lease, which lasts from one message of its holder to the next:
     longer than the longest of its trials, the bare wire before it, and what slow machines and
     `repeat_disturbed` add."""
-    longest_s = max(usual_time_s(one) + usual_overhead_s(one.switch) for one in trials)
+    longest_s = max(usual_time_s(one) + usual_around_s(one) for one in trials)
     times = 1 + campaign.repeat_disturbed
     return PlannedBlock(tuple(trials), shortest_lease_s + 3 * times * longest_s)

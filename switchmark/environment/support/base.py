@@ -90,8 +90,10 @@ class Traits:
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
     own_cgroup: bool = False  # what runs in one is in a control group of its own
-    # The time that each VNF here usually adds to a trial, and a switch here twice; seconds.
+    # The time that each node here usually adds to a trial, and a switch here twice; seconds. Rough,
+    # and longer on a busy machine.
     start_s: float = 0.0
+    emulated_start_s: float = 0.0  # of a guest without KVM
 
 
 @dataclass(frozen=True, slots=True)
