@@ -246,7 +246,6 @@ class Reproduction:
         from switchmark.reproduction.paper import read_paper
 
         self.page = make_page(read_paper(paper), installed(), Path(results))
-        self._results = Path(results)
 
     @property
     def findings(self) -> tuple[JudgedFinding, ...]:
@@ -268,9 +267,9 @@ class Reproduction:
     def drawings(self) -> dict[str, Canvas]:
         """Item -> its figure in the paper's own form, of matplotlib's, which a notebook shows."""
         from switchmark.reproduction.draw import drawing
-        from switchmark.reproduction.run import read_measured, rows_of
+        from switchmark.reproduction.run import rows_of
 
-        measured = read_measured(self.page.paper, self._results)
+        measured = self.page.measured
         drawn = {}
         for item in self.page.paper.items:
             if item.campaign in measured:

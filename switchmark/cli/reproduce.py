@@ -108,10 +108,10 @@ def command(
                 there, results, budget_s, settings or [], testbed, site, anew=anew, quiet=quiet
             )
             failed = runner.run(chosen, states)
+        _write(chosen, there, states, site, results, output, markdown)
     finally:
         if site is not None and (words := site.close()):
             note(f"{site.testbed.far}: {words}")
-    _write(chosen, there, states, results, output, markdown)
     return 1 if failed else 0
 
 
@@ -161,7 +161,7 @@ def _print_second_stage(
     budget_s: float,
 ) -> None:
     """Which open findings would get further blocks, by what is measured so far."""
-    from switchmark.reproduction.second_stage import open_paper, plan
+    from switchmark.reproduction.second_stage import GIVEN_AWAY, open_paper, plan
 
     papers, is_due = [], False
     for paper, items in chosen:
@@ -169,7 +169,7 @@ def _print_second_stage(
         papers.append(open_paper(paper, results, able))
         is_due = is_due or not able <= papers[-1].measured.keys()
     left_s = budget_s * (1 - FIRST_SHARE if is_due else 1)
-    lines = list(plan(papers, left_s).words())
+    lines = list(plan(papers, GIVEN_AWAY * left_s).words())
     if is_due:
         lines.append(
             f"items that are not measured yet take {FIRST_SHARE:.0%} of the budget; the second "
@@ -192,6 +192,7 @@ def _write(
     chosen: Sequence[tuple[Paper, Sequence[Item]]],
     there: Installed,
     states: dict[tuple[str, str], ItemState],
+    site: Site | None,
     results: Path,
     output: Path | None,
     markdown: Path | None,
@@ -206,6 +207,7 @@ def _write(
             results,
             items,
             {item.name: states[paper.name, item.name] for item in items},
+            site,
         )
         for paper, items in chosen
     ]

@@ -1,34 +1,48 @@
 """What `switchmark reproduce` runs: items in turn, each scaled to its share of the time left, then
-further blocks of those that findings need which are still open."""
+further blocks of those that findings need which are still open.
+
+A budget is kept by beginning no trial that would end after its time, whether an item is scaled to
+its share or gone on with as it was begun; what is not measured then, the same command goes on with.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from switchmark.campaign.around import Around
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed
 from switchmark.cli.output import note
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.execute import Request, execute
+from switchmark.experiment.observers import Observers
 from switchmark.language.duration import format_duration
+from switchmark.method.registry import usual_time_s
 from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
+from switchmark.reproduction.learnt import Learner, learn_from
 from switchmark.reproduction.paper import Item, Paper
-from switchmark.reproduction.run import folder_of, latest, read_measured
-from switchmark.reproduction.second_stage import block_s, open_paper, plan
+from switchmark.reproduction.progress import progress_of, steps_of
+from switchmark.reproduction.run import folder_of, latest
+from switchmark.reproduction.second_stage import GIVEN_AWAY, block_s, open_paper, plan
 from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.store import open_run
 
 LEAST_SHARE_S = 5.0  # of an item
-LEAST_SLOWNESS = 0.3
 FIRST_SHARE = 0.6  # of the budget; the rest is kept for the second stage
+# What an item may take of its share if it was foretold to need no more: that is rough, and the last
+# trials of a block are worth more than what their time would bring elsewhere.
+TOLERANCE = 1.5
 COMPARED = 4  # times the weight of an item that no finding is about
+
+
+Due = tuple[Paper, Item, ItemState]
 
 
 @dataclass
@@ -44,9 +58,11 @@ class ItemRunner:
     anew: bool
     quiet: bool
     began: float = field(default_factory=time.monotonic)
-    slowness: float = 1.0  # of what goes on around a trial; learnt as they run
+    around: Around = field(default_factory=Around)  # learnt as trials run
     coarse: dict[str, list[Trial]] = field(default_factory=dict)
-    lacking: dict[str, int] = field(default_factory=dict)  # trials, of begun runs
+    lacking: dict[str, tuple[Trial, ...]] = field(default_factory=dict)  # of begun runs
+    open: dict[str, Due] = field(default_factory=dict)  # what is left of the budget's items
+    ran: set[str] = field(default_factory=set)  # the campaigns that were run
     failed: int = 0
     said: set[str] = field(default_factory=set)
 
@@ -56,7 +72,8 @@ class ItemRunner:
         states: dict[tuple[str, str], ItemState],
     ) -> int:
         """Run all items that can run; returns how many failed."""
-        due: dict[str, tuple[Paper, Item, ItemState]] = {}
+        learn_from(self.around, self._runs_before(paper for paper, _ in chosen))
+        due: dict[str, Due] = {}
         for paper, items in chosen:
             for item in items:
                 state = states[paper.name, item.name]
@@ -70,14 +87,32 @@ class ItemRunner:
             del left[campaign]
             if share_s is not None and share_s < LEAST_SHARE_S:
                 note(
-                    f"{paper.name} {item.name}: not begun: its share of the budget is below "
-                    f"{LEAST_SHARE_S:g} s; run again for it"
+                    f"{paper.name} {item.name}: not begun in its turn: its share of the budget is "
+                    f"below {LEAST_SHARE_S:g} s"
                 )
+                self.open[campaign] = (paper, item, state)
                 continue
             self._run(paper, item, state, share_s)
         if self.budget_s is not None:
             self._second_stage(chosen, states)
+            self._what_is_open()
         return self.failed
+
+    def _runs_before(self, papers: Iterable[Paper]) -> Iterator[Path]:
+        """The latest run of each item."""
+        for paper in papers:
+            for campaign in dict.fromkeys(item.campaign for item in paper.items):
+                if (found := latest(folder_of(paper, self.results), campaign)) is not None:
+                    yield found
+
+    def _what_is_open(self) -> None:
+        """Give what is left now to the items that their shares were too small for."""
+        for paper, item, state in list(self.open.values()):
+            if (left_s := self._left_s()) >= LEAST_SHARE_S:
+                self._run(paper, item, state, left_s)
+        if self.open:
+            names = ", ".join(f"{paper.name} {item.name}" for paper, item, _ in self.open.values())
+            note(f"the budget is spent; the same command goes on with {names}")
 
     def _left_s(self) -> float:
         assert self.budget_s is not None
@@ -99,7 +134,7 @@ class ItemRunner:
             open_paper(paper, self.results, {one for name, one in items if name == paper.name})
             for paper, _ in chosen
         ]
-        made = plan(papers, self._left_s())
+        made = plan(papers, GIVEN_AWAY * self._left_s())
         for line in made.words():
             note(line)
         measured = {one.paper.name: one.measured for one in papers}
@@ -110,44 +145,27 @@ class ItemRunner:
                 continue
             settings = settings_of(held.run, held.blocks.first + count)
             note(f"{campaign}: second stage, {count} repetitions more")
-            self._execute(*items[name, campaign], settings, resume=True)
+            self._execute(items[name, campaign], settings, self._left_s(), resume=True)
 
     def _begun(self, paper: Paper, item: Item) -> Path | None:
         """The item's last run, which is gone on with."""
-        return None if self.anew else latest(folder_of(paper, self.results), item.campaign)
+        if self.anew and item.campaign not in self.ran:
+            return None
+        return latest(folder_of(paper, self.results), item.campaign)
 
     def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
         """Whether the item's last run finished all of its trials."""
         if (directory := self._begun(paper, item)) is None:
             return False
         run = open_run(directory)
-        more = _more(settings_of(run), state)
-        planned = state_of(item, self.there, more=more, site=self.site).steps
-        lacking = len({step.plan.trial.id for step in planned} - run.finished_ids())
-        self.lacking[item.campaign] = lacking
-        done = bool(planned) and not lacking
+        progress = progress_of(steps_of(run, state, self.there, self.site), run.statuses())
+        self.lacking[item.campaign] = progress.lacking
+        done = bool(progress.planned) and not progress.lacking
         if done:
             note(f"{paper.name} {item.name}: finished before, in {directory}")
         return done
 
-    def _as_begun(self, paper: Paper, item: Item, share_s: float | None) -> str:
-        """What is said of a run that is gone on with: it is not scaled again, and takes what its
-        trials took until now."""
-        words = "goes on as it was begun"
-        held = read_measured(paper, self.results).get(item.campaign)
-        count = sum(not row.is_baseline for row in held.rows) if held else 0
-        if held is None or not count:
-            return words
-        left_s = block_s(held) / count * self.lacking[item.campaign]
-        words += f", about {format_duration(left_s)}"
-        if share_s is None or left_s <= share_s:
-            return words
-        share = format_duration(share_s)
-        return f"{words}, though its share of the budget is {share} (--anew scales it to that)"
-
-    def _share_s(
-        self, campaign: str, waiting: Mapping[str, tuple[Paper, Item, ItemState]]
-    ) -> float | None:
+    def _share_s(self, campaign: str, waiting: Mapping[str, Due]) -> float | None:
         """The item's share of the rest of the budget in seconds: as many blocks for each one that
         waits, and less for those that no finding compares."""
         if self.budget_s is None:
@@ -160,7 +178,7 @@ class ItemRunner:
         block = self._coarse_block(item) or _one_block(state)
         shortest_s = scaling.shortest_s(block)
         compared = item.campaign in paper.compared_campaigns
-        return scaling.block_s(block, shortest_s, self.slowness) * (COMPARED if compared else 1)
+        return scaling.block_s(block, shortest_s, self.around.of) * (COMPARED if compared else 1)
 
     def _coarse_block(self, item: Item) -> list[Trial]:
         """The trials of one repetition of the item's fewer points, if it names some."""
@@ -176,42 +194,72 @@ class ItemRunner:
         resume = directory is not None
         if directory is not None:
             settings = settings_of(open_run(directory))
-            words = self._as_begun(paper, item, share_s)
+            lacking = self.lacking.get(item.campaign, ())
+            words, expected_s = "goes on as it was begun", sum(map(self._trial_s, lacking))
         else:
             scale = self._scale(item, state, share_s)
             settings += scale.settings
-            words = f"{scale.words}, about {format_duration(scale.expected_s)}"
+            words, expected_s = scale.words, scale.expected_s
+        if expected_s:
+            words += f", about {format_duration(expected_s)}"
+        limit_s = share_s
+        if share_s is not None and expected_s <= share_s:
+            limit_s = min(TOLERANCE * share_s, self._left_s())
+        elif share_s is not None:
+            words += f"; ends with its share of the budget, {format_duration(share_s)}"
         note(f"{paper.name} {item.name}: {words}{'; ' if state.notes else ''}"
              f"{'; '.join(state.notes)}")  # fmt: skip
-        self._execute(paper, item, state, settings, resume=resume)
+        self._execute((paper, item, state), settings, limit_s, resume=resume)
+
+    def _trial_s(self, trial: Trial) -> float:
+        """How long the trial will take, by what is known."""
+        return usual_time_s(trial) + self.around.of(trial)
 
     def _execute(
-        self, paper: Paper, item: Item, state: ItemState, settings: list[str], *, resume: bool
+        self, what: Due, settings: list[str], limit_s: float | None, *, resume: bool
     ) -> None:
+        """Run the item's campaign, and begin no trial that would end after so long."""
+        paper, item, state = what
         began = time.monotonic()
+        too_long_s = []
+
+        def may_begin(trial: Trial) -> bool:
+            if limit_s is not None and time.monotonic() - began + self._trial_s(trial) > limit_s:
+                too_long_s.append(self._trial_s(trial))
+            return not too_long_s
+
         try:
             campaign = find_campaign(item.campaign, self.there.known, settings)
             with CampaignProgress(quiet=self.quiet) as progress:
                 done = execute(campaign, self.there, Request(
-                    campaign_text=source_text(item.campaign), observer=progress,
+                    campaign_text=source_text(item.campaign),
+                    observer=Observers([progress, Learner(self.around)]),
                     say=self._note_once, overrides=settings, resume=resume, quiet=True,
                     results=folder_of(paper, self.results), testbed=self.testbed,
-                    baseline=self.budget_s is None,
+                    baseline=self.budget_s is None, may_begin=may_begin,
                 ))  # fmt: skip
         except SwitchmarkError as error:
             self.failed += 1
             for line in str(error).splitlines():
                 note(f"{paper.name} {item.name}: {line}")
             return
+        self.ran.add(item.campaign)
+        self.open.pop(item.campaign, None)
         failed, count = done.statuses.count("failed"), len(done.statuses)
-        spent_s = time.monotonic() - began
-        block = _one_block(state_of(item, self.there, more=_more(settings, state), site=self.site))
-        if count and block and not resume and scaling.is_known_time(block):
-            longest_s = max(trial.duration_s for trial in block)
-            around_s = spent_s * len(block) / count - scaling.block_s(block, longest_s, 0.0)
-            self.slowness = max(LEAST_SLOWNESS, around_s / scaling.around_s(block))
-        note(f"{paper.name} {item.name}: {count - failed} trials finished, {failed} "
-             f"failed, in {format_duration(spent_s)}")  # fmt: skip
+        words = (
+            f"{count - failed} trials finished, {failed} failed, in "
+            f"{format_duration(time.monotonic() - began)}"
+        )
+        if too_long_s:
+            self.open[item.campaign] = what
+            words += f"; stopped before a trial of about {format_duration(too_long_s[0])}, for "
+            words += "which its share of the budget is too small"
+            if count:
+                steps = steps_of(open_run(done.directory), state, self.there, self.site)
+                progressed = progress_of(steps, done.ended)
+                self.lacking[item.campaign] = progressed.lacking
+                words = f"partly, {progressed.words}; {words}"
+        note(f"{paper.name} {item.name}: {words}")
 
     def _note_once(self, words: str) -> None:
         """Print a campaign's remark once: many items leave out the same switches for the same
@@ -226,7 +274,7 @@ class ItemRunner:
         if share_s is None:
             return scaling.Scale((), scaling.FULL, 0.0)
         return scaling.fit(
-            state.campaign, _one_block(state), share_s, self.slowness, item.coarse,
+            state.campaign, _one_block(state), share_s, self.around.of, item.coarse,
             self._coarse_block(item),
         )  # fmt: skip
 
@@ -234,8 +282,3 @@ class ItemRunner:
 def _one_block(state: ItemState) -> list[Trial]:
     """The trials of one repetition, as they would run here."""
     return [step.plan.trial for step in state.steps if step.plan.trial.repetition == 0]
-
-
-def _more(given: Sequence[str], state: ItemState) -> list[str]:
-    """The settings of a run beyond the stand-ins."""
-    return [one for one in given if one not in state.settings]

@@ -20,6 +20,7 @@ from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
 from switchmark.model.choices import WIRE
+from switchmark.model.trial import Trial
 from switchmark.results.documents import RefusedRecordError
 from switchmark.results.record import Record
 from switchmark.results.store import Run
@@ -56,6 +57,12 @@ class OpenEnd:
     left_s: float  # of its time
 
 
+def always(trial: Trial) -> bool:
+    """Let every trial begin."""
+    del trial
+    return True
+
+
 def run_campaign(
     session: Session,
     run: Run,
@@ -67,8 +74,10 @@ def run_campaign(
     repeat_disturbed: int = 0,
     open_end: OpenEnd | None = None,
     certificates: Certificates | None = None,
-) -> None:
-    """Run the trials that are not finished yet.
+    may_begin: Callable[[Trial], bool] = always,
+) -> bool:
+    """Run the trials that are not finished yet; returns whether `may_begin`, which is asked before
+    each one, let all of them begin.
 
     Records are stored, not kept: a campaign of a million trials takes the memory of one of ten.
     `provenance` is asked before each trial, outside the measured window: load and clock speeds
@@ -83,6 +92,8 @@ def run_campaign(
         done, total = open_end.done, 0
     begun = time.monotonic()
     for position, step in enumerate(todo):
+        if not may_begin(step.plan.trial):
+            return False
         left_s = left.estimate_s()
         if open_end is not None:
             left_s = max(0.0, open_end.left_s - (time.monotonic() - begun))
@@ -118,6 +129,7 @@ def run_campaign(
             kept.keep(step.plan, record)
         left.done(step, record)
         observer.trial_ended(record)
+    return True
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:

@@ -20,13 +20,14 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
-from switchmark.experiment.campaign import Observer, OpenEnd, run_campaign
+from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.experiment.time_left import measuring_time_s
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_latest
@@ -61,6 +62,7 @@ class Request:
     testbed: Path | None = None
     quiet: bool = False  # say only what is out of the ordinary
     opened: Callable[[Path], None] = nobody_waits  # told the folder before the first trial
+    may_begin: Callable[[Trial], bool] = always  # where it says no, the campaign stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,9 @@ def _execute(
         except UnavailableError:  # another bench is measuring
             run.discard_empty()
             raise
+        if not any(run.paths()):  # none might begin
+            run.discard_empty()
+            return Executed(run.directory, {})
         if campaign.until_ci is not None and not request.quiet:
             _say_endings(run, campaign, steps, request)
         wanted = {step.plan.trial.id for step in steps}
@@ -193,11 +198,12 @@ def _run_steps(
         proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
         for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
             open_end = OpenEnd(len(made), proving.left_s) if proving else None
-            run_campaign(
-                session, run, campaign.name, block, facts, request.observer, kept,
-                campaign.repeat_disturbed, open_end, certificates,
-            )  # fmt: skip
             made += block
+            if not run_campaign(
+                session, run, campaign.name, block, facts, request.observer, kept,
+                campaign.repeat_disturbed, open_end, certificates, request.may_begin,
+            ):  # fmt: skip
+                break
     return made
 
 

@@ -13,21 +13,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from switchmark.environment.registry import traits_of
+from switchmark.campaign.around import usual_around_s
 from switchmark.language.values import format_seconds
-from switchmark.method.registry import METHODS, usual_time_s
+from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.choices import PLAIN
-from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
-from switchmark.switch.registry import usual_overhead_s
-from switchmark.switch.support.contained import HOST
 
 SHORTEST_S = 0.5  # of a trial, and of each that a method makes
 STEP_S = 0.1
 DECIDING = 8  # repetitions: the blocks of the first look that can prove anything
 MOST_REPETITIONS = 16  # beyond which longer trials tell more
 FULL = "in full"
+Seconds = Callable[[Trial], float]  # around a trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,27 +40,26 @@ def fit(
     campaign: CampaignDefinition,
     trials: Sequence[Trial],
     budget_s: float,
-    slowness: float = 1.0,
+    around: Seconds = usual_around_s,
     coarse: tuple[str, ...] = (),
     coarse_trials: Sequence[Trial] = (),
 ) -> Scale:
     """The campaign scaled to the budget.
 
-    `trials` are those of one repetition; with `coarse` set, `coarse_trials` are. `slowness` is what
-    goes on around a trial here, over what is usual."""
+    `trials` are those of one repetition; with `coarse` set, `coarse_trials` are."""
     full_s, least_s = max(trial.duration_s for trial in trials), shortest_s(trials)
-    whole_s = campaign.repetitions * block_s(trials, full_s, slowness)
+    whole_s = campaign.repetitions * block_s(trials, full_s, around)
     if whole_s <= budget_s:
         return Scale((), FULL, whole_s)
     settings: list[str] = []
     words: list[str] = []
-    if coarse_trials and DECIDING * block_s(trials, least_s, slowness) > budget_s:
+    if coarse_trials and DECIDING * block_s(trials, least_s, around) > budget_s:
         settings += coarse
         words.append(f"coarser ({'; '.join(coarse)})")
         trials = coarse_trials
-    fair_s = around_s(trials, slowness) / len(trials)
+    fair_s = sum(map(around, trials)) / len(trials)
     rounds, duration_s = _blocks(
-        lambda duration_s: block_s(trials, duration_s, slowness),
+        lambda duration_s: block_s(trials, duration_s, around),
         budget_s,
         max(campaign.repetitions, DECIDING),
         (least_s, min(full_s, max(least_s, fair_s)), full_s),
@@ -76,7 +72,7 @@ def fit(
     if duration_s != full_s:
         settings.append(f"duration={format_seconds(duration_s)}")
         words.append(f"trials of {format_seconds(duration_s)} instead of {format_seconds(full_s)}")
-    expected_s = rounds * block_s(trials, duration_s, slowness)
+    expected_s = rounds * block_s(trials, duration_s, around)
     return Scale(tuple(settings), ", ".join(words) or FULL, expected_s)
 
 
@@ -98,34 +94,15 @@ def _blocks(
     return rounds, min(full_s, duration_s)
 
 
-def block_s(trials: Sequence[Trial], duration_s: float, slowness: float = 1.0) -> float:
+def block_s(trials: Sequence[Trial], duration_s: float, around: Seconds = usual_around_s) -> float:
     """The usual time of one repetition of these trials, if each takes no longer than this."""
     times = (
         usual_time_s(one.model_copy(update={"duration_s": min(duration_s, one.duration_s)}))
         for one in trials
     )
-    return sum(times) + around_s(trials, slowness)
-
-
-def around_s(trials: Sequence[Trial], slowness: float = 1.0) -> float:
-    """The usual time around these trials: setting up, verifying, taking down."""
-    return slowness * sum(usual_overhead_s(one.switch) + _containers_s(one) for one in trials)
-
-
-def _containers_s(trial: Trial) -> float:
-    """The usual time for a trial's containers: that of the switch, and one a VNF."""
-    length = BY_NAME["scenario"].axis
-    vnfs = (length.place(trial.scenario) if length is not None else None) or 0
-    place = trial.switch_environment
-    switch_s = 0.0 if place == HOST else 2 * traits_of(place).start_s
-    return switch_s + vnfs * traits_of(trial.environment).start_s
+    return sum(times) + sum(map(around, trials))
 
 
 def shortest_s(trials: Sequence[Trial]) -> float:
     """The shortest duration to which these trials are scaled."""
     return min(SHORTEST_S, *(trial.duration_s for trial in trials))
-
-
-def is_known_time(trials: Sequence[Trial]) -> bool:
-    """Whether the trials take as long as they are said to; methods that search may end sooner."""
-    return all(one.method == PLAIN or METHODS[one.method].fixed_time for one in trials)

@@ -10,7 +10,7 @@ otherwise, or if a part of it was not tried, it is undecided.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
@@ -18,8 +18,13 @@ from itertools import pairwise
 from switchmark.model.parameters import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
-from switchmark.reproduction.paper import Claim, PaperFinding
-from switchmark.reproduction.run import StandIns
+from switchmark.reproduction.paper import Claim, Item, PaperFinding
+from switchmark.reproduction.run import (
+    MeasuredCampaign,
+    StandIns,
+    rows_by_item,
+    standing_by_item,
+)
 from switchmark.reproduction.tried import Tried
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
@@ -84,6 +89,17 @@ def judge(
     left += [f"with {', '.join(notes)}"] if notes else []
     told = "; ".join([why, *barred, *left])
     return JudgedFinding(finding, verdict, told, tuple(tried), not (lacking or barred))
+
+
+def judge_all(
+    findings: Iterable[PaperFinding],
+    items: Sequence[Item],
+    measured: Mapping[str, MeasuredCampaign],
+    can_run: Collection[str] = (),
+) -> list[JudgedFinding]:
+    """Judge these findings by the runs of a paper's items (campaign -> its run)."""
+    rows, standing = rows_by_item(items, measured), standing_by_item(items, measured)
+    return [judge(one, rows, can_run, standing) for one in findings]
 
 
 def _lacking(claim: Claim, found: Sequence[Tried]) -> Iterator[str]:

@@ -18,18 +18,18 @@ from markupsafe import Markup, escape
 
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
+from switchmark.remote.site import Site
 from switchmark.report.page import templates
 from switchmark.reproduction.beside import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
+from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
 from switchmark.reproduction.paper import Item, Paper
+from switchmark.reproduction.progress import progress_of, steps_of
 from switchmark.reproduction.run import (
     MeasuredCampaign,
     read_guests,
     read_measured,
-    rows_by_item,
     rows_of,
-    standing_by_item,
 )
 from switchmark.reproduction.second_stage import with_outlook
 from switchmark.reproduction.state import ItemState, state_of
@@ -55,6 +55,7 @@ class ItemOnPage:
     scale: str  # what was set, against the paper's own way
     notes: tuple[str, ...]
     guests: tuple[PaperLine, ...] = ()  # of emulated guests, which only prove that it works
+    part: str = ""  # how much of its run there is, if that is not all
 
     @property
     def measured(self) -> bool:
@@ -68,7 +69,11 @@ class ItemOnPage:
 
     @property
     def word(self) -> str:
-        """The item's state in a word or two."""
+        """The item's state in a few words."""
+        return f"{self._word}, partly: {self.part}" if self.part else self._word
+
+    @property
+    def _word(self) -> str:
         if self.measured and not self.valid:
             return "measured here, no figure is valid"
         if self.measured:
@@ -91,6 +96,7 @@ class PaperPage:
     other: Mapping[str, Any]  # the other host of items between two; empty without one
     made_by: str  # which switchmark measured it, and when; empty where nothing was measured
     certified: str  # whether the instruments were
+    measured: Mapping[str, MeasuredCampaign]  # the paper's runs, by campaign
 
     @property
     def counts(self) -> str:
@@ -138,22 +144,21 @@ def make_page(
     results: Path,
     items: Sequence[Item] | None = None,
     states: Mapping[str, ItemState] | None = None,
+    site: Site | None = None,
 ) -> PaperPage:
     """Read the paper's runs, judge its findings, draw its items."""
     chosen = list(items or paper.items)
     measured, guests = read_measured(paper, results), read_guests(paper, results)
     folder = results / "reproduce" / paper.name / "figures"
-    shown = [_shown(one, there, measured, guests, folder, states or {}) for one in chosen]
-    rows = rows_by_item(paper.items, measured)
+    shown = [_shown(one, there, measured, guests, folder, states or {}, site) for one in chosen]
     known = {**(states or {}), **{one.item.name: one.state for one in shown}}
     can_run = {
         name
         for item in paper.items
         for name in (item.name, item.campaign)
-        if not rows[item.name] and (known.get(item.name) or state_of(item, there)).runs
+        if not rows_of(item, measured) and (known.get(item.name) or state_of(item, there)).runs
     }
-    standing = standing_by_item(paper.items, measured)
-    judged = [judge(finding, rows, can_run, standing) for finding in paper.findings]
+    judged = judge_all(paper.findings, paper.items, measured, can_run)
     runs = sorted((one.run for one in measured.values()), key=lambda run: run.info.started_at)
     return PaperPage(
         paper,
@@ -163,6 +168,7 @@ def make_page(
         _other_host(measured),
         _made_by(runs),
         certified(of_rows(row for one in measured.values() for row in one.rows)),
+        measured,
     )
 
 
@@ -197,6 +203,7 @@ def _shown(
     guests: Sequence[MeasuredCampaign],
     folder: Path,
     states: Mapping[str, ItemState],
+    site: Site | None,
 ) -> ItemOnPage:
     rows = rows_of(item, measured)
     held = measured.get(item.campaign)
@@ -213,7 +220,11 @@ def _shown(
     notes += [f"failed: {one}" for one in failures]
     inside = [row for run in guests for row in rows_of(item, {run.run.info.campaign: run})]
     proven = [line for line in lines_of(item, inside, campaign) if line.marks] if inside else []
-    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes), tuple(proven))
+    part = ""
+    if held is not None and not held.is_surely_whole:
+        progress = progress_of(steps_of(held.run, state, there, site), held.statuses)
+        part = progress.words if progress.is_part else ""
+    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes), tuple(proven), part)
 
 
 def as_html(pages: Sequence[PaperPage]) -> str:

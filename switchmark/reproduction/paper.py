@@ -198,8 +198,12 @@ class Paper(Frozen):
     @property
     def compared_campaigns(self) -> frozenset[str]:
         """The campaigns whose rows a finding compares."""
-        claims = [claim for finding in self.findings for claim in finding.claims]
-        return frozenset(self.item(name).campaign for claim in claims for name in claim.items)
+        return frozenset().union(*map(self.campaigns_of, self.findings))
+
+    def campaigns_of(self, finding: PaperFinding) -> frozenset[str]:
+        """The campaigns whose rows the finding compares."""
+        names = (name for claim in finding.claims for name in claim.items)
+        return frozenset(self.item(name).campaign for name in names)
 
     def item(self, name: str) -> Item:
         """The item of this name. Raises UsageError."""

@@ -6,7 +6,7 @@ run's own settings, so that it is resumed as it was begun.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -29,11 +29,20 @@ class MeasuredCampaign:
     run: Run
     rows: tuple[SummaryRow, ...]
     blocks: Blocks = ONE_STAGE
+    statuses: Mapping[str, str] = field(default_factory=dict)  # how each trial ended, by its id
 
     @property
     def settings(self) -> list[str]:
         """The settings with which it was begun."""
         return [str(one) for one in self.run.info.settings.get("set", [])]
+
+    @property
+    def is_surely_whole(self) -> bool:
+        """Whether no trial can lack: a second block is begun when all have one."""
+        count = self.blocks.first + self.blocks.second
+        return count > 1 and all(
+            row.finished + row.failed >= count for row in self.rows if not row.is_baseline
+        )
 
     @property
     def scale(self) -> list[str]:
@@ -52,17 +61,23 @@ def folder_of(paper: Paper, results: Path) -> Path:
     return results / "reproduce" / paper.name
 
 
-def read_measured(paper: Paper, results: Path) -> dict[str, MeasuredCampaign]:
-    """Read the latest run of every campaign of the paper that has one with a finished trial."""
+def read_measured(
+    paper: Paper, results: Path, campaigns: Collection[str] | None = None
+) -> dict[str, MeasuredCampaign]:
+    """Read the latest run of these campaigns of the paper, or of all; those without a finished
+    trial are not among them."""
     found: dict[str, MeasuredCampaign] = {}
     for campaign in dict.fromkeys(item.campaign for item in paper.items):
+        if campaigns is not None and campaign not in campaigns:
+            continue
         directory = latest(folder_of(paper, results), campaign)
         if directory is None:
             continue
         run, table = open_run(directory), read_table(directory)
         rows, blocks = in_stages(run, table)
         if any(row.finished for row in rows):
-            found[campaign] = MeasuredCampaign(run, tuple(rows), blocks)
+            ended = table.frame.select("trial_id", "status").iter_rows()
+            found[campaign] = MeasuredCampaign(run, tuple(rows), blocks, dict(ended))
     return found
 
 

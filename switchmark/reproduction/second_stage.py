@@ -9,24 +9,20 @@ then to the one that needs the least beside that; what does not fit gets nothing
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.language.duration import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import MAX_REPETITIONS
-from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
+from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
 from switchmark.reproduction.paper import Paper
-from switchmark.reproduction.run import (
-    MeasuredCampaign,
-    read_measured,
-    rows_by_item,
-    standing_by_item,
-)
+from switchmark.reproduction.run import MeasuredCampaign, read_measured
 from switchmark.reproduction.tried import ALIKE, Tried
-from switchmark.switch.registry import usual_overhead_s
 
+GIVEN_AWAY = 0.85  # of the time that is left: what is foretold is rough, and half a stage is none
 FEWEST = 3  # blocks of a second stage: fewer hardly know their own spread
 LONGEST_S = 86400.0  # beyond which no number of blocks is told
 NOT_IN_A_DAY = "not in a day at this noise"
@@ -85,7 +81,7 @@ def block_s(held: MeasuredCampaign) -> float:
     """The time of one more block of a campaign in seconds, by what its trials took so far."""
     return sum(
         usual_time_s(row.trial)
-        + (usual_overhead_s(row.trial.switch) if row.overhead_s is None else row.overhead_s)
+        + (usual_around_s(row.trial) if row.overhead_s is None else row.overhead_s)
         for row in held.rows
         if not row.is_baseline
     )
@@ -149,15 +145,15 @@ class OpenPaper:
     paper: Paper
     findings: Sequence[JudgedFinding]
     measured: Measured
-    chosen: Collection[str]  # the campaigns that may get blocks
+    chosen: Set[str]  # the campaigns that may get blocks
 
 
-def open_paper(paper: Paper, results: Path, chosen: Collection[str]) -> OpenPaper:
-    """The paper as its latest runs are."""
-    measured = read_measured(paper, results)
-    rows, standing = rows_by_item(paper.items, measured), standing_by_item(paper.items, measured)
-    findings = [judge(one, rows, (), standing) for one in paper.findings]
-    return OpenPaper(paper, findings, measured, chosen)
+def open_paper(paper: Paper, results: Path, chosen: Set[str]) -> OpenPaper:
+    """The paper as its latest runs are: of it, what these campaigns are about."""
+    findings = [one for one in paper.findings if not chosen.isdisjoint(paper.campaigns_of(one))]
+    wanted = chosen.union(*map(paper.campaigns_of, findings))
+    measured = read_measured(paper, results, wanted)
+    return OpenPaper(paper, judge_all(findings, paper.items, measured), measured, chosen)
 
 
 @dataclass

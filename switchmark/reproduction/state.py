@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
-from switchmark.environment.qemu import accelerator_here
-from switchmark.environment.vm import accelerator, packages
+from switchmark.environment.qemu import accelerator_here, has_kvm
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.model.campaign import CampaignDefinition
@@ -91,7 +90,7 @@ def _lacks(one: StandIn) -> bool:
     """Whether this machine lacks what the stand-in is for."""
     kind, _, number = one.unless.partition(" ")
     if kind == KVM:
-        return not _kvm()
+        return not has_kvm()
     if kind == "cores":
         return len(os.sched_getaffinity(0)) < int(number)
     if kind == "nodes":
@@ -102,23 +101,14 @@ def _lacks(one: StandIn) -> bool:
 
 def _note(one: StandIn) -> str:
     """What stands in for what, and that it may not have to."""
-    untried = one.unless == KVM and _kvm() is None
+    untried = one.unless == KVM and has_kvm() is None
     return f"{one.note} (whether guests start on KVM was not tried yet)" if untried else one.note
-
-
-def _kvm() -> bool | None:
-    """Whether virtual machines run here with KVM; None: no guest was tried on it yet."""
-    try:
-        found = accelerator.known(packages.qemu())
-    except SwitchmarkError:
-        return False
-    return None if found is None else not found.emulated
 
 
 def try_kvm(items: Iterable[Item]) -> None:
     """Start a guest on KVM if an item has a stand-in without it, and it is not known whether guests
     start: before what is measured is chosen, and once a boot of this machine. Where there is no
     guest to try it with, it stays unknown."""
-    if any(one.unless == KVM for item in items for one in item.stand_in) and _kvm() is None:
+    if any(one.unless == KVM for item in items for one in item.stand_in) and has_kvm() is None:
         with suppress(SwitchmarkError), open_session(measuring=False) as session:
             accelerator_here(session.host)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import PAPERS, _names, find_campaign
 from switchmark.campaign.installed import installed
@@ -17,7 +18,7 @@ from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
 from switchmark.reproduction import claims, tried
-from switchmark.reproduction.budget import FULL, around_s, block_s, fit, shortest_s
+from switchmark.reproduction.budget import FULL, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
@@ -377,17 +378,17 @@ def test_an_item_is_scaled_to_its_time_and_says_so() -> None:
     campaign, block = find_campaign("ara2021-fig4a", THERE.known), block_of("ara2021-fig4a")
     whole = fit(campaign, block, 1e6)
     assert (whole.settings, whole.words) == ((), FULL)
-    slowness = 2.0 * len(block) / around_s(block)  # two seconds around each trial
+    slowly = lambda _trial: 2.0  # noqa: E731  (two seconds around each)
     budget_s = len(block) * 8 * (2.0 + 2.0)
     few = block_of("ara2021-fig4a", "rate=1M")
-    half = fit(campaign, block, budget_s, slowness, ("rate=1M",), few)
+    half = fit(campaign, block, budget_s, slowly, ("rate=1M",), few)
     assert half.settings == ("repetitions=8", "duration=2s"), "blocks decide, not long trials"
     assert half.expected_s == pytest.approx(budget_s)
-    more = fit(campaign, block, 1.5 * budget_s, slowness)
+    more = fit(campaign, block, 1.5 * budget_s, slowly)
     assert more.settings == ("repetitions=12", "duration=2s"), "then more of them"
-    most = fit(campaign, block, 3 * budget_s, slowness)
+    most = fit(campaign, block, 3 * budget_s, slowly)
     assert most.settings == ("repetitions=16", "duration=4s"), "and then longer trials"
-    little = fit(campaign, block, len(few) * 6 * 2.5, slowness, ("rate=1M",), few)
+    little = fit(campaign, block, len(few) * 6 * 2.5, slowly, ("rate=1M",), few)
     assert little.settings == ("rate=1M", "repetitions=6", "duration=500ms")
     assert (
         little.words.startswith("coarser (rate=1M), 6 repetitions instead of ")
@@ -404,17 +405,23 @@ def test_a_method_s_own_usual_time_counts() -> None:
         for trial in block_of("zhang2019-table3")
         if trial.switch == "ovs-dpdk" and trial.scenario == "p2p"
     ]
-    assert block_s([p2p], 2.0, 0.0) == pytest.approx(1.0 + 12 * 2.0)
-    assert block_s([p2p.model_copy(update={"budget_s": 8.0})], 2.0, 0.0) == pytest.approx(8.0)
+    nothing = lambda _trial: 0.0  # noqa: E731
+    assert block_s([p2p], 2.0, nothing) == pytest.approx(1.0 + 12 * 2.0)
+    assert block_s([p2p.model_copy(update={"budget_s": 8.0})], 2.0, nothing) == pytest.approx(8.0)
 
 
 def test_containers_take_their_time_around_a_trial() -> None:
     block = block_of("bonafiglia2015-fig5b", "switch=linux-bridge", "packet_size=64")
     one, *_, eight = sorted(block, key=lambda trial: int(trial.scenario.rpartition("-")[2]))
-    usual_s = around_s([one.model_copy(update={"environment": "netns"})])
+    usual_s = usual_around_s(one.model_copy(update={"environment": "netns"}))
     assert (container_s := traits_of("docker").start_s) > 0
-    assert around_s([one]) == pytest.approx(usual_s + container_s)
-    assert around_s([eight]) == pytest.approx(usual_s + 8 * container_s)
+    assert usual_around_s(one) == pytest.approx(usual_s + container_s)
+    assert usual_around_s(eight) == pytest.approx(usual_s + 8 * container_s)
+    pairs = eight.model_copy(update={"pairs": 3})
+    assert usual_around_s(pairs) == pytest.approx(usual_s + 24 * container_s)
+    assert usual_around_s(one.model_copy(update={"scenario": "v2v"})) == pytest.approx(
+        usual_s + 2 * container_s
+    )
 
 
 FIVE = ("ovs-dpdk", "vpp", "snabb", "fastclick", "bess")
@@ -439,7 +446,7 @@ def test_latency_at_fractions_of_r_plus_is_repeated_within_half_an_hour_for_the_
     share_s = 1800 * cost_s[name] / sum(cost_s.values())
     campaign = find_campaign(item.campaign, THERE.known)
     full = [trial for trial in block_of(item.campaign) if trial.switch in FIVE]
-    scale = fit(campaign, full, share_s, 1.0, item.coarse, blocks[name])
+    scale = fit(campaign, full, share_s, usual_around_s, item.coarse, blocks[name])
     told = dict(one.partition("=")[::2] for one in scale.settings)
     assert int(told.get("repetitions", campaign.repetitions)) >= 3 and scale.expected_s <= share_s
 

@@ -7,19 +7,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from switchmark.campaign.expand import expand
-from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import installed
-from switchmark.cli import reproduce_items
-from switchmark.cli.main import run as switchmark
-from switchmark.experiment.execute import Executed
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge
 from switchmark.reproduction.page import as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Item, Paper, PaperFinding, read_paper
@@ -32,15 +25,14 @@ from switchmark.reproduction.second_stage import (
     plan,
 )
 from switchmark.reproduction.stages import Blocks, settings_of
-from switchmark.reproduction.state import ItemState
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.statistics.means import estimate
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
+from tests.unit.reproduce_fakes import SPREAD, loads
 from tests.unit.test_reproduction import A, B, finding, rows_of
 
 THERE = installed()
-SPREAD = 0.1
 SIX = Blocks(6)
 
 
@@ -207,22 +199,6 @@ def test_a_part_that_was_not_tried_is_no_reason_for_blocks(tmp_path: Path, run: 
     assert other.blocks.get(("p", "p-i"), math.inf) > needs(one, "i"), "it can only be refuted"
 
 
-def loads(records: list[Any], factor: dict[str, float], seed: int) -> list[Any]:
-    """The records with loads that are this much of 1 Mpps, and a spread."""
-    source = np.random.default_rng(seed)
-    told = []
-    for record in records:
-        pps = 1e6 * factor[record.trial.io.value] * math.exp(source.normal(0, SPREAD))
-        (pair,) = record.throughput.pairs
-        held = record.throughput.model_copy(update={
-            "forwarded_pps": pps, "forwarded_l2_bps": pps * 8 * record.trial.packet_size_bytes,
-            "forwarded_l1_bps": pps * 8 * (record.trial.packet_size_bytes + 20),
-            "pairs": [pair.model_copy(update={"forwarded_pps": pps})],
-        })  # fmt: skip
-        told.append(record.model_copy(update={"throughput": held}))
-    return told
-
-
 EQUAL = dict.fromkeys(("raw", "raw-mmsg", "udp", "udp-mmsg"), 1.0)
 
 
@@ -274,75 +250,3 @@ def test_a_resumption_without_further_blocks_begins_no_second_stage(
     directory = write_run(tmp_path, [synthetic_record()], repetitions=3)
     with Run.resume(directory, campaign_text="", settings={"set": [wrong]}, host={}):
         assert settings_of(open_run(directory)) == []
-
-
-def test_the_rest_of_a_budget_is_spent_on_an_open_finding_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Trials are made up, a second each on a clock of their own; all else is as it runs."""
-    held = read_paper("ara2021")
-    item = held.item("table2")
-    clock = SimpleNamespace(now=0.0)
-    monkeypatch.setattr(reproduce_items, "time", SimpleNamespace(monotonic=lambda: clock.now))
-    rates = {"raw": 1.0, "raw-mmsg": 1.5, "udp": 0.7, "udp-mmsg": 0.76}
-
-    def state(item: Item, there: Any, *, more: Sequence[str] = (), site: Any = None) -> ItemState:
-        campaign = find_campaign(item.campaign, there.known, list(more))
-        steps = [
-            SimpleNamespace(plan=SimpleNamespace(trial=trial))
-            for trial in expand(campaign, there.switches, there.environments)
-        ]
-        return ItemState(item, campaign, tuple(steps), trials=4)  # type: ignore[arg-type]
-
-    def execute(campaign: Any, there: Any, request: Any) -> Executed:
-        settings = {"set": list(request.overrides)}
-        common: dict[str, Any] = {"campaign_text": "", "settings": settings, "host": {}}
-        directory = reproduce_items.latest(request.results, campaign.name)
-        made = (
-            Run.resume(directory, **common)
-            if request.resume and directory is not None
-            else Run.create(request.results, campaign=campaign.name,
-                            definition=campaign.model_dump(mode="json"), **common)
-        )  # fmt: skip
-        with made as run:
-            known = run.finished_ids()
-            trials = expand(campaign, there.switches, there.environments)
-            new = [synthetic_record(one, marks=[]) for one in trials if one.id not in known]
-            for record in loads(new, rates, seed=3 + len(known)):
-                clock.now += 1.0
-                run.write(record)
-            return Executed(run.directory, dict.fromkeys((one.id for one in trials), "finished"))
-
-    monkeypatch.setattr(reproduce_items, "state_of", state)
-    monkeypatch.setattr(reproduce_items, "execute", execute)
-    chosen, states = [(held, [item])], {("ara2021", "table2"): state(item, THERE)}
-
-    def reproduce(budget_s: float) -> MeasuredCampaign:
-        runner = reproduce_items.ItemRunner(
-            THERE, tmp_path, budget_s, [], None, None, anew=False, quiet=True, began=clock.now
-        )
-        assert runner.run(chosen, states) == 0
-        return read_measured(held, tmp_path)[item.campaign]
-
-    first = reproduce(60.0)
-    told = capsys.readouterr().err
-    assert first.blocks.second == 0 and "no blocks for what cannot be decided" in told
-    assert "ara2021 batch-calls" in told, "8 % are not proven by few blocks"
-    assert switchmark(["reproduce", "ara2021", "table2", "--list", "--budget", "1h",
-                       "--results", str(tmp_path)]) == 0  # fmt: skip
-    assert "second stage" in capsys.readouterr().out
-    second = reproduce(3600.0)
-    told = capsys.readouterr().err
-    assert "finished before" in told and "ara2021-table2: second stage, " in told
-    assert second.blocks == Blocks(first.blocks.first, second.blocks.second)
-    assert second.blocks.second > 0 and "ara2021 batch-calls" in told
-    third = reproduce(3600.0)
-    assert third.blocks == second.blocks, "once: more looks are not reckoned with"
-    assert "second stage" not in capsys.readouterr().err
-
-    for path in sorted((third.run.directory / "trials").glob("*.json"))[:8]:
-        path.unlink()
-    reproduce(4.0 / reproduce_items.FIRST_SHARE * 2)
-    told = capsys.readouterr().err
-    assert "goes on as it was begun, about " in told, "a run is not scaled twice"
-    assert "though its share of the budget is 8 s (--anew" in told

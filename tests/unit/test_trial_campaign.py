@@ -14,6 +14,10 @@ from typing import Any, ClassVar
 
 import pytest
 
+from switchmark.campaign.around import usual_around_s
+from switchmark.environment.vm import accelerator, packages
+from switchmark.environment.vm.accelerator import Accelerator
+from switchmark.environment.vm.command import EMULATED
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment import campaign, time_left
 from switchmark.experiment.campaign import run_campaign
@@ -99,6 +103,24 @@ def test_a_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.Monke
     assert [len(record.attempts) for record in made] == [3, 3]
     assert watcher.seen == ["1/2 linux-bridge 64", "2/2 linux-bridge 128"]
     assert list(run.records()) == made
+
+
+def test_a_campaign_stops_before_a_trial_that_may_not_begin(run: Run) -> None:
+    """It keeps what it has, and goes on there."""
+    watcher, steps = Watcher(run), [step(64), step(128), step(256)]
+    asked: list[int] = []
+
+    def may_begin(one: Trial) -> bool:
+        asked.append(one.packet_size_bytes)
+        return len(asked) < 3
+
+    def measure() -> bool:
+        return run_campaign(SESSION, run, "unit", steps, dict, watcher, may_begin=may_begin)
+
+    assert not measure() and len(run.paths()) == 2
+    asked.clear()
+    assert measure() and asked == [256], "nothing is measured twice"
+    assert [one.trial.packet_size_bytes for one in watcher.records] == [64, 128, 256]
 
 
 def test_a_trial_that_fails_does_not_stop_the_others(run: Run) -> None:
@@ -227,14 +249,30 @@ def test_the_time_left_is_guessed_first_and_learnt_then() -> None:
     assert left.estimate_s() == pytest.approx(6 * 2.0 + 3 * block_s)
     left.done(bridge[0], overhead("linux-bridge", 0.25))
     left.done(bridge[1], overhead("linux-bridge", 0.75))
-    assert left.estimate_s() == 4 * 2.5, "its own mean; the others': the mean of all so far"
+    times = usual_overhead_s("ovs-dpdk") / usual_overhead_s("linux-bridge")
+    factor_s = 2.5 + 3 * (2.0 + 0.5 * times)
+    assert left.estimate_s() == pytest.approx(factor_s), "the others': by the factor of all so far"
     left.done(other[0], overhead("ovs-dpdk", 3.5))
-    assert left.estimate_s() == 2.5 + 2 * 5.5
+    assert left.estimate_s() == pytest.approx(2.5 + 2 * 5.5)
     left.done(other[1], synthetic_failure(synthetic_trial(switch="ovs-dpdk")))
-    assert left.estimate_s() == 2.5 + 5.5, "nothing to learn without a timing"
+    assert left.estimate_s() == pytest.approx(2.5 + 5.5), "nothing to learn without a timing"
     left.done(bridge[2], overhead("linux-bridge", 0.5))
     left.done(other[2], overhead("ovs-dpdk", 3.5))
     assert left.estimate_s() == 0.0
+
+
+def test_chains_of_guests_take_the_time_of_their_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before any has run, and by what shorter chains took."""
+    monkeypatch.setattr(accelerator, "known", lambda _qemu: Accelerator(EMULATED, "no /dev/kvm"))
+    monkeypatch.setattr(packages, "qemu", lambda: None)
+    chain = {"environment": "qemu", "switch": "ovs-netdev"}
+    short, long = (step(64, scenario="loopback-2", pairs=n, **chain) for n in (1, 4))
+    assert 7 < usual_around_s(short.plan.trial) < 9 and 28 < usual_around_s(long.plan.trial) < 34
+    left = TimeLeft([short, short, long])
+    took = overhead("ovs-netdev", 3 * usual_around_s(short.plan.trial))
+    left.done(short, took)
+    around_s = 3 * (usual_around_s(short.plan.trial) + usual_around_s(long.plan.trial))
+    assert left.estimate_s() == pytest.approx(4.0 + around_s)
 
 
 def test_the_time_left_costs_the_same_however_many_trials_are_left(
