@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.rules.layout import cable_problem
-from switchmark.errors import SwitchmarkError, UnavailableError
+from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.nics import parse_nics
@@ -27,7 +27,8 @@ def refused_by_run(
     target: Target | None,
     testbed: Path | None,
 ) -> list[str]:
-    """A line for each thing that `run` would refuse, or leave out if it may."""
+    """A line for each thing that `run` would refuse, or leave out if it may. Raises UsageError for a
+    testbed file that cannot be read."""
     if target is not None and testbed is None:
         problems = _of_hosts(campaign, target)
     else:
@@ -60,14 +61,16 @@ def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:
 
 
 def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:
-    """Why the testbed file cannot be read, or its cable be a port; no host is connected to."""
+    """Why there is no testbed, or its cable cannot be a port; no host is connected to. Raises
+    UsageError for a file that cannot be read, which is bad input."""
     remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
     if not remote and path is None:
         return []
+    testbed = find_testbed(path)
     try:
-        cable = required(find_testbed(path)).cable
-    except SwitchmarkError as error:
-        return str(error).splitlines()
+        cable = required(testbed).cable
+    except UsageError as error:
+        return [str(error)]
     found = [
         cable_problem(switch, there.switches[switch], end)
         for sweep in remote
