@@ -32,6 +32,7 @@ from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import Verdict
 from switchmark.statistics.defaults import PROVE
+from switchmark.whole import write_whole
 
 
 def compare_machines(
@@ -67,7 +68,7 @@ def compare_machines(
     varying = words.varying_among(one.point for one in found.figures)
     if html is not None:
         with writing("--html", html):
-            html.write_text(machines_page(found, prove), encoding="utf-8")
+            write_whole(html, machines_page(found, prove))
     if options.json:
         print_json(
             {

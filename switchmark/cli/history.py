@@ -19,6 +19,7 @@ from switchmark.results.metric import Metric, figures_called
 from switchmark.results.points import differing
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.store.source import every_run
+from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -72,7 +73,7 @@ def command(
         _nothing(store or str(results), folders, switch, wanted, smallest)
     if html is not None:
         with writing("--html", html):
-            html.write_text(history_page(history, f"{switch or 'All switches'}: history"), "utf-8")
+            write_whole(html, history_page(history, f"{switch or 'All switches'}: history"))
     if json:
         print_json({"series": [_plain(one) for one in history.figures], "problems": problems})
     else:

@@ -27,8 +27,8 @@ def refused_by_run(
     target: Target | None,
     testbed: Path | None,
 ) -> list[str]:
-    """A line for each thing that `run` would refuse, or leave out if it may. Raises UsageError for a
-    testbed file that cannot be read."""
+    """A line for each thing that `run` would refuse, or leave out if it may. Raises UsageError for
+    a testbed file that cannot be read."""
     if target is not None and testbed is None:
         problems = _of_hosts(campaign, target)
     else:

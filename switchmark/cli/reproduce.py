@@ -25,6 +25,7 @@ from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
 from switchmark.reproduction.state import ItemState, state_of, try_kvm
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.testbed.testbed_file import find_testbed
+from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -197,7 +198,6 @@ def _write(
     output: Path | None,
     markdown: Path | None,
 ) -> None:
-    from switchmark.report.html import write_page
     from switchmark.reproduction.page import as_html, as_markdown, make_page
 
     pages = [
@@ -216,10 +216,10 @@ def _write(
     with writing("--output", target):
         if output is None:  # a folder of ours: what is named is written where it says
             target.parent.mkdir(parents=True, exist_ok=True)
-        write_page(target, as_html(pages))
+        write_whole(target, as_html(pages))
     if markdown is not None:
         with writing("--markdown", markdown):
-            write_page(markdown, as_markdown(pages))
+            write_whole(markdown, as_markdown(pages))
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
         width = max(8, *(len(one.finding.section) for one in page.findings))

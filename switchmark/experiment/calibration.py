@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -36,6 +35,7 @@ from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import over_cable
+from switchmark.whole import write_whole
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
@@ -95,10 +95,7 @@ class Calibrations:
 def keep_file(path: Path, text: str) -> None:
     """Write a file that `read_trusted` believes later, whole or not at all. Raises OSError."""
     make_folder(path.parent)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(f"{text}\n")
-    temporary.chmod(0o644)
-    temporary.replace(path)
+    write_whole(path, f"{text}\n", 0o644)
 
 
 def believed(text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]) -> Baseline:

@@ -10,12 +10,10 @@ whatever a record says.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import polars as pl
 from markupsafe import Markup
@@ -57,6 +55,7 @@ from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
 from switchmark.revision import full_version
 from switchmark.statistics.comparison import METHOD
+from switchmark.whole import write_whole
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
 MAX_OPEN_FIGURES = 6  # of one section; the others are folded away
@@ -76,7 +75,7 @@ class _TrialParts:
 def write_report(run_directory: Path, target: Path) -> list[str]:
     """Write the report of a run; returns a line for every file that could not be read."""
     page, problems = report_html(run_directory)
-    write_page(target, page)
+    write_whole(target, page)
     return problems
 
 
@@ -88,39 +87,6 @@ def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, 
     rows = summarise(run_directory, table, with_curves=True)
     problems = [*lacking, *table.problems]
     return _render(run, rows, table, problems), problems
-
-
-def write_page(target: Path, page: str) -> None:
-    """Write the page whole or not at all. A target that is no regular file (a device, a pipe) is
-    written to and stays what it is: a rename would put a file in the place of /dev/null.
-
-    Raises OSError, which names the target."""
-    if target.exists() and not target.is_file():
-        target.write_text(page, encoding="utf-8")
-        return
-    try:
-        _replace(target.resolve(), page)  # a link stays a link
-    except OSError as error:  # it names the temporary file, which nobody asked for
-        error.filename = str(target)
-        raise
-
-
-def _replace(target: Path, page: str) -> None:
-    with NamedTemporaryFile("w", encoding="utf-8", dir=target.parent, delete=False) as file:
-        temporary = Path(file.name)
-        try:
-            file.write(page)
-            file.flush()
-            temporary.chmod(0o666 & ~_umask())
-            temporary.replace(target)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-
-
-def _umask() -> int:
-    os.umask(mask := os.umask(0o022))
-    return mask
 
 
 def _read(table: RecordTable, status: str) -> list[Record]:

@@ -33,7 +33,9 @@ def history(folder: Path, *arguments: object, capsys: Any) -> list[dict[str, Any
 
 def test_a_change_is_told_with_its_version_date_and_size(tmp_path: Path, capsys: Any) -> None:
     nights(tmp_path, LEVELS, VERSIONS)
-    page = tmp_path / "page.html"
+    page, seen = tmp_path / "page.html", tmp_path / "seen.html"
+    page.write_text("old")
+    seen.hardlink_to(page)
     code, out, _ = run(
         "history", "linux-bridge", "--figure", "throughput", "--results", tmp_path,
         "--html", page, capsys=capsys,
@@ -41,6 +43,7 @@ def test_a_change_is_told_with_its_version_date_and_size(tmp_path: Path, capsys:
     assert code == 0
     assert "since version 2.0, 2026-03-11: 1" in out and "% slower [" in out
     assert "Since version 2.0, 2026-03-11" in page.read_text()
+    assert seen.read_text() == "old", "it was replaced, so nobody saw half of it"
     (series,) = history(tmp_path, "linux-bridge", capsys=capsys)
     (change,) = series["changes"]
     assert (change["version_before"], change["version"]) == ("1.0", "2.0")

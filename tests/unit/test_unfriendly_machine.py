@@ -21,7 +21,6 @@ from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.language.printable import printable
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
-from switchmark.report.html import write_page
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
@@ -58,6 +57,7 @@ def bench(*args: str, **more: object) -> subprocess.CompletedProcess[str]:
 LOADED_WITHOUT_DESCRIPTORS = """
 import resource
 from switchmark.__main__ import main
+from switchmark.whole import write_whole
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 main()
 """
@@ -94,26 +94,6 @@ def test_a_mount_point_may_be_called_anything() -> None:
     (found,) = mounts.mounted(line)
     assert os.fsencode(found.point) == b"/mnt/\xff a\\b\xc3\xa9"
     assert (found.kind, found.options) == ("tmpfs", ("rw", "mode=755"))
-
-
-def test_report_keeps_a_device_and_a_link_what_they_are(tmp_path: Path) -> None:
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
-    try:
-        write_page(pipe, "<html>")
-        assert os.read(reader, 100) == b"<html>" and pipe.is_fifo()
-    finally:
-        os.close(reader)
-    (tmp_path / "real.html").write_text("old")
-    (tmp_path / "link.html").symlink_to("real.html")
-    write_page(tmp_path / "link.html", "new")
-    assert (tmp_path / "link.html").is_symlink()
-    assert (tmp_path / "real.html").read_text() == "new"
-    with pytest.raises(FileNotFoundError):
-        write_page(tmp_path / "no" / "such" / "folder.html", "x")
-    assert not (tmp_path / "no").exists()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
 
 
 def test_cron_s_path_finds_the_administrator_s_programs(monkeypatch: pytest.MonkeyPatch) -> None:

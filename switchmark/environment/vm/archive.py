@@ -7,17 +7,15 @@ import fnmatch
 import lzma
 import os
 import re
-import shutil
 import stat
 import struct
 import subprocess
-import tempfile
 import zlib
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
 from switchmark.environment.vm.packages import Kernel, machines_folder
+from switchmark.whole import write_whole
 
 Entry = tuple[str, int, bytes]  # path, mode with its type, content (of a link: where to)
 
@@ -38,7 +36,7 @@ def kernel_image(kernel: Kernel) -> Path:
         return kernel.image
     if not bytes_.startswith(b"\x7fELF"):
         return kernel.image
-    write_whole(plain, bytes_)
+    write_whole(plain, bytes_, 0o600)
     return plain
 
 
@@ -54,18 +52,6 @@ def decompressed(payload: bytes) -> bytes:
             ["zstd", "-dcq"], input=payload[:-4], capture_output=True, check=True, timeout=60
         ).stdout
     return payload
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file so that it is there with all of its content, or not at all."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        shutil.move(name, path)
-    finally:
-        with suppress(FileNotFoundError):
-            Path(name).unlink()
 
 
 def archive(entries: Iterable[Entry]) -> bytes:

@@ -29,10 +29,10 @@ from switchmark.environment.vm.archive import (
     module_files,
     modules_for,
     tree,
-    write_whole,
 )
 from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 from switchmark.errors import UnavailableError
+from switchmark.whole import write_whole
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.
 FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
@@ -104,7 +104,7 @@ def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ())
     key = key_of(f"{INIT}\0{root.name}\0{guest_kernel.release}\0", [*first, *then])
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
-        write_whole(initramfs, contents(root, first, then))
+        write_whole(initramfs, contents(root, first, then), 0o600)
     return Image(kernel_image(guest_kernel), initramfs, guest_kernel.release, key)
 
 
@@ -129,7 +129,8 @@ def with_program(image: Image, program: Path, work: Path) -> Image:
         with tempfile.TemporaryDirectory(dir=work) as folder:
             for path in files:
                 install(Path(folder), path)
-            write_whole(initramfs, image.initramfs.read_bytes() + archive(tree(Path(folder))))
+            more = archive(tree(Path(folder)))
+            write_whole(initramfs, image.initramfs.read_bytes() + more, 0o600)
     return replace(image, initramfs=initramfs, key=key)
 
 
