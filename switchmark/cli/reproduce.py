@@ -37,7 +37,8 @@ Examples:
   switchmark reproduce all --list
 
 What was measured is kept: the same command goes on where it stopped, and repeats nothing that is
-finished; --anew begins again.
+finished; --anew begins again. With --budget no trial is begun that would end after it; the page,
+which is written then, says which items are there in part.
 """
 ALL = "all"
 
@@ -52,7 +53,7 @@ def command(
     items: Annotated[list[str] | None, typer.Argument(help="These items only.")] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="TIME", help="Scale the items to this, e.g. 30m."),
+        typer.Option("--budget", metavar="TIME", help="Scale the items to this, and end then: 30m."),
     ] = None,
     listing: Annotated[
         bool, typer.Option("--list", help="Say what can run here, and measure nothing.")

@@ -16,7 +16,7 @@ from switchmark.results.store import Run
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class RunProgress:
     """The trials of a run by what has become of them."""
 
     planned: tuple[Trial, ...]
@@ -40,11 +40,11 @@ class Progress:
         )
 
 
-def progress_of(steps: Sequence[Step], statuses: Mapping[str, str]) -> Progress:
+def progress_of(steps: Sequence[Step], statuses: Mapping[str, str]) -> RunProgress:
     """The progress of a run with these steps, of which some have ended in these ways."""
     planned = {step.plan.trial.id: step.plan.trial for step in steps}
     lacking = [one for name, one in planned.items() if statuses.get(name) != "finished"]
-    return Progress(tuple(planned.values()), frozenset(statuses), tuple(lacking))
+    return RunProgress(tuple(planned.values()), frozenset(statuses), tuple(lacking))
 
 
 def steps_of(run: Run, state: ItemState, there: Installed, site: Site | None) -> tuple[Step, ...]:

@@ -36,7 +36,13 @@ def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path
     code, out, err = bench.run(*TABLE, "--output", str(page))
     assert went_well(code, err), err
     assert "goes on as it was begun" in err
-    assert {path: path.stat().st_mtime_ns for path in kept} == kept, "measured once"
+    for _ in range(10):  # what the rest of the machine starved, or its budget had no time for
+        assert {path: path.stat().st_mtime_ns for path in kept} == kept, "measured once"
+        if code == 0 and "the same command goes on" not in err:
+            break
+        assert "partly, " in err or code
+        code, _, err = bench.run(*TABLE)
+        assert went_well(code, err), err
     (run,) = {path.parents[1] for path in stored()}
     records = list(open_run(run).records())
     assert {record.trial.io.value for record in records} == IOS
@@ -45,19 +51,19 @@ def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path
     assert "440 kpps" in text and "<svg" in text and "Their machine" in text
     assert "4.2      " in out and str(page) in out
 
-    for _ in range(10):  # what the rest of the machine starved is measured again
-        if code == 0:
-            break
-        code, _, err = bench.run(*TABLE)
-        assert went_well(code, err), err
     first = open_run(run).info.parsed_definition.repetitions
-    for more_allowed in (True, False):  # a second stage, where a finding is open, and no third
+    stages = err.count(second := f"{TABLE[1]}-{TABLE[2]}: second stage, ")
+    for _ in range(10):  # a second stage, where a finding is open, and no third
         kept = {path: path.stat().st_mtime_ns for path in stored()}
         code, _, err = bench.run(*TABLE)
-        assert went_well(code, err) and "finished before" in err
+        assert went_well(code, err)
         assert {path: path.stat().st_mtime_ns for path in kept} == kept, "nothing is measured twice"
+        stages += err.count(second)
         more = [open_run(run).read(path.stem).trial for path in set(stored()) - set(kept)]
-        assert not more or (more_allowed and f"{TABLE[1]}-{TABLE[2]}: second stage, " in err)
+        assert stages <= 1 and (stages or not more)
         assert all(trial.repetition >= first for trial in more)
         if code:  # the rest of the machine starved what was added
+            return
+        if not more:
+            assert "finished before" in err
             return
