@@ -53,7 +53,7 @@ def command(
     items: Annotated[list[str] | None, typer.Argument(help="These items only.")] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="TIME", help="Scale the items to this, and end then: 30m."),
+        typer.Option("--budget", metavar="TIME", help="Scale the items to this; end then: 30m."),
     ] = None,
     listing: Annotated[
         bool, typer.Option("--list", help="Say what can run here, and measure nothing.")

@@ -151,7 +151,7 @@ class OpenPaper:
 def open_paper(paper: Paper, results: Path, chosen: Set[str]) -> OpenPaper:
     """The paper as its latest runs are: of it, what these campaigns are about."""
     findings = [one for one in paper.findings if not chosen.isdisjoint(paper.campaigns_of(one))]
-    wanted = chosen.union(*map(paper.campaigns_of, findings))
+    wanted = frozenset(chosen).union(*map(paper.campaigns_of, findings))
     measured = read_measured(paper, results, wanted)
     return OpenPaper(paper, judge_all(findings, paper.items, measured), measured, chosen)
 
