@@ -252,8 +252,8 @@ class ItemRunner:
         )
         if too_long_s:
             self.open[item.campaign] = what
-            words += f"; stopped before a trial of about {format_duration(too_long_s[0])}, for "
-            words += "which its share of the budget is too small"
+            words += f"; its share of the budget ends before a trial of about "
+            words += format_duration(too_long_s[0])
             if count:
                 steps = steps_of(open_run(done.directory), state, self.there, self.site)
                 progressed = progress_of(steps, done.ended)
