@@ -252,7 +252,7 @@ class ItemRunner:
         )
         if too_long_s:
             self.open[item.campaign] = what
-            words += f"; its share of the budget ends before a trial of about "
+            words += "; its share of the budget ends before a trial of about "
             words += format_duration(too_long_s[0])
             if count:
                 steps = steps_of(open_run(done.directory), state, self.there, self.site)
