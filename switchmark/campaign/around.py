@@ -68,7 +68,8 @@ class Around:
 
 def _kinds(trial: Trial) -> Iterator[tuple[object, ...]]:
     """What trials may have in common with this one, the most first."""
-    layout = trial.environment, trial.switch_environment, machines_of(trial)
-    yield (*layout, trial.switch)
-    yield layout
+    where = trial.environment, trial.switch_environment, trial.location
+    alike = (*where, trial.method, machines_of(trial))
+    yield (*alike, trial.switch)
+    yield alike
     yield ()
