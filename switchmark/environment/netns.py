@@ -16,6 +16,7 @@ from switchmark.environment.support.batons import folder_of, with_baton
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
+from switchmark.model.rights import Rights
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, namespace
 from switchmark.testbed.host import Session, Spawned
@@ -42,7 +43,7 @@ class NetnsNode:
         return self.spawn_program([str(self._engine), *told], {})
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Run a program of the host in the namespace, pinned to the node's cores, with these
         capabilities."""

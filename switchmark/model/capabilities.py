@@ -71,6 +71,9 @@ class Capabilities:
     # What of root's rights its program keeps on the host, by kind of port; None: all that the bench
     # has (`switch/support/rights.py`).
     linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = field(default=None, hash=False)
+    # Where else than in the folders made for it (`Resources.folder`) its program writes, makes and
+    # removes files of the host; None: that is not known, and it has no wall around it.
+    writes: tuple[str, ...] | None = None
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     cannot_reconfigure: str = ""  # why they cannot, where that is known
     # As what the end of a cable to another host can be a port; none: `uncabled` says why.

@@ -9,6 +9,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from switchmark.model.rights import Rights
 from switchmark.otg.refusal import Refused
 from switchmark.otg.types import Capture
 from switchmark.testbed.host import Session, Spawned
@@ -66,7 +67,7 @@ def start_capture(
     process = session.host.spawn(
         [program, "-i", device, "-Q", "in", "-w", str(file), *quick, "-Z", "root", *snap],
         log=log,
-        may=("net_raw", "setgid", "setuid"),  # (`-Z` sets what it has)
+        may=Rights(("net_raw", "setgid", "setuid")),  # (`-Z` sets what it has)
     )
     deadline = time.monotonic() + READY_TIMEOUT_S
     while "listening on" not in _text(log):

@@ -25,6 +25,7 @@ from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, MadePort, SwitchPort
+from switchmark.model.rights import Rights
 from switchmark.remote.channel import Channel
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello, MachineMade, NodeMade
@@ -103,9 +104,12 @@ class HostAgent:
         """Run a command to its end."""
         return self._session.host.run(args, **options)
 
-    def do_spawn(self, args: list[str], cores: list[int] | None, **options: Any) -> dict[str, int]:
+    def do_spawn(
+        self, args: list[str], cores: list[int] | None, may: Any = None, **options: Any
+    ) -> dict[str, int]:
         """Start a process of the host."""
-        return self._keep(self._session.host.spawn(args, cores=cores, **options))
+        rights = None if may is None else from_plain(Rights, may)
+        return self._keep(self._session.host.spawn(args, cores=cores, may=rights, **options))
 
     def do_process(self, process: int, act: str, arguments: Sequence[Any] = ()) -> Any:
         """Call a method of a process."""

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from switchmark.errors import SwitchmarkError
+from switchmark.model.rights import Rights
+from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import HostLost
 from switchmark.testbed.host import Completed
 
@@ -53,7 +55,7 @@ class RemoteHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Sequence[str] | None = None,
+        may: Rights | None = None,
     ) -> RemoteProcess:
         """See `Host`. Raises SwitchmarkError for a log, which would lie on the other host."""
         if log is not None:
@@ -65,7 +67,7 @@ class RemoteHost:
             cores=list(cores) if cores else None,
             env=dict(env) if env else None,
             netns=netns,
-            may=None if may is None else list(may),
+            may=to_plain(may),
         )
         return RemoteProcess(self.connection, made, args[0])
 

@@ -15,6 +15,7 @@ from switchmark.environment.vm.engine import GuestEngine, clock_error_us
 from switchmark.environment.vm.packages import FETCH_S
 from switchmark.errors import UnavailableError
 from switchmark.model.node import NodeSpec
+from switchmark.model.rights import Rights
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import HostLost
 from switchmark.remote.hello import MachineMade, NodeMade
@@ -44,7 +45,7 @@ class RemoteNode:
         return self._spawn(args[0], "spawn_engine", args=list(args))
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Raises UnavailableError: programs of this machine are not on that one."""
         del env, may

@@ -19,6 +19,7 @@ from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
@@ -30,10 +31,10 @@ from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.answers import decoded, frames, understood
 from switchmark.testbed.host import Spawned
-from switchmark.testbed.kernel.capabilities import narrowed_to
 from switchmark.testbed.last_words import last_line
 from switchmark.testbed.output import output_of
 from switchmark.testbed.programs import which
+from switchmark.testbed.walls import narrowed
 
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
@@ -82,6 +83,7 @@ class Bess(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},
+        writes=(),
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,
@@ -128,16 +130,17 @@ class Bess(WithOptions, ProgramSwitch):
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()
         core = self.cores[0]
-        may = rights(self, self.ports)
+        may = self.resources.in_folders(rights(self, self.ports))
+        bessd = [
+            *(str(program), "-f", "-i", str(folder / "pid"), "-m", str(MEMORY_MB)),
+            *("-buffers", str(BUFFERS), "-c", str(core), "-no_crashlog", "-logtostderr"),
+            *("-grpc_url", f"unix:{control}"),
+        ]
         self.process = self.resources.spawn(
             [
                 *("unshare", "--mount", "--propagation", "private"),
                 *("sh", "-c", LAUNCH, str(huge)),
-                *([] if may is None else narrowed_to(may, [str(program)])),
-                *(str(program),),
-                *("-f", "-i", str(folder / "pid"), "-m", str(MEMORY_MB)),
-                *("-buffers", str(BUFFERS), "-c", str(core), "-no_crashlog", "-logtostderr"),
-                *("-grpc_url", f"unix:{control}"),
+                *(bessd if may is None else narrowed(bessd, may)),
             ],
             cores=[core],
             env={"RUNTIME_DIRECTORY": str(folder)},
@@ -145,7 +148,8 @@ class Bess(WithOptions, ProgramSwitch):
         )
         self.until(Path(control).exists, "its control socket")
         self._driver = self.resources.spawn(
-            [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"], may=()
+            [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"],
+            may=Rights(writes=()),
         )
         with understood(self.name):
             self._version = str(self._answer()["version"])

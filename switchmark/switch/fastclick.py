@@ -132,6 +132,7 @@ class FastClick(WithOptions, ProgramSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},
+        writes=(),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         needs_hugepages=True,

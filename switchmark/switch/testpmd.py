@@ -42,6 +42,7 @@ class Testpmd(TelemetrySwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ("ipc_lock",)},
+        writes=(),
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=True,
         multi_core=True,

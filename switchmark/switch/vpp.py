@@ -71,6 +71,7 @@ class Vpp(WithOptions, ProgramSwitch):
             PortKind.MEMIF: ("ipc_lock",),
             PortKind.VETH: ("ipc_lock", "net_raw"),
         },
+        writes=("/dev/shm",),  # its API, which cannot be switched off
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
         multi_core=True,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from switchmark.model.rights import Rights
 from switchmark.testbed.undo.ledger import Ledger
 
 
@@ -86,13 +87,13 @@ class Host(Protocol):
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Sequence[str] | None = None,
+        may: Rights | None = None,
     ) -> Spawned:
         """Start a process pinned to `cores` in its own session, inside netns if named.
 
-        It has the capabilities that it `may` have (None: those of the bench), and gets no others.
-        With `log`, standard error goes to that file. The process is in the session's ledger,
-        and carries the session's mark in its environment, as do all its children."""
+        It has the rights that it `may` have (None: those of the bench), and gets no others. With
+        `log`, standard error goes to that file. The process is in the session's ledger, and carries
+        the session's mark in its environment, as do all its children."""
         ...
 
 

@@ -19,13 +19,14 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
+from switchmark.model.rights import Rights
 from switchmark.testbed.host import Completed
-from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.pump import LineQueue, Pump, Tail
 from switchmark.testbed.undo.entries import Process
 from switchmark.testbed.undo.ledger import Ledger
+from switchmark.testbed.walls import narrowed
 
 PRIVATE = 0o077  # the umask of all that is started: their files and sockets are nobody else's
 KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
@@ -89,10 +90,10 @@ class LocalHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Sequence[str] | None = None,
+        may: Rights | None = None,
     ) -> LocalProcess:
         """Start a process pinned to `cores` in its own session, inside netns if named, with the
-        capabilities that it `may` have.
+        rights that it `may` have.
 
         With `log`, standard error goes to that file (appended). Raises SwitchmarkError."""
         if self._ledger is None:
@@ -101,8 +102,7 @@ class LocalHost:
             self._pump = Pump()
         command = list(args)
         if may is not None:
-            words = [*command, *(env or {}).values()]
-            command = [*capabilities.narrowed_to(may, words), *command]
+            command = narrowed(command, may, env)
         if netns is not None:
             # Unlike nsenter, this also gives the process the namespace's own /sys.
             command = ["ip", "netns", "exec", netns, *command]

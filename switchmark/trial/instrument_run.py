@@ -16,6 +16,7 @@ from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Instrument, Job, Station
 from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.model.campaign import sample_s
+from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
 from switchmark.results.record import EngineRun, InstrumentNote, Interval
 from switchmark.testbed.cores.cpu_time import ThreadTimes
@@ -188,7 +189,7 @@ class _Used:
 def station_of(name: str, node: Node, instrument: Instrument) -> Station:
     """The end of an instrument in a node, with the rights that the instrument declares."""
     spec, declared = node.spec, instrument.abilities.linux_capabilities
-    may = None if declared is None else declared[spec.port.kind]
+    may = None if declared is None else Rights(declared[spec.port.kind])
     return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, may))
 
 

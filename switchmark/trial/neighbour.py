@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Availability, unavailable
+from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
 from switchmark.results.record import Neighbour, Placement
 from switchmark.testbed.host import Session, Spawned
@@ -125,12 +126,13 @@ class NoisyNeighbour:
             process.terminate(grace_s=3.0)
 
 
-def _rights(neighbour: str) -> tuple[str, ...] | None:
+def _rights(neighbour: str) -> Rights | None:
     """Which of root's capabilities the load has: stress-ng none, a program of the user's all, and
     Apache those for a network of its own and for being another user."""
     if neighbour.startswith("/"):
         return None
-    return ("sys_admin", "net_admin", "setuid", "setgid", "kill") if neighbour == APACHE else ()
+    apache = ("sys_admin", "net_admin", "setuid", "setgid", "kill")
+    return Rights(apache if neighbour == APACHE else ())
 
 
 def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:

@@ -14,6 +14,7 @@ from typing import Protocol, runtime_checkable
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
+from switchmark.model.rights import Rights
 from switchmark.testbed.container.in_container import Inside
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.undo.entries import UndoEntry
@@ -30,7 +31,7 @@ class Node(Protocol):
         ...
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Run a program of the host inside the node, pinned to the node's cores, with these
         capabilities: None is all that the node has, and a container or a guest has its own,
@@ -103,7 +104,7 @@ class Apart:
     inside: Inside
     netns: str | None  # the network that it sees; None: one without devices
     log: Path | None  # for its standard error
-    may: Sequence[str] | None  # its capabilities in a namespace; a container has those of `inside`
+    may: Rights | None  # in a namespace; in a container it has the capabilities of `inside`
     note: Callable[[UndoEntry], None]  # of everything that is made for it, before it is made
 
 

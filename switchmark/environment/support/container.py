@@ -10,6 +10,7 @@ from pathlib import Path
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support import batons
 from switchmark.errors import UnavailableError
+from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
 from switchmark.testbed.container.in_container import Inside, sockets_shown
 from switchmark.testbed.host import Session, Spawned
@@ -51,7 +52,7 @@ class ContainerNode(NetnsNode, ABC):
         return self._spawned[-1]
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """See `Node`: the container then sees the host's /usr and the program's own folder, too,
         read-only. It has capabilities of its own. Raises TrialFailed."""

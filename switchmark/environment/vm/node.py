@@ -25,6 +25,7 @@ from switchmark.environment.vm.patience import patience
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
+from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
@@ -102,7 +103,7 @@ class QemuNode:
             vcpus=self._vcpus,
         )
         # Its taps are there, and who may open /dev/net/tun may take one that belongs to nobody.
-        may = (LOCKS_MEMORY,) if self._functions else ()
+        may = Rights((LOCKS_MEMORY,) if self._functions else ())
         started = self._session.host.spawn(command, cores=self.spec.cores or None, may=may)
         engine = GuestEngine(started)
         self._engines.append(engine)
@@ -113,7 +114,7 @@ class QemuNode:
         return engine
 
     def spawn_program(
-        self, args: Sequence[str], env: Mapping[str, str], may: Sequence[str] | None = None
+        self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Switch the machine on, with a program of the host (which is put into its image, with the
         libraries that it loads) as its only task. It prints one line before it starts that.

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.environment.support.base import Apart, HoldsSwitches
+from switchmark.model.rights import Rights
 from switchmark.testbed.container.in_container import Inside, ShownPath
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.undo.entries import UndoEntry
@@ -44,7 +45,7 @@ class ContainedHost:
         env: Mapping[str, str] | None = None,
         log: Path | None = None,
         netns: str | None = None,
-        may: Sequence[str] | None = None,
+        may: Rights | None = None,
     ) -> Spawned:
         """Start it in a container of its own, which sees `netns`, or a network without devices.
 

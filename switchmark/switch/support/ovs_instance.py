@@ -21,6 +21,7 @@ from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import PortCounters
+from switchmark.model.rights import Rights
 from switchmark.switch.support import json_rpc
 from switchmark.switch.support.ports import how_it_ended
 from switchmark.switch.support.private import Resources, check_socket_path
@@ -119,7 +120,7 @@ class OvsInstance:
                 "-vconsole:off",
             ],
             env=self._environment,
-            may=(),
+            may=Rights(writes=()),
         )
         deadline = time.monotonic() + DEADLINE_S
         while not accepts_connections(self._database):
@@ -132,8 +133,8 @@ class OvsInstance:
         first = [["init"], ["set", "Open_vSwitch", ".", "next_cfg=1"]]
         self._vsctl(["--no-wait", "--timeout=10"], [*first, *commands])
 
-    def launch(self, cores: Sequence[int], may: Sequence[str] | None) -> None:
-        """Start the switch daemon on `cores` with the capabilities that it `may` have, and return
+    def launch(self, cores: Sequence[int], may: Rights | None) -> None:
+        """Start the switch daemon on `cores` with the rights that it `may` have, and return
         when it has applied everything."""
         self._daemon = self._resources.spawn(
             [

@@ -46,6 +46,7 @@ SPARE_COOKIE = "0x5a"  # of the rules that are added and removed on purpose
 COMMON = Capabilities(
     port_kinds=(PortKind.VETH, PortKind.TAP),
     linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), SOCKET),
+    writes=("/dev/net/tun",),  # the devices of its bridge
     connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
     polling=False,
     runs_in=("host", "netns", "lxc", "docker"),

@@ -14,11 +14,13 @@ import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.ports import PortCounters
+from switchmark.model.rights import Rights
 from switchmark.testbed.answers import frames, understood
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces, procfs
@@ -171,6 +173,7 @@ class Resources:
     def __init__(self, session: Session) -> None:
         self.session = session
         self.for_good = False  # `undo` is final: our own devices may go with their namespace
+        self._folders: list[str] = []
         self._undo = ExitStack()
 
     def namespace(self) -> Namespace:
@@ -192,7 +195,14 @@ class Resources:
         path = self.session.run_dir / name
         self.note(Directory(str(path)))
         path.mkdir(mode=0o700, parents=True)
+        self._folders.append(str(path))
         return path
+
+    def in_folders(self, may: Rights | None) -> Rights | None:
+        """These rights, and behind a wall that to write in the folders that were made so far."""
+        if may is None or may.writes is None:
+            return may
+        return replace(may, writes=(*may.writes, *self._folders))
 
     def spawn(
         self,
@@ -201,13 +211,15 @@ class Resources:
         cores: Sequence[int] | None = None,
         env: Mapping[str, str] | None = None,
         netns: str | None = None,
-        may: Sequence[str] | None = None,
+        may: Rights | None = None,
     ) -> Spawned:
         """Start a process that `undo` ends by its id, with what is left of its process group.
-        On the host it has the capabilities that it `may` have, in a container the container's.
+        On the host it has the rights that it `may` have, those of `in_folders`; in a container the
+        container's.
 
         The host marks every process it starts with the session, so that it is found again even when
         the bench is killed at this moment."""
+        may = self.in_folders(may)
         process = self.session.host.spawn(args, cores=cores, env=env, netns=netns, may=may)
         self._undo.callback(self._end_group, process.pid)
         self._undo.callback(process.terminate)

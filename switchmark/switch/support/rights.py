@@ -1,11 +1,13 @@
-"""Which of root's capabilities the program of a switch is started with: those of its kinds of port
-(`Capabilities.linux_capabilities`), and those of the driver at the end of a cable."""
+"""The rights with which the program of a switch is started: the capabilities of its kinds of port
+(`Capabilities.linux_capabilities`) and of the driver at the end of a cable, and what it may write
+(`Capabilities.writes`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from switchmark.model.ports import SwitchPort
+from switchmark.model.rights import Rights
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.options import WithOptions
 
@@ -15,8 +17,8 @@ XDP = (*MAPPED, "sys_admin")  # and a program in the kernel
 CABLES = {"": SOCKET, "af-packet": MAPPED, "af-xdp": XDP}  # by `cable_driver`, if there is a choice
 
 
-def rights(switch: Switch, ports: Sequence[SwitchPort]) -> tuple[str, ...] | None:
-    """The capabilities that these ports take. None, which is all of the bench's: for a NIC by its
+def rights(switch: Switch, ports: Sequence[SwitchPort]) -> Rights | None:
+    """The rights that these ports take. None, which is all of the bench's: for a NIC by its
     PCI address, whose driver is not known to need less, and for a switch that declares none."""
     declared = switch.capabilities.linux_capabilities
     if declared is None or any(port.pci for port in ports):
@@ -25,4 +27,4 @@ def rights(switch: Switch, ports: Sequence[SwitchPort]) -> tuple[str, ...] | Non
     if any(port.cable for port in ports):
         options = switch.options() if isinstance(switch, WithOptions) else {}
         needed.update(CABLES[options.get("cable_driver", "")])
-    return tuple(sorted(needed))
+    return Rights(tuple(sorted(needed)), switch.capabilities.writes)
