@@ -46,7 +46,7 @@ class NetnsNode:
         self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Run a program of the host in the namespace, pinned to the node's cores, with these
-        capabilities."""
+        rights."""
         process = self._session.host.spawn(
             args, cores=self.spec.cores or None, env=env, netns=self.netns, may=may
         )

@@ -59,6 +59,7 @@ class Sockperf(Instrument):
         most_rate_pps=1_000_000,
         own_frames=400,  # (it warms up by a few dummy messages)
         linux_capabilities={PortKind.VETH: ()},
+        writes=(),
     )
 
     def availability(self) -> Availability:

@@ -55,6 +55,7 @@ class TestpmdInstrument(Instrument):
             PortKind.VHOST_USER: ("ipc_lock",),
             PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
         },
+        writes=(),
     )
 
     def availability(self) -> Availability:

@@ -59,7 +59,7 @@ class Snabb(ProgramSwitch):
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},
-        writes=(),
+        writes=("/tmp",),  # a lock, whose place is not to be chosen
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
         needs_hugepages=True,

@@ -42,10 +42,10 @@ def _launcher() -> str:
 
 
 def _programs(command: Sequence[str]) -> list[str]:
-    """The programs in a command line, and what the kernel loads them by; none where one is a
-    script, which may run anything."""
+    """The programs that a command line names, and what the kernel loads them by; none where one is
+    a script, which may run anything."""
     found = []
-    for word in (command[0], *(one for one in command[1:] if one.startswith("/"))):
+    for word in command:
         if (program := shutil.which(word)) is not None:
             if (loader := _loader(program)) is None:
                 return []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from switchmark.engine.events import PROTOCOL_VERSION, EngineCounters
 from switchmark.environment.support.base import Node
@@ -50,8 +51,8 @@ class InstrumentRun:
         least_s = self.instrument.abilities.shortest_sample_s or 0.0
         job = Job(
             trial=trial,
-            source=station_of(pair.a.node, self._nodes[0], self.instrument),
-            target=station_of(pair.b.node, self._nodes[1], self.instrument),
+            source=station_of(pair.a.node, self._nodes[0], self.instrument, session.run_dir),
+            target=station_of(pair.b.node, self._nodes[1], self.instrument, session.run_dir),
             folder=session.run_dir,
             sample_s=max(least_s, sample_s(trial.interval_s, trial.duration_s)),
         )
@@ -186,10 +187,13 @@ class _Used:
         return ApplicationCpu(max(1, wall_ns), round(ran * 1e9), run_delay_ns=round(waited * 1e9))
 
 
-def station_of(name: str, node: Node, instrument: Instrument) -> Station:
-    """The end of an instrument in a node, with the rights that the instrument declares."""
-    spec, declared = node.spec, instrument.abilities.linux_capabilities
-    may = None if declared is None else Rights(declared[spec.port.kind])
+def station_of(name: str, node: Node, instrument: Instrument, folder: Path) -> Station:
+    """The end of an instrument in a node, with the rights that the instrument declares, and that to
+    write in this folder, the session's."""
+    spec, abilities, may = node.spec, instrument.abilities, None
+    if abilities.linux_capabilities is not None:
+        writes = None if abilities.writes is None else (*abilities.writes, str(folder))
+        may = Rights(abilities.linux_capabilities[spec.port.kind], writes)
     return Station(name, spec.port, spec.cores, lambda args: node.spawn_program(args, {}, may))
 
 

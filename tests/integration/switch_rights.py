@@ -48,8 +48,8 @@ def with_these(may: Sequence[str]) -> None:
     spawn = LocalHost.spawn
 
     def chosen(self: LocalHost, args: Sequence[str], **options: Any) -> Any:
-        if options.get("may"):
-            options["may"] = may
+        if options.get("may") and options["may"].capabilities:
+            options["may"] = replace(options["may"], capabilities=tuple(may))
         return spawn(self, args, **options)
 
     LocalHost.spawn = chosen  # type: ignore[method-assign,assignment]

@@ -69,8 +69,8 @@ def launched(
     try:
         job = Job(
             asked,
-            station_of("tx0", source, instrument),
-            station_of("rx0", target, instrument),
+            station_of("tx0", source, instrument, session.run_dir),
+            station_of("rx0", target, instrument, session.run_dir),
             session.run_dir,
             0.5,
         )

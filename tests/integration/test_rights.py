@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.model.rights import Rights
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel.capabilities import NEEDED
 from tests.integration.machine import needs_root
@@ -24,11 +25,12 @@ NET_ADMIN, DAC_OVERRIDE = 1 << NEEDED["net_admin"], 1 << NEEDED["dac_override"]
 # A bench of its own: it starts a program and tells its process id.
 BENCH = """
 import sys, time
+from switchmark.model.rights import Rights
 from switchmark.testbed.kernel import capabilities
 from switchmark.testbed.session import open_session
 capabilities.hand_on()
 with open_session(measuring=False) as session:
-    process = session.host.spawn(["/bin/sleep", "60"], may=("net_admin", "ipc_lock"))
+    process = session.host.spawn(["/bin/sleep", "60"], may=Rights(("net_admin", "ipc_lock")))
     print(process.pid, flush=True)
     sys.stdin.readline()
 """
@@ -51,7 +53,7 @@ def running(pid: int, program: str) -> bool:
 
 def test_from_any_thread(session: Session) -> None:
     def start() -> Spawned:
-        return session.host.spawn(SLEEP, may=("net_admin",))
+        return session.host.spawn(SLEEP, may=Rights(("net_admin",)))
 
     with ThreadPoolExecutor(1) as elsewhere:
         process = elsewhere.submit(start).result()
@@ -70,7 +72,7 @@ def test_a_program_in_somebodys_closed_folder(session: Session, tmp_path: Path) 
     program.chmod(0o700)
     for one in (program, folder):
         os.chown(one, NOBODY, NOBODY)
-    process = session.host.spawn(["/usr/bin/stdbuf", "-oL", str(program), "60"], may=())
+    process = session.host.spawn(["/usr/bin/stdbuf", "-oL", str(program), "60"], may=Rights())
     until(lambda: running(process.pid, "sleep"), "the program")
     assert status(process.pid)["CapBnd"] == DAC_OVERRIDE
 

@@ -82,9 +82,8 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
             started = {one.pid for one in procfs.marked(session.id)} - rig
             assert set(switch.process_ids()) <= started
-            assert set(declared(name, ports)) == set(
-                rights(switch, [end.port for end in ends]) or ()
-            )
+            its = rights(switch, [end.port for end in ends])
+            assert its is not None and set(declared(name, ports)) == set(its.capabilities)
             for pid in started:
                 own = declared(name, ports) if pid in switch.process_ids() else ()
                 for thread in threads(pid):

@@ -45,6 +45,7 @@ from switchmark.model.capabilities import unavailable
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
+from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.ledger import Ledger
@@ -367,9 +368,9 @@ class FakeHost:
     """Starts nothing, and takes note."""
 
     def __init__(self) -> None:
-        self.started: list[tuple[list[str], tuple[str, ...]]] = []
+        self.started: list[tuple[list[str], Rights]] = []
 
-    def spawn(self, args: list[str], *, cores: object, may: tuple[str, ...]) -> FakeMachine:
+    def spawn(self, args: list[str], *, cores: object, may: Rights) -> FakeMachine:
         self.started.append((args, may))
         machine = FakeMachine(0)
         machine.pid = os.getpid()
@@ -387,7 +388,7 @@ def test_a_machine_with_a_virtual_function_may_lock_its_memory_and_nothing_else(
     assert port_spec(seen, Io.DPDK) == "dpdk:pci=0000:00:10.0", "its place in the guest"
     made.spawn_engine(["sender", "--port", "dpdk:pci=0000:00:10.0"])
     ((line, may),) = host.started
-    assert may == ("ipc_lock",), "without it the kernel lets vfio lock no guest's memory"
+    assert may == Rights(("ipc_lock",)), "without it the kernel lets vfio lock no guest's memory"
     assert "vfio-pci,host=0000:01:10.2,id=port0,addr=0x10,rombar=0" in line
     assert "dpdk=0000:00:10.0" in (tmp_path / "job-tx0").read_text()
     assert made.details()["functions"] == "0000:01:10.2, by vfio-pci"

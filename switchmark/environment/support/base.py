@@ -34,7 +34,7 @@ class Node(Protocol):
         self, args: Sequence[str], env: Mapping[str, str], may: Rights | None = None
     ) -> Spawned:
         """Run a program of the host inside the node, pinned to the node's cores, with these
-        capabilities: None is all that the node has, and a container or a guest has its own,
+        rights: None is all that the node has, and a container or a guest has its own,
         whatever is asked. Raises UnavailableError where the node does not see the host's
         programs."""
         ...

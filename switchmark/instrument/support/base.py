@@ -58,6 +58,9 @@ class Abilities:
     # What of root's rights its programs keep on the host, by kind of port; None: all that the bench
     # has.
     linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = None
+    # Where else than in the session's folder its programs write, make and remove files of the host;
+    # None: that is not known, and they have no wall around them.
+    writes: tuple[str, ...] | None = None
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
 

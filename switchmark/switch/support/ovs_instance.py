@@ -120,7 +120,7 @@ class OvsInstance:
                 "-vconsole:off",
             ],
             env=self._environment,
-            may=Rights(writes=()),
+            may=Rights(writes=("/tmp",)),  # a file of its own, which has no name
         )
         deadline = time.monotonic() + DEADLINE_S
         while not accepts_connections(self._database):
