@@ -5,9 +5,11 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -67,14 +69,50 @@ def stopped_in_a_call(thread: int) -> Iterator[Registers]:
 def call_of(thread: int, number: int, first: int, second: int = 0, third: int = 0) -> int:
     """What the kernel answers to this call of the thread: -errno where it refuses."""
     with stopped_in_a_call(thread) as before:
-        asked = Registers.from_buffer_copy(before)
-        asked.rip, asked.rax, asked.orig_rax = before.rip - 2, number, 2**64 - 1
-        asked.rdi, asked.rsi, asked.rdx = first, second, third
-        ptrace(SET, thread, None, ctypes.byref(asked))
+        return _asked(thread, before, before.rip - 2, number, first, second, third)
+
+
+def call_by(instruction: int, thread: int, number: int, first: int, second: int) -> int:
+    """The same of a thread that may never make a call, by an instruction somewhere else."""
+    with stopped(thread) as before:
+        return _asked(thread, before, instruction, number, first, second)
+
+
+def _asked(thread: int, before: Registers, instruction: int, number: int, *arguments: int) -> int:
+    asked = Registers.from_buffer_copy(before)
+    asked.rip, asked.rax, asked.orig_rax = instruction, number, 2**64 - 1
+    for name, value in zip(("rdi", "rsi", "rdx"), arguments, strict=False):
+        setattr(asked, name, value)
+    ptrace(SET, thread, None, ctypes.byref(asked))
+    while asked.rip == instruction:  # a signal that came before it stops it once more
         ptrace(STEP, thread)
         os.waitpid(thread, WALL)
         ptrace(GET, thread, None, ctypes.byref(asked))
-        return ctypes.c_int64(asked.rax).value
+    return ctypes.c_int64(asked.rax).value
+
+
+@contextmanager
+def stopped(thread: int) -> Iterator[Registers]:
+    """The thread, wherever it is stopped; afterwards that goes on."""
+    registers = Registers()
+    ptrace(SEIZE, thread)
+    ptrace(INTERRUPT, thread)
+    os.waitpid(thread, WALL)
+    ptrace(GET, thread, None, ctypes.byref(registers))
+    try:
+        yield registers
+    finally:
+        ptrace(SET, thread, None, ctypes.byref(registers))
+        ptrace(DETACH, thread)
+
+
+def instruction_of(pid: int) -> int:
+    """Where the instruction for system calls lies in a process: in what the kernel maps there."""
+    maps = Path(f"/proc/{pid}/maps").read_text()
+    begin, end = (int(one, 16) for one in re.findall(r"(\w+)-(\w+) .*\[vdso\]", maps)[0])
+    with Path(f"/proc/{pid}/mem").open("rb", buffering=0) as memory:
+        memory.seek(begin)
+        return begin + memory.read(end - begin).index(SYSCALL.to_bytes(2, "little"))
 
 
 def landlock_version() -> int:
