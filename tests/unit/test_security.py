@@ -135,6 +135,13 @@ def test_switches_declare_what_each_of_their_port_kinds_takes() -> None:
             )
 
 
+def test_what_switches_write_is_listed() -> None:
+    rows = [line for line in (ROOT / "SECURITY.md").read_text().splitlines() if line[:1] == "|"]
+    for name, switch in SWITCHES.items():
+        for place in switch().capabilities.writes or ():
+            assert any(f"`{name}`" in row and f"`{place}`" in row for row in rows), (name, place)
+
+
 def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
     text = (ROOT / "SECURITY.md").read_text().lower()
     for name, instrument in INSTRUMENTS.items():
