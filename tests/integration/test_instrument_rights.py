@@ -3,6 +3,9 @@ and nothing else, for good; and what fails without each of that."""
 
 from __future__ import annotations
 
+import errno
+import os
+import platform
 import re
 import resource
 import sys
@@ -24,6 +27,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
 from switchmark.trial.instrument_run import station_of
 from tests.integration.machine import needs_root, node_spec
+from tests.integration.thread_calls import KILL, call_by, instruction_of, landlock_version
 from tests.integration.waiting import until
 from tests.unit.trial_fakes import trial
 
@@ -32,6 +36,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.usefixtures("state_dir"), nee
 # linux/capability.h
 NUMBERS = {"net_admin": 12, "net_raw": 13, "ipc_lock": 14}
 STARTERS = {"ip", "setpriv", "env", "stdbuf", Path(sys.executable).resolve().name}
+CAN_ASK = platform.machine() == "x86_64" and landlock_version() >= 6
 LOCKED_BYTES = 64 << 10  # less than any of them locks
 # What is said by what starts all the same, but does without something.
 SAYS = {(PortKind.VHOST_USER, "ipc_lock"): "mlockall() failed"}
@@ -152,6 +157,9 @@ def test_a_running_instrument_may_do_what_it_declares(
                 assert int(status["CapBnd"], 16) == mask(declared[kind])
                 seen += 1
         assert seen >= 2, "a program at each end"
+        if instrument.abilities.writes is not None and CAN_ASK:  # (the rest: test_testbed_walls.py)
+            for pid in run.process_ids():
+                assert call_by(instruction_of(pid), pid, KILL, os.getpid(), 0) == -errno.EPERM
         while run.running():
             time.sleep(0.05)
         assert counted(run) > 0

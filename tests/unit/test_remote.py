@@ -23,6 +23,7 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.model.rights import Rights
 from switchmark.remote import bundle
 from switchmark.remote.agent import HostAgent
 from switchmark.remote.codec import from_plain, to_plain
@@ -44,6 +45,8 @@ from switchmark.testbed.host import Completed
         SwitchCounters({}, None),
         Cpu(3, (0, 1), 0, True),
         LinuxBridge.capabilities,
+        Rights(("net_admin",), ("/dev/net/tun",)),
+        Rights(),
     ],
 )
 def test_values_cross_the_connection_unchanged(value: object) -> None:
