@@ -203,9 +203,10 @@ class _Counter:
     def wait(self, word: str, deadline: float) -> None:
         """Wait until it has said this word. Raises TrialFailed."""
         while word not in self.told:
-            if time.monotonic() > deadline:
+            left_s = deadline - time.monotonic()
+            self.take(max(0.0, min(left_s, _LOOK_S)))
+            if word not in self.told and left_s <= 0:
                 raise self.program.failed(f"did not say `{word}` in time")
-            self.take(_LOOK_S)
 
     def number(self, word: str) -> int:
         """The number it said with a word."""

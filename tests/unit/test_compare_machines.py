@@ -16,23 +16,18 @@ from switchmark.results.store import open_run
 from switchmark.statistics.paired import METHOD
 from tests.unit.block_fakes import Machine, campaign, run_all
 from tests.unit.records import write_run
-from tests.unit.switch_programs import script
 
+# Two programs that are there, of the same names each time: the order in a block follows from them,
+# and so does what a simulated machine does to whom.
 TEXT = """switch: basicfwd
 prove: 5%
 budget: 20s
-contenders: {old: {program: OLD}, new: {program: NEW}}
+contenders: {old: {program: /bin/true}, new: {program: /bin/false}}
 """
 
 
 def lab(name: str, cpu: str = "a model") -> dict[str, Any]:
     return {"hostname": name, "cpu_model": cpu, "architecture": "x86_64", "cpus": 2}
-
-
-@pytest.fixture
-def text(tmp_path: Path) -> str:
-    old, new = (script(tmp_path / name, "exit 0") for name in ("old", "new"))
-    return TEXT.replace("OLD", str(old)).replace("NEW", str(new))
 
 
 def measured(folder: Path, text: str, ratio: float, host: dict[str, Any], **more: Any) -> Path:
@@ -53,12 +48,10 @@ def compare(*arguments: object, capsys: Any) -> tuple[int, str, str]:
     return code, told.out, told.err
 
 
-def test_three_machines_have_a_mean_a_spread_and_a_prediction(
-    tmp_path: Path, text: str, capsys: Any
-) -> None:
+def test_three_machines_have_a_mean_a_spread_and_a_prediction(tmp_path: Path, capsys: Any) -> None:
     """On each the pairs prove another ratio; over machines the mean is 0.9 or so."""
     runs = [
-        measured(tmp_path, text, ratio, lab(f"lab{place}"), seed=place)
+        measured(tmp_path, TEXT, ratio, lab(f"lab{place}"), seed=place)
         for place, ratio in enumerate((0.88, 0.9, 0.92))
     ]
     page = tmp_path / "machines.html"
@@ -81,11 +74,9 @@ def test_three_machines_have_a_mean_a_spread_and_a_prediction(
     assert f"On each machine: {METHOD}." in unescape(page.read_text())
 
 
-def test_two_machines_cannot_tell_how_far_machines_differ(
-    tmp_path: Path, text: str, capsys: Any
-) -> None:
+def test_two_machines_cannot_tell_how_far_machines_differ(tmp_path: Path, capsys: Any) -> None:
     runs = [
-        measured(tmp_path, text, 0.9, lab(name), seed=seed)
+        measured(tmp_path, TEXT, 0.9, lab(name), seed=seed)
         for seed, name in enumerate(("lab1", "lab2"))
     ]
     _, out, err = compare(*runs, "--over-machines", capsys=capsys)
@@ -94,21 +85,21 @@ def test_two_machines_cannot_tell_how_far_machines_differ(
     assert "mean" in out
 
 
-def test_a_machine_measured_twice_is_one(tmp_path: Path, text: str, capsys: Any) -> None:
-    runs = [measured(tmp_path, text, 0.9, lab("lab1"), seed=seed) for seed in range(2)]
+def test_a_machine_measured_twice_is_one(tmp_path: Path, capsys: Any) -> None:
+    runs = [measured(tmp_path, TEXT, 0.9, lab("lab1"), seed=seed) for seed in range(2)]
     code, _, err = compare(*runs, "--over-machines", capsys=capsys)
     assert code == 2 and "both measured on 1 machine (lab1)" in err
-    runs.append(measured(tmp_path, text, 0.9, lab("lab2"), seed=3))
+    runs.append(measured(tmp_path, TEXT, 0.9, lab("lab2"), seed=3))
     _, out, _ = compare(*runs, "--over-machines", "--json", capsys=capsys)
     (line,) = json.loads(out)["comparisons"]
     twice, once = (one["pairs"] for one in line["machines"])
     assert twice > 1.3 * once
 
 
-def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, text: str, capsys: Any) -> None:
+def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, capsys: Any) -> None:
     """As a pool has it: a block is on one testbed, and every testbed has its own states."""
     machine: dict[str, Any] = {"sd": 0.03, "dwell_s": 1e9}
-    run = measured(tmp_path, text.replace("20s", "40s"), 0.97, lab("lab"), **machine)
+    run = measured(tmp_path, TEXT.replace("20s", "40s"), 0.97, lab("lab"), **machine)
     held = []
     for record in open_run(run).records():
         testbed = f"bed{record.trial.repetition % 2}"
@@ -123,10 +114,8 @@ def test_one_run_of_several_testbeds_is_taken_apart(tmp_path: Path, text: str, c
     assert all(one["pairs"] > 1 for one in found["comparisons"][0]["machines"])
 
 
-def test_what_was_done_otherwise_on_a_machine_is_said(
-    tmp_path: Path, text: str, capsys: Any
-) -> None:
-    runs = [measured(tmp_path, text, 0.9, lab(f"lab{place}"), seed=place) for place in range(2)]
+def test_what_was_done_otherwise_on_a_machine_is_said(tmp_path: Path, capsys: Any) -> None:
+    runs = [measured(tmp_path, TEXT, 0.9, lab(f"lab{place}"), seed=place) for place in range(2)]
     other = [
         record.model_copy(update={"switch_details": {"version": "synthetic 2.0"}})
         for record in open_run(runs[1]).records()
@@ -146,10 +135,8 @@ def test_what_was_done_otherwise_on_a_machine_is_said(
         (["--over-machines", "--html", "/no/such/folder/x.html"], "--html /no/such/folder/x.html"),
     ],
 )
-def test_mistakes_are_a_line(
-    tmp_path: Path, text: str, arguments: list[str], says: str, capsys: Any
-) -> None:
-    short = text.replace("20s", "12s")
+def test_mistakes_are_a_line(tmp_path: Path, arguments: list[str], says: str, capsys: Any) -> None:
+    short = TEXT.replace("20s", "12s")
     runs = [measured(tmp_path, short, 1.0, lab(name)) for name in ("lab1", "lab2")]
     code, _, err = compare(*runs, *arguments, capsys=capsys)
     assert code == 2 and says in err
@@ -166,10 +153,10 @@ def test_machines_are_told_apart_by_name_and_by_what_they_are_made_of() -> None:
 
 
 def test_a_report_of_a_run_of_more_than_one_machine_tells_what_is_true_over_machines(
-    tmp_path: Path, text: str
+    tmp_path: Path,
 ) -> None:
     """A campaign that three testbeds of a pool decided."""
-    made = campaign(text)
+    made = campaign(TEXT)
     records = []
     for place, ratio in enumerate((0.88, 0.9, 0.92)):
         machine = Machine({"old": 10e6, "new": ratio * 10e6}, sd=0.01, seed=place)
@@ -189,5 +176,5 @@ def test_a_report_of_a_run_of_more_than_one_machine_tells_what_is_true_over_mach
     assert "<h2>Over machines</h2>" in page and "new / old, forwarded, 64 B" in page
     assert "on each of 3 testbeds" in page and "64 B, on lab1" in page
     assert "of 3 machines: worse" in page and "a further machine" in page
-    alone = measured(tmp_path / "alone", text, 0.9, lab("lab1"))
+    alone = measured(tmp_path / "alone", TEXT, 0.9, lab("lab1"))
     assert "Over machines" not in report_html(alone)[0]

@@ -30,14 +30,11 @@ from tests.unit.campaign_fakes import SWITCHES as ON_PAPER
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.switch_programs import script
 
-BUILDS = "switch: basicfwd\ncontenders: {old: {program: OLD}, new: {program: NEW}}\n"
-
-
-@pytest.fixture
-def builds(tmp_path: Path) -> str:
-    """A campaign of two programs that are there."""
-    old, new = (script(tmp_path / name, "exit 0") for name in ("old", "new"))
-    return BUILDS.replace("OLD", str(old)).replace("NEW", str(new))
+# Two programs that are there. The order in a block follows from their names, and so does what a
+# simulated machine does to whom: in folders of the tests' own it would be another each time.
+BUILDS = """switch: basicfwd
+contenders: {old: {program: /bin/true}, new: {program: /bin/false}}
+"""
 
 
 def trials(text: str, overrides: list[str] | None = None) -> list[Trial]:
@@ -51,18 +48,18 @@ def refused(text: str, overrides: list[str] | None = None) -> str:
     return str(error.value)
 
 
-def test_each_contender_takes_its_own_on_top_of_what_all_have(builds: str, tmp_path: Path) -> None:
-    found = trials(f"{builds}packet_size: 64, 1500\n")
+def test_each_contender_takes_its_own_on_top_of_what_all_have() -> None:
+    found = trials(f"{BUILDS}packet_size: 64, 1500\n")
     assert [(one.contender, one.packet_size_bytes) for one in found] == [
         ("old", 64), ("old", 1500), ("new", 64), ("new", 1500),
     ]  # fmt: skip
-    assert {one.program for one in found if one.contender == "new"} == {str(tmp_path / "new")}
+    assert {one.program for one in found if one.contender == "new"} == {"/bin/false"}
     assert {one.switch for one in found} == {"basicfwd"}
     assert len({point_of(one) for one in found}) == 2, "a point has both"
 
 
-def test_a_name_goes_through_notations_and_set(builds: str, tmp_path: Path) -> None:
-    for one in trials(builds, ["contenders.new.switch_cores=2"]):
+def test_a_name_goes_through_notations_and_set() -> None:
+    for one in trials(BUILDS, ["contenders.new.switch_cores=2"]):
         assert from_notation(to_notation(one)) == one
         assert f"contender={one.contender}" in to_notation(one)
         assert one.switch_cores == (2 if one.contender == "new" else 1)
@@ -152,12 +149,12 @@ def test_mistakes_are_told_by_line(text: str, says: str) -> None:
         ("contender=x", "--set contender: is set by contender old, too"),
     ],
 )
-def test_mistakes_of_set_are_told(builds: str, override: str, says: str) -> None:
-    assert says in refused(builds, [override])
+def test_mistakes_of_set_are_told(override: str, says: str) -> None:
+    assert says in refused(BUILDS, [override])
 
 
-def test_a_switch_that_is_no_program_refuses_one_by_name(builds: str) -> None:
-    made = load_text(builds, "c.yaml", KNOWN, ["switch=linux-bridge"])
+def test_a_switch_that_is_no_program_refuses_one_by_name() -> None:
+    made = load_text(BUILDS, "c.yaml", KNOWN, ["switch=linux-bridge"])
     with pytest.raises(UsageError, match="contender new: linux-bridge has no program of its own"):
         expand(made, ON_PAPER)
 
@@ -212,13 +209,13 @@ def test_rows_bear_the_names_of_contenders(tmp_path: Path) -> None:
     assert named == {"old", "new (raw)", "new (udp)", f"{switch} (/opt/a)", f"{switch} (/opt/b)"}
 
 
-def two_builds(builds: str, prove: str = "5%", budget: str = "2m") -> CampaignDefinition:
-    return campaign(f"{builds}prove: {prove}\nbudget: {budget}\n")
+def two_builds() -> CampaignDefinition:
+    return campaign(f"{BUILDS}prove: 5%\nbudget: 2m\n")
 
 
-def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None:
+def test_two_builds_are_told_apart_in_blocks_by_their_names() -> None:
     machine = Machine({"old": 10e6, "new": 11.5e6}, sd=0.01)
-    made = two_builds(builds)
+    made = two_builds()
     run_all(machine, made)
     observed = [observe(one) for one in machine.records.values()]
     (found,) = answer(observed, Proving.of(made.model_dump(), usual_overhead_s), {})
@@ -227,10 +224,10 @@ def test_two_builds_are_told_apart_in_blocks_by_their_names(builds: str) -> None
     assert (lead.ahead, lead.behind, lead.verdict) == ("new", "old", LeadVerdict.AHEAD)
 
 
-def test_five_per_cent_between_two_builds_are_proven_within_two_minutes(builds: str) -> None:
+def test_five_per_cent_between_two_builds_are_proven_within_two_minutes() -> None:
     """On a machine that is far from itself half of the time: 77 of 80 campaigns, of which these are
     the first. (The statistics alone have tables in docs/proof.md.)"""
-    made = two_builds(builds)
+    made = two_builds()
     proven = 0
     for seed in range(20):
         machine = Machine({"old": 10e6, "new": 10.5e6}, sd=0.03, seed=seed)

@@ -51,14 +51,12 @@ class PolledEnd(Polled):
     def wait_ready(self, timeout_s: float) -> None:
         """See `Polled`."""
         deadline = time.monotonic() + timeout_s
-        while time.monotonic() < deadline:
-            if (said := self._line(_POLL_S)) is not None:
-                self.version, self.driver = (
-                    storable(str(said.get(key, ""))[:SHOWN_CHARACTERS])
-                    for key in ("version", "driver")
-                )
-                return
-        raise self.program.failed(f"does not answer after {timeout_s:.0f} s")
+        while (said := self._line(_POLL_S)) is None:
+            if time.monotonic() > deadline:
+                raise self.program.failed(f"does not answer after {timeout_s:.0f} s")
+        self.version, self.driver = (
+            storable(str(said.get(key, ""))[:SHOWN_CHARACTERS]) for key in ("version", "driver")
+        )
 
     def reset(self, timeout_s: float) -> None:
         """See `Polled`."""

@@ -106,11 +106,13 @@ def final_count(end: Polled, deadline: float) -> int:
     """The frames of an end once they no longer grow, reading after reading. Raises TrialFailed when
     they grow at the deadline."""
     seen: list[int] = []
-    while len(seen) < DRAIN_LOOKS or len(set(seen[-DRAIN_LOOKS:])) > 1:
-        if time.monotonic() > deadline:
-            raise end.program.failed("still counts frames, long after the stream has ended")
+    while True:
         end.read()
         end.wait_answer(ANSWER_TIMEOUT_S)
         seen.append(end.frames)
+        grew = len(set(seen[-DRAIN_LOOKS:])) > 1
+        if len(seen) >= DRAIN_LOOKS and not grew:
+            return seen[-1]
+        if grew and time.monotonic() > deadline:
+            raise end.program.failed("still counts frames, long after the stream has ended")
         time.sleep(_LOOK_S)
-    return seen[-1]

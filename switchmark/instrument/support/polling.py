@@ -65,10 +65,10 @@ class Polled(ABC):
         """Wait until it has answered with its counters."""
         deadline = time.monotonic() + timeout_s
         while self.waits:
-            left_s = deadline - time.monotonic()
-            if left_s <= 0:
+            left_s = deadline - time.monotonic()  # (what has been said is read, however late)
+            self.take(max(0.0, min(left_s, _LOOK_S)))
+            if self.waits and left_s <= 0:
                 raise self.program.failed(f"did not answer within {timeout_s:.0f} s")
-            self.take(min(left_s, _LOOK_S))
 
     def process_ids(self) -> list[int]:
         """Its programs, while they run."""
