@@ -43,6 +43,7 @@ class Browser:
         ]
         for domain in ("Page", "Runtime", "Network", "Log", "Security"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **arguments: Any) -> dict[str, Any]:
         """Send a command and wait for its answer."""
@@ -71,9 +72,11 @@ class Browser:
             "Emulation.setDeviceMetricsOverride",
             width=width, height=height, deviceScaleFactor=1, mobile=False,
         )  # fmt: skip
-        self.call("Page.navigate", url=page if isinstance(page, str) else page.as_uri())
+        url = page if isinstance(page, str) else page.as_uri()
+        # Of this page: the last one, or the empty one of the start, may be loaded only now.
+        loader = self.call("Page.navigate", url=url)["loaderId"]
         deadline = time.monotonic() + DEADLINE_S
-        while not any(one.get("method") == "Page.loadEventFired" for one in self.events):
+        while not any(_is_loaded(one, loader) for one in self.events):
             self.events.append(self._message(deadline))
         self.settle()
 
@@ -130,6 +133,13 @@ class Browser:
         line, _, self._rest = self._rest.partition(b"\0")
         message: dict[str, Any] = json.loads(line)
         return message
+
+
+def _is_loaded(event: dict[str, Any], loader: str) -> bool:
+    about = event.get("params", {})
+    return (event.get("method"), about.get("name"), about.get("loaderId")) == (
+        "Page.lifecycleEvent", "load", loader,
+    )  # fmt: skip
 
 
 @contextmanager

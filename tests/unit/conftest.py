@@ -7,6 +7,7 @@ marked `disturbed` on a busy one, and not on another.
 from __future__ import annotations
 
 import secrets
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,6 +36,13 @@ def session(tmp_path: Path) -> Iterator[Session]:
     yield Session(session_id, host, ledger, tmp_path / "run")
     host.close()
     ledger.close()
+
+
+@pytest.fixture
+def socket_folder() -> Iterator[Path]:
+    """A folder in which sockets can lie, wherever tests do: their paths have 107 bytes at most."""
+    with tempfile.TemporaryDirectory(prefix="sm", dir="/tmp") as made:
+        yield Path(made)
 
 
 @pytest.fixture

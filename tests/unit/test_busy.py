@@ -32,5 +32,13 @@ def test_all_but_waiting_counts_and_guests_count_once(
     assert busy_cores(0.5, stat) == pytest.approx((0.3 + 0.1 + 0.2 + 0.1 + 0.1 + 0.2) / 0.5)
 
 
-def test_of_this_machine_it_is_between_none_and_all() -> None:
-    assert 0 <= busy_cores(0.02) <= 1.5 * (os.cpu_count() or 1)
+def used_s() -> float:
+    """Of all cores of this machine since boot."""
+    ticks = [int(one) for one in Path("/proc/stat").read_text().split()[1:9]]
+    return (sum(ticks) - sum(ticks[3:5])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_of_this_machine_it_is_no_more_than_was_used_meanwhile() -> None:
+    before_s, over_s = used_s(), 0.02
+    at_least_s = busy_cores(over_s) * over_s  # (it may have taken longer)
+    assert 0 <= at_least_s <= used_s() - before_s + 1e-6

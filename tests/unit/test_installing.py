@@ -38,7 +38,11 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert versions(ROOT) == {__version__}
 
 
-def test_a_release_is_one_command(tmp_path: Path) -> None:
+def test_a_release_is_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)  # a hook of git's has some that name its own repository
+    for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
+        monkeypatch.setenv(name, os.devnull)
     for name in (*VERSIONED, "CHANGELOG.md", "tools/release"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)

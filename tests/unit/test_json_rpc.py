@@ -14,15 +14,17 @@ import pytest
 from switchmark.errors import TrialFailed
 from switchmark.switch.support.json_rpc import call
 
+LONG_S = 600.0  # the thread that answers may wait for its core
+
 Serve = Callable[[Sequence[bytes]], tuple[str, list[dict[str, Any]]]]
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Serve:
+def serve(socket_folder: Path) -> Serve:
     """A daemon that takes one question, sends these pieces and closes."""
 
     def start(pieces: Sequence[bytes]) -> tuple[str, list[dict[str, Any]]]:
-        path, asked = str(tmp_path / "s"), []
+        path, asked = str(socket_folder / "s"), []
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         listener.listen(1)
@@ -47,7 +49,7 @@ def test_an_answer_may_come_in_pieces_and_after_other_messages(serve: Serve) -> 
             b"]}]}",
         ]
     )
-    assert call(path, "transact", ["Open_vSwitch", 1]) == [{"rows": [{"a": {}}]}]
+    assert call(path, "transact", ["Open_vSwitch", 1], LONG_S) == [{"rows": [{"a": {}}]}]
     assert asked == [{"method": "transact", "params": ["Open_vSwitch", 1], "id": 0}]
 
 
@@ -68,18 +70,18 @@ def test_what_is_no_answer_is_told_in_one_line(
 ) -> None:
     path, _ = serve(pieces)
     with pytest.raises(TrialFailed) as told:
-        call(path, "m", [])
+        call(path, "m", [], LONG_S)
     assert says in str(told.value)
     assert "\n" not in str(told.value)
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_nobody_listens(socket_folder: Path) -> None:
     with pytest.raises(TrialFailed, match=r"gave no answer to m: .*No such file"):
-        call(str(tmp_path / "s"), "m", [])
+        call(str(socket_folder / "s"), "m", [])
 
 
-def test_silence_has_an_end(tmp_path: Path) -> None:
-    path = str(tmp_path / "s")
+def test_silence_has_an_end(socket_folder: Path) -> None:
+    path = str(socket_folder / "s")
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(1)
