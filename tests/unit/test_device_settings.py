@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -24,9 +25,10 @@ WAYS: dict[str, Callable[[], object]] = {
 }
 
 
-@pytest.fixture
+@contextmanager
 def no_descriptors() -> Iterator[None]:
-    """This process may open no file more, whatever is closed meanwhile."""
+    """This process may open no file more, whatever is closed meanwhile. (Nor may pytest change what
+    it captures.)"""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))
     try:
@@ -35,10 +37,9 @@ def no_descriptors() -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-@pytest.mark.usefixtures("no_descriptors")
 @pytest.mark.parametrize("way", WAYS)
 def test_without_descriptors_nothing_is_known_of_a_device(way: str) -> None:
-    with pytest.raises(OSError, match="Too many open files") as told:
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files") as told:
         WAYS[way]()
     assert told.value.errno == errno.EMFILE
     assert not isinstance(told.value, RequestRefused)
@@ -78,12 +79,11 @@ def test_receive_offload_of_what_has_gone_is_off(monkeypatch: pytest.MonkeyPatch
             netlink.set_receive_offload(end, True)
 
 
-@pytest.mark.usefixtures("no_descriptors")
 def test_receive_offload_is_not_off_where_nobody_could_be_asked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(netlink, "inside", lambda _netns, act: act())
-    with pytest.raises(OSError, match="Too many open files"):
+    with no_descriptors(), pytest.raises(OSError, match="Too many open files"):
         netlink.set_receive_offload(netlink.VethEnd("lo"), False)
 
 
