@@ -35,7 +35,7 @@ def copy_with(folder: Path, file: str, text: str) -> Path:
     return package
 
 
-def run_in(package: Path, *args: str, timeout_s: float = 120) -> str:
+def run_in(package: Path, *args: str, timeout_s: float = 600) -> str:
     """What Python prints, run with this copy of the package; the tests are in reach, too."""
     path = os.pathsep.join([str(package.parent), str(ROOT)])
     done = subprocess.run(
@@ -51,6 +51,6 @@ def run_in(package: Path, *args: str, timeout_s: float = 120) -> str:
     return done.stdout
 
 
-def bench_in(package: Path, *args: str, timeout_s: float = 120) -> str:
+def bench_in(package: Path, *args: str, timeout_s: float = 600) -> str:
     """What the bench prints, of this copy of the package."""
     return run_in(package, "-m", "switchmark.cli.main", *args, timeout_s=timeout_s)

@@ -93,7 +93,7 @@ class FakeChannel:
         self.sent.append(message)
 
     def lines(self) -> list[str]:
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 300
         while not any("ended" in one for one in self.sent) and time.monotonic() < deadline:
             time.sleep(0.01)
         return [one["line"] for one in self.sent if "line" in one]

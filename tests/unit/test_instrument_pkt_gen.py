@@ -121,7 +121,7 @@ def test_where_it_is_missing_the_remedy_is_said(
     monkeypatch: pytest.MonkeyPatch, named: Path
 ) -> None:
     instrument = INSTRUMENTS["pkt-gen"]()
-    monkeypatch.setattr("switchmark.testbed.kernel.netmap.DEVICE", Path("/nonexistent"))
+    monkeypatch.setattr("switchmark.testbed.kernel.netmap.DEVICE", named.with_name("none"))
     assert "netmap.ko is not loaded" in str(instrument.availability().reason)
     monkeypatch.setattr("switchmark.testbed.kernel.netmap.DEVICE", Path("/dev/null"))
     assert instrument.availability().version == build_of(named)
@@ -130,7 +130,7 @@ def test_where_it_is_missing_the_remedy_is_said(
     assert not found.available
     assert f"SWITCHMARK_PKT_GEN={named}" in str(found.reason)
     monkeypatch.delenv("SWITCHMARK_PKT_GEN")
-    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("PATH", str(named.with_name("none")))
     assert "set SWITCHMARK_PKT_GEN" in str(instrument.availability().remedy)
 
 
