@@ -62,9 +62,8 @@ class Run:
     ) -> Self:
         """Make a new results directory under `root` and lock it for writing. Raises UsageError."""
         now = datetime.now(UTC)
-        run_id = secrets.token_hex(3)
         info = RunInfo(
-            run_id=run_id,
+            run_id=secrets.token_hex(3),
             campaign=campaign,
             campaign_sha256=_sha256(campaign_text),
             started_at=_utc_text(now),
@@ -74,8 +73,10 @@ class Run:
             host=dict(host),
         )
         safe_name = re.sub(r"[^A-Za-z0-9._-]+", "_", campaign).strip(".") or "campaign"
-        directory = root / f"{safe_name}-{now:%Y%m%dT%H%M%SZ}-{run_id}"
+        begins = f"{safe_name}-{now:%Y%m%dT%H%M%SZ}"
         try:
+            while (directory := root / f"{begins}-{info.run_id}").exists():  # of the same second
+                info = info.model_copy(update={"run_id": secrets.token_hex(3)})
             (directory / "trials").mkdir(parents=True)
             lock = take_lock(directory)
         except OSError as error:

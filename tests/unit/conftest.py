@@ -6,6 +6,7 @@ marked `disturbed` on a busy one, and not on another.
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 from collections.abc import Iterator
@@ -36,8 +37,10 @@ def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
-    """A session of its own, with this host; its processes are told from those of other runs."""
-    session_id = secrets.token_hex(3)
+    """A session of its own, with this host; its processes are told from those of other runs, and
+    for certain from those of the tests beside it."""
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    session_id = f"{worker % 16:x}{secrets.token_hex(3)[1:]}"
     ledger = Ledger.create(tmp_path / "state", session_id)
     host = LocalHost(ledger)
     yield Session(session_id, host, ledger, tmp_path / "run")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import errno
 import multiprocessing
 import os
+import secrets
 import signal
 import time
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -179,6 +181,22 @@ def test_a_record_under_a_wrong_name_is_refused(tmp_path: Path) -> None:
     run.paths()[0].rename(moved)
     with pytest.raises(CorruptResultError, match="its name does not say"):
         run.finished_ids()
+
+
+def test_runs_of_one_second_that_draw_one_id_are_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class OneSecond(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> OneSecond:
+            return cls(2026, 1, 1, tzinfo=tz)
+
+    draw, drawn = secrets.token_hex, iter(["abc123", "abc123", "def456"])
+    monkeypatch.setattr("switchmark.results.store.datetime", OneSecond)
+    monkeypatch.setattr(secrets, "token_hex", lambda size: next(drawn) if size == 3 else draw(size))
+    with create(tmp_path) as first, create(tmp_path) as second:
+        assert (first.info.run_id, second.info.run_id) == ("abc123", "def456")
+        assert first.directory != second.directory
 
 
 def test_two_runs_do_not_write_to_one_directory(tmp_path: Path) -> None:
