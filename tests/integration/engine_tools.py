@@ -24,6 +24,7 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.testbed.kernel import namespaces
+from tests.integration.waiting import DEADLINE_S
 
 ETH_P_ALL = 3
 PACKET_OUTGOING = 4
@@ -167,7 +168,7 @@ class Engine:
             self.events.append({"event": "end of file"})
             self.arrived.notify_all()
 
-    def wait(self, name: str, count: int = 1, timeout_s: float = 20.0) -> Event:
+    def wait(self, name: str, count: int = 1, timeout_s: float = DEADLINE_S) -> Event:
         """The `count`-th event of this name."""
         deadline = time.monotonic() + timeout_s
         with self.arrived:
@@ -184,14 +185,14 @@ class Engine:
     def all(self, name: str) -> list[Event]:
         return [e for e in self.events if e["event"] == name]
 
-    def wait_sent(self, frames: int, timeout_s: float = 20.0) -> None:
+    def wait_sent(self, frames: int, timeout_s: float = DEADLINE_S) -> None:
         """Until a sender has sent so many, by its interval events."""
         for count in range(1, 100_000):
             self.wait("interval", count, timeout_s)
             if sum(one["tx_offered"] for one in self.all("interval")) >= frames:
                 return
 
-    def wait_passed(self, frames: int, timeout_s: float = 20.0) -> None:
+    def wait_passed(self, frames: int, timeout_s: float = DEADLINE_S) -> None:
         """Until a forwarder has sent so many, by its interval events: what its sender has sent
         may still lie before it, and its receiver calls 20 ms of silence the end."""
         for count in range(1, 100_000):
@@ -220,7 +221,7 @@ class Engine:
             self.tell(how)
         elif how != "wait":
             self.process.send_signal(signal.Signals[how])
-        code = self.process.wait(timeout=20)
+        code = self.process.wait(timeout=DEADLINE_S)
         self.reader.join(timeout=30)
         return self.wait("result"), code
 
@@ -283,7 +284,10 @@ class Seen:
 
 
 class PacketCounter:
-    """Counts the data frames of a stream that arrive at a node's device."""
+    """Counts the data frames of a stream that arrive at a node's device.
+
+    It stops once it is told to and its socket is empty: whatever has arrived by then is counted,
+    however late this thread gets a core."""
 
     def __init__(self, node: Node, stream: int = 0) -> None:
         self.socket = node.packet_socket()
@@ -297,8 +301,7 @@ class PacketCounter:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stopping.set()
-        self.thread.join(timeout=30)
+        self.done()
         self.socket.close()
 
     def _run(self) -> None:
@@ -324,12 +327,11 @@ class PacketCounter:
         self.seen.first = self.seen.first or frame
 
     def done(self) -> Seen:
-        """Wait until nothing has come for a while."""
-        while True:
-            before = self.seen.frames
-            time.sleep(0.3)
-            if self.seen.frames == before:
-                return self.seen
+        """What was seen in all, once the sender has ended."""
+        self.stopping.set()
+        self.thread.join(DEADLINE_S)
+        assert not self.thread.is_alive()
+        return self.seen
 
 
 def checksum16(data: bytes) -> int:

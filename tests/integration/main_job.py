@@ -28,7 +28,7 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs
 from tests.integration.machine import remains
-from tests.integration.waiting import TAUGHT_FRAMES, frames_sent, until
+from tests.integration.waiting import DEADLINE_S, TAUGHT_FRAMES, frames_sent, until
 
 ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
@@ -39,13 +39,14 @@ STORING = ("run", "trial", "show", "reproduce")  # commands that take --results
 
 # What a trial says on a machine so busy that an engine got no core for most of it.
 STARVED = "no sample of the"
+ATTEMPTS = 6  # of what was starved
 
 _NUMBERS = count()
 
 
 def went_well(code: int, err: str) -> bool:
     """Every trial finished; or those that did not were starved by the rest of the machine,
-    which a short trial cannot help."""
+    which a short trial cannot help. (With --quiet the bench tells of none.)"""
     return code == 0 or (code == 1 and 0 < err.count("FAILED: ") == err.count(f"FAILED: {STARVED}"))
 
 
@@ -176,6 +177,18 @@ class Bench:
                 job.process.send_signal(signal.SIGTERM)
                 job.process.communicate(timeout=60)
 
+    def run_to_the_end(self, *args: str) -> tuple[int, str, str]:
+        """The same for a command that measures: what the rest of the machine starved, by the
+        trials' own account, is measured again, a run by `--resume` and a trial anew."""
+        again = ("--resume",) if args[0] == "run" else ()
+        ended = self.run(*args)
+        for _ in range(ATTEMPTS - 1):
+            code, _, err = ended
+            if code == 0 or not went_well(code, err):
+                break
+            ended = self.run(*args, *again)
+        return ended
+
     def stored(self) -> dict[str, tuple[int, int]]:
         """Stored records by trial id: (inode, modification time)."""
         found = {}
@@ -193,7 +206,7 @@ class Bench:
 
     def left(self, session: str) -> list[str]:
         """What a session left on the machine, once the kernel has done its part."""
-        deadline = time.monotonic() + 15
+        deadline = time.monotonic() + DEADLINE_S
         while (found := self._left(session)) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
@@ -265,13 +278,14 @@ def pids_of_session(session: str) -> set[int]:
 
 
 def measured(bench: Bench, tmp_path: Path, text: str, *more: str) -> list[Record]:
-    """The records of a campaign's trials, each of which ran to its end."""
+    """The records of a campaign's trials, each of which ran to its end; a machine on which none
+    of several attempts did is told of in a skip."""
     file = campaign_file(tmp_path, text)
     args = settings(*SHORT, *more)
-    code, _, err = bench.run("run", file, "--no-baseline", "--quiet", *args)
-    assert code in (0, 1), err
+    code, _, err = bench.run_to_the_end("run", file, "--no-baseline", *args)
     records = bench.records()
-    failed = [describe(record) for record in records if record.status == "failed"]
-    assert (code == 1) == bool(failed), err
-    assert all(f": {STARVED}" in what for what in failed), failed
-    return [record for record in records if record.status == "finished"]
+    failed = [describe(record) for record in records if record.status != "finished"]
+    assert (code == 1) == bool(failed) and went_well(code, err), err
+    if failed:
+        pytest.skip(f"the machine is too busy, in {ATTEMPTS} attempts: {failed}")
+    return records

@@ -74,7 +74,7 @@ def test_the_exit_code_says_what_was_found(found: tuple[int, Certificate]) -> No
 @pytest.mark.alone
 @pytest.mark.slow
 def test_records_made_here_refer_to_it(bench: Bench, found: tuple[int, Certificate]) -> None:
-    code, _, err = bench.run(
+    code, _, err = bench.run_to_the_end(
         "trial", "linux-bridge", "--no-baseline", *settings("duration=500ms", "rate=5k", "io=auto")
     )
     assert code == 0, err

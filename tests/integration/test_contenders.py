@@ -87,7 +87,8 @@ def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, s
     program.write_text(f'#!/bin/sh\necho "$@" >> {traces}\nexec {found} "$@"\n')
     program.chmod(0o755)
     set_ = settings(*SHORT, f"program={program}", "contender=mine")
-    code, out, err = bench.run("trial", switch, "--duration", "1s", "--no-baseline", *set_)
+    words = ("trial", switch, "--duration", "1s", "--no-baseline", *set_)
+    code, out, err = bench.run_to_the_end(*words)
     assert code == 0, err
     assert "mine" in out and traces.exists()
     (record,) = bench.records()

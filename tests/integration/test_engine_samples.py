@@ -13,6 +13,7 @@ from tests.integration.engine_tools import Event, engine, needs_engine
 
 pytestmark = [pytest.mark.alone, *needs_engine]
 
+SAMPLES = 3600
 COUNTERS = ("tx_offered", "tx_intended", "tx_bytes", "tx_polls", "useful_ticks", "idle_ticks")
 
 
@@ -37,16 +38,16 @@ def check_sums(intervals: list[Event], result: Event, started_ns: int) -> None:
 def test_thousands_of_samples_add_up_and_take_no_memory() -> None:
     """A sample a millisecond: as many as an hour has seconds, and the memory stays the same."""
     with engine("sender", "--port", "null:", "--rate", "1M", "--idle", "sleep") as running:
-        running.tell("start interval=0.001 duration=4")
+        running.tell("start interval=0.001")
         running.wait("interval", 200)
         early_kib = resident_kib(running.process.pid)
-        running.wait("interval", 1000, timeout_s=60)
+        running.wait("interval", SAMPLES, timeout_s=300)
         later_kib = resident_kib(running.process.pid)
-        result, code = running.finish("wait")
+        result, code = running.finish("stop")
         assert code == 0
     samples = running.all("interval")
     # On a busy machine one sample may stand for several: each says how long it was.
-    assert len(samples) > 1000
+    assert len(samples) >= SAMPLES
     assert all(sample["duration_ns"] > 0 for sample in samples)
     check_sums(samples, result, running.wait("started")["t_ns"])
     assert later_kib - early_kib <= 256

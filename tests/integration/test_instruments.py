@@ -100,7 +100,7 @@ def test_testpmd_counts_what_the_others_count(bench: Bench, tmp_path: Path, swit
     have("testpmd")
     text = f"switch: {switch}\npacket_size: 64\ngenerator: testpmd\nduration: 1s\n"
     job = campaign_file(tmp_path, text)
-    code, _, err = bench.run("run", job, "--no-baseline")
+    code, _, err = bench.run_to_the_end("run", job, "--no-baseline")
     assert code == 0, err
     (record,) = bench.records()
     note, loads = record.instrument, record.throughput

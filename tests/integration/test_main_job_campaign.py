@@ -22,7 +22,6 @@ from tests.integration.main_job import (
     new_bench,
     settings,
     totals,
-    went_well,
 )
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -50,9 +49,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Bench, list
     for made in new_bench(folder):
         path = campaign_file(folder, JOB)
         command = ("run", path, "--no-baseline", *settings(*SHORT))
-        code, out, err = made.run(*command)
-        if code == 1 and went_well(code, err):
-            code, out, err = made.run(*command, "--resume")
+        code, out, err = made.run_to_the_end(*command)
         assert code == 0, err
         assert f"{TRIALS} trials finished, 0 failed" in err
         assert out.count("linux-bridge") >= 3, out
@@ -191,7 +188,7 @@ def test_show_reads_it_back(done: tuple[Bench, list[Record]]) -> None:
 def test_kernel_switches_alone(bench: Bench) -> None:
     """N pairs: each in namespaces of its own, and no frame of one at another's port."""
     need(("linux-bridge",), ("netns",))
-    code, _, err = bench.run(
+    code, _, err = bench.run_to_the_end(
         *("trial", "linux-bridge", "--pairs", "3", "--rate", "2k", "--duration", "1s"),
         *("--no-baseline", *settings(*SHORT)),
     )

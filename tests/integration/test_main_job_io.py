@@ -17,7 +17,6 @@ from tests.integration.main_job import (
     need,
     settings,
     totals,
-    went_well,
 )
 from tests.integration.test_engine_kernel_io import missing
 
@@ -53,9 +52,7 @@ def test_frames_pass_by_every_io(
     names = {"ios": ", ".join(ios), "dimensions": ", ".join(dimensions)}
     text = JOB.format(switch=switch, environment=environment, **names)
     command = ("run", campaign_file(tmp_path, text), "--no-baseline", *settings(*SHORT))
-    code, _, err = bench.run(*command)
-    if code == 1 and went_well(code, err):
-        code, _, err = bench.run(*command, "--resume")
+    code, _, err = bench.run_to_the_end(*command)
     assert code == 0, err
     records = bench.records()
     assert sorted(record.io for record in records) == sorted(ios * len(dimensions))

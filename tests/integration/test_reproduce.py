@@ -13,7 +13,7 @@ from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, need, went_well
 
 pytestmark = [pytest.mark.integration, needs_root]
-TABLE = ("reproduce", "ara2021", "table2", "--budget", "34s", "--quiet")
+TABLE = ("reproduce", "ara2021", "table2", "--budget", "34s")
 IOS = {"raw", "raw-mmsg", "udp", "udp-mmsg"}
 
 

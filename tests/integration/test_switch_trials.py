@@ -21,7 +21,7 @@ def measured(bench: Bench, switch: str, environment: str, *more: str) -> Record:
     """One gentle trial, finished and verified."""
     need((switch,), (environment,))
     options = settings(*GENTLE, f"environment={environment}", *more)
-    code, _, err = bench.run("trial", switch, "--no-baseline", *options)
+    code, _, err = bench.run_to_the_end("trial", switch, "--no-baseline", *options)
     assert went_well(code, err), err
     (record,) = bench.records()
     if record.status != "finished":

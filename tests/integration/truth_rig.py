@@ -2,7 +2,7 @@
 
 The machine may be busy with other things. So runs are repeated (`find`): one figure within the
 tolerance is enough, since noise only ever leads away from a set value; a machine that was
-disturbed in every run is named as the reason of a skip. It never passes without a figure.
+disturbed in most runs is named as the reason of a skip. It never passes without a figure.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.reference import Reference
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import device_of
+from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.trial.judge import DISTURBED_CORES
 
-ATTEMPTS = 4
+ATTEMPTS = 4  # that nobody disturbed
+MOST_ATTEMPTS = 12
+STOLEN_S = 0.01  # by the hypervisor: a tick, longer than what a sender makes up for
 MOST_TURNS, BUSY_TURNS = 23, 14
 
 
@@ -81,22 +84,27 @@ def find(
 ) -> None:
     """Try until the figure lies within the tolerance of the truth.
 
-    Fails when it never did, unless every single attempt was disturbed by other programs (as
-    the bench's own mark has it): then the machine cannot tell, and the test is skipped with
-    the figures. A trial that failed (its processes got no core in time) gave no figure."""
-    seen: list[tuple[str, float]] = []
-    for _ in range(attempts):
-        clocks = CpuTimes.read()
+    Fails when it never did in so many attempts that nobody disturbed: neither other programs (as
+    the bench's own mark has it) nor the hypervisor. Where there are too few of them the machine
+    cannot tell, and the test is skipped with the figures. A trial that failed (its processes got
+    no core in time) gave no figure."""
+    seen: list[str] = []
+    calm = 0
+    while calm < attempts and len(seen) < MOST_ATTEMPTS:
+        clocks, stolen_s = CpuTimes.read(), MachineTime.read().stolen_s
         try:
             value = attempt()
         except TrialFailed as failure:
-            seen.append((str(failure), clocks.others_cores()))
-            continue
-        seen.append((f"{value:.6g}", clocks.others_cores()))
-        if abs(value - truth) <= within:
-            return
-    story = "; ".join(f"{what} while others used {cores:.1f} cores" for what, cores in seen)
-    if all(cores > DISTURBED_CORES for _, cores in seen):
+            what = str(failure)
+        else:
+            if abs(value - truth) <= within:
+                return
+            what = f"{value:.6g}"
+        cores, stolen_s = clocks.others_cores(), MachineTime.read().stolen_s - stolen_s
+        calm += cores <= DISTURBED_CORES and stolen_s < STOLEN_S
+        seen.append(f"{what} while others used {cores:.1f} cores and {stolen_s:.2f} s were stolen")
+    story = "; ".join(seen)
+    if calm < attempts:
         pytest.skip(f"machine too busy to tell: {story}; the truth is {truth:g} +- {within:g}")
     pytest.fail(f"never within {within:g} of {truth:g}: {story}")
 
