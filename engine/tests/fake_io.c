@@ -54,7 +54,11 @@ static unsigned take(struct fake_port *port, const struct io_frame *frames, unsi
 
 static unsigned send_frames(struct io_port *base, struct io_frame *frames, unsigned count)
 {
-    return take((struct fake_port *)base, frames, count);
+    struct fake_port *port = (struct fake_port *)base;
+
+    if (port->pause_ns > 0)
+        nanosleep(&(struct timespec){.tv_nsec = port->pause_ns}, NULL);
+    return take(port, frames, count);
 }
 
 static void release_tx(struct io_port *base, struct io_frame *frames, unsigned count)

@@ -18,6 +18,7 @@ struct fake_port {
     bool persistent;     /* tx_prepare works */
     unsigned late_from;  /* received frames from this one on come ... */
     uint64_t late_until; /* ... at this tick */
+    unsigned pause_ns;   /* for so long each send is kept from its core */
     bool endless;        /* what has been received comes again */
     unsigned unreleased; /* received frames in the roles' hands */
     unsigned rx_count, rx_next, sent_count;

@@ -149,6 +149,20 @@ static void the_end_accounts_for_everything(void **state)
     assert_int_equal(counters.tx_offered + counters.tx_dropped, 1000);
 }
 
+/* Kept from its core while it sends what is late at the end, for longer than a port is asked that
+ * takes nothing, but for less than it may make up for. */
+static void the_rest_is_sent_however_long_that_takes(void **state)
+{
+    (void)state;
+    const uint64_t now = clock_ticks(), hour = 3600 * NS_PER_S; /* (a tick is a ns) */
+    begin(0, 8, now, hour);
+    pacing_begin(&tx.pacing, 400, 8, 1e9, now - NS_PER_S, now, hour);
+    port->pause_ns = 5 * 1000 * 1000;
+    transmit_end(&tx, now);
+    assert_int_equal(counters.tx_intended, 400);
+    check_sequences(400);
+}
+
 /* A frame each 1000 ticks (of a ns); the loop looks every 50, but was away from 20,050 to 25,120.
  */
 static void lateness_of_an_absence_is_told_apart(void **state)
@@ -282,6 +296,7 @@ int main(void)
         cmocka_unit_test_teardown(an_overloaded_sender_sends_in_every_round, finish),
         cmocka_unit_test_teardown(a_full_port_gives_up_in_time, finish),
         cmocka_unit_test_teardown(the_end_accounts_for_everything, finish),
+        cmocka_unit_test_teardown(the_rest_is_sent_however_long_that_takes, finish),
         cmocka_unit_test_teardown(lateness_of_an_absence_is_told_apart, finish),
         cmocka_unit_test_teardown(counts_and_numbers_go_on_beyond_32_bits, finish),
         cmocka_unit_test(counts_beyond_32_bits_are_reported_whole),

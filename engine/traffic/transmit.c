@@ -4,6 +4,8 @@
 #include "baton.h"
 
 #define AWAY_NS 1000 /* a look at the clock and a pause take some 20 */
+#define REST_NS (100U * 1000 * 1000)
+#define ROUND_NS (1000U * 1000)
 
 void transmit_begin(struct transmitter *tx)
 {
@@ -75,23 +77,29 @@ void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried)
     give_up_before(tx, now - bound + bound / 64, now);
 }
 
-/* The last frames before the end may just be late, as any may be: the same bound holds. Who shares
- * the core has its turn as before: what is sent in one go would find a full ring. */
+/* The last frames before the end may just be late, as any may be: the same bound holds, and a port
+ * that takes none is no more asked after a while. A round that took longer than this one's work can
+ * was spent without a core, which says nothing of the port. Who shares the core has its turn as
+ * before: what is sent in one go would find a full ring. */
 static void send_rest(struct transmitter *tx, uint64_t now)
 {
     unsigned in_a_row = 0;
-    const uint64_t longest = clock_ns_to_ticks(100 * 1000 * 1000);
-    const uint64_t bound = tx->pacing.bound < longest ? tx->pacing.bound : longest;
+    const uint64_t longest = clock_ns_to_ticks(REST_NS), work = clock_ns_to_ticks(ROUND_NS);
+    uint64_t left = tx->pacing.bound < longest ? tx->pacing.bound : longest;
 
-    for (const uint64_t last = now + bound; now <= last; now = clock_ticks()) {
-        if (tx->pending == 0 && pacing_ended(&tx->pacing, now))
-            return;
+    while (tx->pending > 0 || !pacing_ended(&tx->pacing, now)) {
         const unsigned sent = transmit_step(tx, now);
         in_a_row += sent;
         if (sent == 0 || in_a_row >= FRAMES_IN_A_ROW) {
             baton_give_way();
             in_a_row = 0;
         }
+        const uint64_t begun = now;
+        now = clock_ticks();
+        const uint64_t took = now - begun < work ? now - begun : work;
+        if (took > left)
+            return;
+        left -= took;
     }
 }
 
