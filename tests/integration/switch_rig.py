@@ -34,6 +34,7 @@ from switchmark.testbed.undo.entries import Directory, NetworkDevice, NetworkNam
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"
 FRAME_BYTES = 60
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h
 RIG_KINDS = (PortKind.VETH, PortKind.VHOST_USER, PortKind.MACVLAN, PortKind.VF)
 QUIET_S = 0.1
 LATE_S = 15.0  # a machine that is busy with something else, or an emulated one
@@ -77,7 +78,7 @@ def packet_socket(namespace: str, device: str) -> socket.socket:
 
     def make() -> socket.socket:
         bound = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        bound.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)  # beyond rmem_max
         bound.bind((device, 3))
         return bound
 

@@ -214,11 +214,11 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
     done: list[str] = []
 
     def interrupt(environment: WatchingEnvironment) -> None:
-        if not done:
-            done.append(environment.netns["tx0"])
+        if (node := environment.netns["tx0"]) not in done:  # (of each attempt another)
+            done.append(node)
             for state in ("down", "up"):
                 subprocess.run(
-                    ["ip", "-n", done[0], "link", "set", "eth0", state], check=True, timeout=30
+                    ["ip", "-n", node, "link", "set", "eth0", state], check=True, timeout=30
                 )
 
     record, _ = run(observe=interrupt, **{**QUIET, "duration": "1s"})

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from switchmark.errors import TrialFailed
 from switchmark.statistics.histogram import Histogram
 from tests.integration.engine_tools import (
     Engine,
@@ -242,10 +243,25 @@ def test_random_overtaking_is_found_as_it_was_done(chain: tuple[Node, Node, Node
     find(0, 3, missing)
 
 
-def shortest_ns(chain: tuple[Node, Node, Node, Node], *faults: str) -> float:
-    """The least of three runs: what noise has touched least."""
-    runs = [run_once(chain, *faults, rate=2000)[1]["latency"] for _ in range(3)]
-    return float(min(latency["min_ns"] for latency in runs))
+class Shortest:
+    """The least that was seen of each setting in all runs so far. Noise only ever adds, and the
+    state of the machine changes every few seconds: settings are tried in turns, and each turn
+    leads closer to what has been touched least."""
+
+    def __init__(self, chain: tuple[Node, Node, Node, Node], *delays_us: int) -> None:
+        self.chain = chain
+        self.ns = dict.fromkeys(delays_us, math.inf)
+
+    def turn(self) -> None:
+        for _ in range(3):
+            for delay_us in self.ns:
+                faults = ("--delay-us", str(delay_us)) if delay_us else ()
+                seen = run_once(self.chain, *faults, rate=2000)[1]["latency"]
+                self.ns[delay_us] = min(self.ns[delay_us], seen["min_ns"])
+
+    def difference(self, one_us: int, other_us: int) -> float:
+        self.turn()
+        return self.ns[one_us] - self.ns[other_us]
 
 
 # Without a delay a frame comes while its sender, which shares the receiver's core, still ends its
@@ -259,18 +275,14 @@ FLOOR_US = 20
 def test_delays_are_the_set_one_and_the_floor(
     chain: tuple[Node, Node, Node, Node], delay_us: int
 ) -> None:
-    floor = ("--delay-us", str(FLOOR_US))
-    find(
-        1000 * (delay_us - FLOOR_US),
-        1000,
-        lambda: shortest_ns(chain, "--delay-us", str(delay_us)) - shortest_ns(chain, *floor),
-    )
+    seen = Shortest(chain, delay_us, FLOOR_US)
+    find(1000 * (delay_us - FLOOR_US), 1000, lambda: seen.difference(delay_us, FLOOR_US))
 
 
 @pytest.mark.alone
 def test_the_floor_of_a_delay_is_that_without_one(chain: tuple[Node, Node, Node, Node]) -> None:
-    floor = ("--delay-us", str(FLOOR_US))
-    find(1000 * FLOOR_US, 5000, lambda: shortest_ns(chain, *floor) - shortest_ns(chain))
+    seen = Shortest(chain, FLOOR_US, 0)
+    find(1000 * FLOOR_US, 5000, lambda: seen.difference(FLOOR_US, 0))
 
 
 JITTER_US = 100  # twice that is less than the time between frames: none overtakes
@@ -301,17 +313,20 @@ def test_delay_variation_is_that_of_the_set_jitter(
         jitter = ("--jitter-us", str(spread_us), "--jitter", shape)
         _, received, _ = run_once(chain, "--delay-us", "500", *jitter, rate=2000, patience_us=100)
         seen.update(received["latency"])
+        if seen["count"] < 0.9 * 2000 * DURATION_S:
+            raise TrialFailed(f"the sender had its core for {seen['count']} frames")
         delays = Histogram(seen["from_actual"])
         lower, upper = delays.percentiles_ns(["25", "75"]).values()
         # Stalls of the machine make single delays longer: what is added up grows by them.
         assert 940 * magnitude <= seen["ipdv"]["mean_magnitude_ns"]
         assert 850 * deviation <= seen["stdev_ns"]
+        if seen["ipdv"]["mean_magnitude_ns"] > 2000 * magnitude:
+            return math.inf
         return float(upper - lower)
 
     # 1000 frames or so: good to 3 % or so by chance alone (the seed is fixed). The tails, and
     # with them sums of squares and of magnitudes, are the machine's as well; the middle is not.
     find(1000 * middle_half, 1000 * middle_half * 0.08, attempt)
-    assert seen["ipdv"]["mean_magnitude_ns"] <= 2000 * magnitude
     assert 0 < seen["ipdv"]["count"] < RATE_PPS
     assert abs(seen["ipdv"]["mean_ns"]) < seen["ipdv"]["mean_magnitude_ns"] / 3, "it shrinks again"
     assert seen["pdv"]["max_ns"] == seen["max_ns"] - seen["min_ns"]

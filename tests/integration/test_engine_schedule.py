@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 import shutil
 import statistics
 import subprocess
@@ -34,8 +35,9 @@ needs_tshark = pytest.mark.skipif(
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",
 )
-ATTEMPTS = 4
+ATTEMPTS, MOST_ATTEMPTS = 4, 12  # of senders that had their core, and in all
 DISTURBED = 0.002  # of the time, without a core
+LATE_NS = 2_000_000  # of one frame, whatever kept its sender: a host takes cores unseen
 PATIENT = ["--catch-up-us", "1000000", "--idle", "yield"]
 PROBES = 0x8000
 
@@ -80,7 +82,7 @@ def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[st
     return [line.split("\t") for line in out.splitlines()]
 
 
-waited_shares: list[float] = []  # of the senders of `sent_times`: time spent without a core
+kept_away: list[str] = []  # of the senders of `sent_times`, what kept each from its core, or ""
 
 
 def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[float], list[int]]:
@@ -93,24 +95,27 @@ def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[fl
         sender.tell("start")
         result, code = sender.finish("wait")
     assert code == 0
-    waited_shares.append(result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"])
+    waited = result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"]
+    late_ns = result["pacing"]["late_max_ns"]
+    disturbed = waited > DISTURBED or late_ns > LATE_NS
+    kept_away.append(f"waited {waited:.2%}, {late_ns / 1e6:.1f} ms late" if disturbed else "")
     seen = fields(path, "frame.time_epoch", "frame.len")
     assert len(seen) == result["totals"]["tx_offered"]
     return [float(one[0]) for one in seen], [int(one[1]) + 4 for one in seen]
 
 
 def in_some_attempt(holds: Callable[[], float], low: float, high: float) -> None:
-    """Within bounds at least once: a busy machine spoils times, never for the better. Where the
-    sender waited for a core in every attempt, nothing can be said."""
+    """Within bounds at least once: a busy machine spoils times, never for the better. Where too
+    few senders had their core, by their own account, nothing can be said."""
     seen = []
-    waited_shares.clear()
-    for _ in range(ATTEMPTS):
+    kept_away.clear()
+    while len(seen) < MOST_ATTEMPTS and kept_away.count("") < ATTEMPTS:
         seen.append(holds())
         if low <= seen[-1] <= high:
             return
-    if min(waited_shares) > DISTURBED:
-        pytest.skip(f"the sender waited for its core in every attempt ({waited_shares}): {seen}")
-    raise AssertionError(f"never from {low} to {high}: {seen}, waited {waited_shares}")
+    if kept_away.count("") < ATTEMPTS:
+        pytest.skip(f"the sender was kept from its core: {kept_away}: {seen}")
+    raise AssertionError(f"never from {low} to {high}: {seen}, {kept_away}")
 
 
 @needs_tshark
@@ -136,13 +141,16 @@ def test_the_rate_is_what_was_asked_in_any_unit(
 
 @needs_tshark
 def test_poisson_gaps_vary_as_much_as_they_last(wire: tuple[Node, Node], tmp_path: Path) -> None:
+    """By the middle half of them, which is ln 3 times their mean: one pause of the sender is the
+    longest gap and makes hundreds of the shortest, which no deviation could bear."""
     args = ["--rate", "4k", "--burst", "1", "--schedule", "poisson:3", "--duration", "2"]
 
     def variation() -> float:
         times, _ = sent_times(wire, tmp_path / "poisson.pcap", *args)
         assert 7600 < len(times) < 8400  # 8000, less or more 4 deviations
         gaps = [b - a for a, b in itertools.pairwise(times)]
-        return statistics.stdev(gaps) / statistics.fmean(gaps)
+        lower, _, upper = statistics.quantiles(gaps, n=4)
+        return (upper - lower) / statistics.fmean(gaps) / math.log(3)
 
     in_some_attempt(variation, 0.93, 1.07)
 
@@ -174,7 +182,7 @@ def test_a_ramp_rises_in_a_straight_line(wire: tuple[Node, Node], tmp_path: Path
 @pytest.mark.parametrize("io", ["raw-mmsg", "udp"])
 @pytest.mark.parametrize("echo", ["probes", "all"])
 def test_probes_and_load_are_counted_apart(wire: tuple[Node, Node], io: str, echo: str) -> None:
-    for _ in range(ATTEMPTS):
+    for _ in range(MOST_ATTEMPTS):
         sent, served, seen_loads, seen_probes = probes_beside_a_load(wire, io, echo)
         lost = served["totals"]["rx_socket_drops"] + sent["totals"]["rx_socket_drops"]
         if sent["totals"]["tx_offered"] == 20000 and not lost:
@@ -211,7 +219,7 @@ def probes_beside_a_load(
     ):  # fmt: skip
         server.tell("start")
         server.wait("started")
-        client.tell("start duration=1")
+        client.tell("start duration=1 patience=2s")  # a server without a core is late
         sent, code = client.finish("wait")
         assert code == 0
         served, code = server.finish("stop")

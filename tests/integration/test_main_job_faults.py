@@ -23,7 +23,8 @@ from tests.integration.main_job import (
 pytestmark = [pytest.mark.integration, needs_root]
 
 RATE_PPS = 10_000
-DURATION_S = 5.0  # of the first trial; if it fails at once it does not see its end
+DURATION_S = 300.0  # of the first trial; if it fails at once it does not see its end
+NOTICED_S = 60.0  # teardown included, on a machine that does much else
 # The first trial is disturbed, the second shows that the campaign goes on (by the seed of
 # default they run in this order).
 JOB = """
@@ -62,7 +63,7 @@ def kill(bench: Bench, job: Job, pid: int) -> Record:
     failed, finished = bench.records()
     assert (failed.status, finished.status) == ("failed", "finished")
     noticed_s = (datetime.fromisoformat(failed.ended_at) - killed_at).total_seconds()
-    assert noticed_s < DURATION_S - 1.5, "it failed at once, teardown included"
+    assert noticed_s < NOTICED_S, "it failed at once"
     assert (failed.trial.packet_size_bytes, finished.trial.packet_size_bytes) == (64, 1500)
     assert finished.timing is not None and finished.timing.measure_s >= 1.0
     assert any(one.intervals for one in failed.engines), "what was seen until then is kept"

@@ -18,7 +18,6 @@ from switchmark.testbed.host import Session
 from tests.integration.switch_rig import packet_socket
 
 SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8  # linux/if_packet.h
-SO_RCVBUFFORCE = 33
 VLAN_VALID = 0x10  # TP_STATUS_VLAN_VALID
 TAG_TYPES = (0x8100, 0x88A8)
 POLL_S = 0.05
@@ -46,7 +45,6 @@ class Watch(threading.Thread):
         self.raw: list[tuple[bytes, tuple[int, int] | None]] = []
         self.missed = 0
         self._socket = packet_socket(namespace, device)
-        self._socket.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         self._socket.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
         self._socket.settimeout(POLL_S)
         self._over = threading.Event()
