@@ -54,13 +54,13 @@ def remains(state: Path, session_id: str) -> list[str]:
     for folder in (Path("/run/netns"), Path("/sys/class/net"), Path("/dev/shm")):
         if folder.is_dir():
             found += [str(path) for path in folder.iterdir() if session_id in path.name]
-    found += [  # (others come and go meanwhile, which `rglob` takes amiss)
-        f"{folder}/{group}"
-        for folder, groups, _ in os.walk("/sys/fs/cgroup")
-        for group in groups
-        if session_id in group
-    ]
-    found += [str(path) for path in LXC_LOCK_DIR.rglob(f"*{session_id}*")]
+    for top in ("/sys/fs/cgroup", LXC_LOCK_DIR):
+        found += [  # (others come and go meanwhile, which `rglob` takes amiss)
+            f"{folder}/{name}"
+            for folder, folders, files in os.walk(top)
+            for name in (folders if top != LXC_LOCK_DIR else [*folders, *files])
+            if session_id in name
+        ]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     found += [line for line in mounts if session_id in line]
     found += [f"process {one.pid}" for one in procfs.marked(session_id)]

@@ -14,7 +14,7 @@ from pathlib import Path
 from pyroute2.netns import setns
 
 from tests.integration.main_job import need
-from tests.integration.waiting import until
+from tests.integration.waiting import DEADLINE_S, until
 
 ROOT = Path(__file__).parents[2]
 A_MAC, B_MAC = "02:00:00:00:0a:01", "02:00:00:00:0b:01"
@@ -75,7 +75,7 @@ def run_server(folder, netns, a, b, more):
         yield Server(process, *told().groups(), a, b, netns)
     finally:
         process.send_signal(signal.SIGINT)
-        assert process.wait(30) == 0, log.read_text()
+        assert process.wait(DEADLINE_S) == 0, log.read_text()
         assert "left behind" not in log.read_text()
 
 

@@ -125,9 +125,11 @@ def test_sizes_and_flows_in_turn() -> None:
     assert len({source for source, _, _, _ in flows.values()}) == 4
     assert len({port for _, _, _, port in flows.values()}) == 3
     assert record.trial.packet_size_bytes == 554 == sum(cycle) // 4
-    assert record.throughput is not None
-    mean = record.throughput.forwarded_l2_bps / 8 / record.throughput.forwarded_pps
-    assert mean == pytest.approx(554, rel=0.02)  # of the kept samples
+    assert record.throughput is not None and record.trim is not None
+    # Of the kept samples, whose first and last may cut a round of four in two.
+    kept_s = (record.trim.kept_to_ns - record.trim.kept_from_ns) / 1e9
+    frames, bps = record.throughput.forwarded_pps * kept_s, record.throughput.forwarded_l2_bps
+    assert abs(bps / 8 * kept_s - 554 * frames) <= 0.02 * 554 * frames + sum(cycle)
 
 
 def test_ipv6_in_two_tags_with_many_flows() -> None:
@@ -234,10 +236,11 @@ def test_a_fault_in_mid_trial_is_in_the_record() -> None:
 
 @pytest.mark.parametrize("io", ["raw", "udp-mmsg"])
 def test_a_blocking_receiver_asks_only_when_there_is_something(io: str) -> None:
-    """It counts the same, and polls in vain a few times where the other never stops."""
-    blocking, seen = run(idle="block", io=io, **QUIET)
-    check_counts(blocking, seen)
-    assert blocking.placement is not None and blocking.placement.idle == "block"
-    polling, _ = run(idle="yield", io=io, **QUIET)
-    in_vain = [total(one, "receiver", "idle_polls") for one in (blocking, polling)]
-    assert in_vain[0] < in_vain[1] / 10
+    """It counts the same, and looks in vain some twenty times a second, in order to hear of its
+    end, where one that polls does ten thousand times and more."""
+    record, seen = run(idle="block", io=io, **QUIET)
+    check_counts(record, seen)
+    assert record.placement is not None and record.placement.idle == "block"
+    (receiver,) = [one.result for one in record.engines if one.role == "receiver"]
+    lasted_s = (receiver["duration_ns"] + receiver["drain_ns"]) / 1e9
+    assert total(record, "receiver", "idle_polls") <= 100 * (1 + lasted_s)

@@ -17,6 +17,7 @@ import pytest
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.testbed.undo.clean import clean_stale
 from tests.integration.machine import every_environment, needs_root, own_state, remains
+from tests.integration.waiting import DEADLINE_S
 
 pytestmark = [pytest.mark.integration, needs_root]
 ROOT = Path(__file__).parents[2]
@@ -60,7 +61,7 @@ def deploy(environment, last, wait=False):
         engines = [node.spawn_engine(["/bin/busybox", "cat"]) for node in nodes]
         for engine in [] if guests else engines:
             engine.write_line("x")
-            assert engine.read_line(5) == "x"
+            assert engine.read_line(60) == "x"
         print("deployed", flush=True)
         if wait:
             sys.stdin.read()
@@ -140,7 +141,7 @@ class container:  # noqa: N801
             return
         command = ["lxc-execute", *self.where, "--", "/bin/sleep", "1000"]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL)
-        run("lxc-wait", *self.where, "-s", "RUNNING", "-t", "10")
+        run("lxc-wait", *self.where, "-s", "RUNNING", "-t", "60")
 
     def __exit__(self, *_: object) -> None:
         if self.process is not None:
@@ -155,7 +156,12 @@ class container:  # noqa: N801
 
 def look(pid: int, lxcpath: Path) -> dict[str, str]:
     links = [one for one in json.loads(run("ip", "-j", "link")) if DECOY in one["ifname"]]
-    groups = sorted(str(path) for path in Path("/sys/fs/cgroup").rglob(f"*{DECOY}*"))
+    groups = sorted(
+        f"{folder}/{group}"
+        for folder, groups, _ in os.walk("/sys/fs/cgroup")  # (others come and go meanwhile)
+        for group in groups
+        if DECOY in group
+    )
     container = run("lxc-ls", "-P", str(lxcpath), "-f", "-F", "NAME,STATE,PID")
     files = sorted((str(path), path.lstat().st_mtime_ns) for path in lxcpath.rglob("*"))
     return {
@@ -204,7 +210,7 @@ def deployer(environment: str) -> Iterator[Callable[[int], tuple[str, int]]]:
 
 def remains_soon(state: Path, session_id: str) -> list[str]:
     """What remains once the kernel has finished its part (namespaces go in the background)."""
-    deadline = time.monotonic() + 15
+    deadline = time.monotonic() + DEADLINE_S
     while (left := remains(state, session_id)) and time.monotonic() < deadline:
         time.sleep(0.02)
     return left
@@ -214,7 +220,7 @@ def test_undisturbed_run_leaves_nothing(
     state: Path, environment: str, decoys: dict[str, str]
 ) -> None:
     child = deploy(environment)
-    out, _ = child.communicate(timeout=30)
+    out, _ = child.communicate(timeout=DEADLINE_S)
     session_id, deployed, lines = out.split()
     assert child.returncode == 0 and deployed == "deployed" and int(lines) > FEWEST[environment]
     assert remains_soon(state, session_id) == []
@@ -271,7 +277,7 @@ def test_next_session_starts_after_a_kill(state: Path, environment: str) -> None
     first.communicate()
     clean_stale()
     second = deploy(environment)
-    out, _ = second.communicate(timeout=30)
+    out, _ = second.communicate(timeout=DEADLINE_S)
     assert second.returncode == 0 and "deployed" in out
     assert remains_soon(state, session_id) == []
 

@@ -18,6 +18,7 @@ import pytest
 
 from switchmark.cli.main import run
 from tests.integration.machine import needs_root
+from tests.integration.main_job import ATTEMPTS, STARVED
 
 pytestmark = [
     pytest.mark.integration,
@@ -51,11 +52,17 @@ def no_state_is_left() -> Iterator[None]:
 
 
 def switchmark(*args: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "switchmark.cli.main", *args],
-        capture_output=True, text=True, timeout=400, env=ENVIRONMENT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    """What a command prints; one that measures is given again where an application was starved,
+    by the trial's own account."""
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(
+            [sys.executable, "-m", "switchmark.cli.main", *args],
+            capture_output=True, text=True, timeout=400, env=ENVIRONMENT, check=False,
+        )  # fmt: skip
+        if done.returncode == 0 or STARVED not in done.stdout:
+            break
+        args = (*args, "--resume") if args[0] == "run" and "--resume" not in args else args
+    assert done.returncode == 0, done.stderr + done.stdout
     return done.stdout
 
 

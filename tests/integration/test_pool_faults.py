@@ -47,16 +47,31 @@ def ready(stand: PoolStand, *agents: str, blocks: int = 8, lease_s: float = 60.0
     stand.laptop("laptop", blocks, lease_s=lease_s)
 
 
-def deployed(stand: PoolStand, testbed: str) -> None:
-    """Until a trial runs there."""
+def stopped_in_a_trial(stand: PoolStand, testbed: str) -> None:
+    """Until its agent is stopped while a trial runs there: one that has ended meanwhile is none."""
     marks = stand.state_of(testbed) / "deployed"
-    wait_for(lambda: marks.exists() or None, f"a trial on {testbed}", stand)
+    status = Path(f"/proc/{stand.running[testbed].pid}/stat")
+
+    def stopped() -> bool:
+        return status.read_text().rpartition(")")[2].split()[0] == "T"
+
+    def met() -> bool | None:
+        if not marks.exists():
+            return None
+        stand.signal(testbed, signal.SIGSTOP)
+        wait_for(lambda: stopped() or None, "its stop", stand)
+        if marks.exists():
+            return True
+        stand.signal(testbed, signal.SIGCONT)
+        return None
+
+    wait_for(met, f"a trial on {testbed}", stand)
 
 
 def test_an_agent_killed_in_mid_block_loses_nothing(stand: PoolStand) -> None:
     stand.trial_ms = 300
     ready(stand, "lab1", blocks=3)
-    deployed(stand, "lab1")
+    stopped_in_a_trial(stand, "lab1")
     stand.kill("lab1")
     assert (stand.state_of("lab1") / "deployed").exists()
     stand.agent("lab1")
@@ -69,8 +84,7 @@ def test_an_agent_killed_in_mid_block_loses_nothing(stand: PoolStand) -> None:
 def test_an_agent_that_slept_through_its_lease_is_refused(stand: PoolStand) -> None:
     stand.trial_ms = 300
     ready(stand, "lab1", blocks=4, lease_s=2.0)
-    deployed(stand, "lab1")
-    stand.signal("lab1", signal.SIGSTOP)
+    stopped_in_a_trial(stand, "lab1")
     stand.agent("lab2")  # it takes over what lab1 has, as soon as the lease is over
     assert stand.wait_finished().trials == {"finished": 8}
     stand.signal("lab1", signal.SIGCONT)
@@ -143,8 +157,7 @@ def test_hosts_whose_clocks_are_minutes_apart_agree(stand: PoolStand) -> None:
     stand.serve()
     stand.agent("lab1")
     stand.laptop("early", 4, lease_s=2.0)
-    deployed(stand, "lab1")
-    stand.signal("lab1", signal.SIGSTOP)
+    stopped_in_a_trial(stand, "lab1")
     stand.agent("lab2")
     assert stand.wait_finished().trials == {"finished": 8}
     stand.signal("lab1", signal.SIGCONT)

@@ -11,6 +11,7 @@ import pytest
 
 from switchmark.certify.support.frame_faults import dropped, struck
 from switchmark.certify.support.stand import Rig, deployed
+from switchmark.errors import TrialFailed
 from switchmark.method.ndr_pdr import search
 from switchmark.method.recovery import OVERLOAD, RELIEF
 from switchmark.method.soak import soak
@@ -71,15 +72,19 @@ def test_a_search_tells_the_loss_ratio_of_every_nth_frame_dropped(rig: Rig) -> N
 
 @truth("soak", "frames dropped at random by BPF", "kernel", "4 standard deviations")
 def test_a_soak_finds_the_share_of_frames_dropped_at_random(rig: Rig) -> None:
-    with struck(rig.bridge, dropped_at_random(DROP_SHARE), 0) as truth_of_it:
-        measurer = rig.measurer
-        found = soak(measurer, 20_000, duration_s=1.5, window_s=0.5)
-        assert truth_of_it.counts()[0] >= found.offered_frames
-    due = DROP_SHARE * found.offered_frames
-    lost = found.lost_frames - sum(one.socket_drops for one in measurer.side_counts)
-    assert found.offered_frames > 1_000
-    assert abs(lost - due) <= 4 * math.sqrt(due)
-    assert found.lossy_windows == len(found.windows) == 3
+    def deviations() -> float:
+        with struck(rig.bridge, dropped_at_random(DROP_SHARE), 0) as truth_of_it:
+            measurer = rig.measurer
+            found = soak(measurer, 20_000, duration_s=1.5, window_s=0.5)
+            assert truth_of_it.counts()[0] >= found.offered_frames
+        if found.offered_frames <= 10_000:
+            raise TrialFailed(f"the sender had its core for {found.offered_frames} frames")
+        due = DROP_SHARE * found.offered_frames
+        lost = found.lost_frames - sum(one.socket_drops for one in measurer.side_counts)
+        assert found.lossy_windows == len(found.windows) == 3
+        return (lost - due) / math.sqrt(due)
+
+    find(0, 4, deviations)
 
 
 @truth("recovery", "BPF that drops for 300 ms after an overload", "kernel", "30 ms")

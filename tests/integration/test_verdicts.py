@@ -25,7 +25,7 @@ from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root
-from tests.integration.truth_rig import ATTEMPTS
+from tests.integration.truth_rig import ATTEMPTS, find
 
 pytestmark = [
     pytest.mark.alone,
@@ -36,6 +36,7 @@ pytestmark = [
 LEARNING, STATIC = ConnectMode.LEARNING, ConnectMode.STATIC_MAC
 SHORT = {"duration": "1.2s", "interval": "100ms", "trim.warm_up": "0.1s", "trim.cool_down": "0.1s"}
 SOME_SAMPLES_S = 0.4
+MORE_THAN_A_BUFFER = 200_000  # frames of 1500 B: 2 KiB each and more of the 256 MiB that it may use
 
 
 class CarelessBridge(LinuxBridge):
@@ -131,29 +132,36 @@ def test_a_sender_that_is_held_up_stretches_its_trial_and_makes_it_unstable() ->
 
 
 def test_a_receiver_that_is_held_up_is_the_limit() -> None:
-    """Its own socket overflows meanwhile: that is not the switch's loss."""
-    settings = {"packet_size": "1500", "duration": "2.5s"}
-    found = judged(LinuxBridge(), "receiver", held_for(0.8), **settings)
+    """Its own socket overflows meanwhile: that is not the switch's loss. On a slow machine it takes
+    longer until more has come than the socket holds."""
+    for duration_s in (2.5, 5, 10):
+        settings = {"packet_size": "1500", "duration": f"{duration_s}s"}
+        found = judged(LinuxBridge(), "receiver", held_for(0.7 * duration_s), **settings)
+        sent = sum(one.result["totals"]["tx_offered"] for one in found.engines)
+        if 0.7 * sent > MORE_THAN_A_BUFFER:
+            break
     assert {"receiver-bound", "lossy-receiver-socket"} <= marks_of(found)
     assert found.limit is not None and found.limit.what == "receiver"
 
 
 class AgeingBridge(LinuxBridge):
-    """Forgets addresses a second after it has heard them; a receiver of one-way traffic is not
-    heard again, and what is for it then goes to all ports."""
+    """Can be told to forget addresses soon after it has heard them; a receiver of one-way traffic
+    is not heard again, and what is for it then goes to all ports."""
 
-    def wait_converged(self) -> None:
-        super().wait_converged()
+    def forget(self, *_: int) -> None:
         bridge = next(
             link["ifname"] for link in self.namespace.query("ip", "link", "show", "type", "bridge")
         )
-        self.namespace.batch("ip", [f"link set dev {bridge} type bridge ageing_time 100"])
+        self.namespace.batch("ip", [f"link set dev {bridge} type bridge ageing_time 20"])
 
 
 def test_a_bridge_that_has_forgotten_floods() -> None:
     """In mid-trial: all verification frames before it had arrived where they should. Applications
     on one core that want one each are told of, too."""
-    found = judged(AgeingBridge(), rate="5k", duration="3s", application_cpus="0")
+    bridge = AgeingBridge()
+    found = judged(
+        bridge, "receiver", bridge.forget, rate="5k", duration="3s", application_cpus="0"
+    )
     assert {"flooding", "oversubscribed"} <= marks_of(found)
     assert found.verification is not None and found.verification.passed
     assert found.verdict is not None and not found.verdict.valid
@@ -192,13 +200,15 @@ def test_a_sender_that_can_no_more_is_the_limit(
 
 
 def test_an_undisturbed_trial_is_valid() -> None:
-    seen = []
-    for _ in range(ATTEMPTS):
+    seen: list[list[str]] = []
+
+    def invalid() -> float:
         found = judged(LinuxBridge(), rate="5k")
         assert found.verdict is not None
-        if found.verdict.valid:
-            return
         seen.append(found.verdict.marks)
-    if all("disturbed" in marks for marks in seen):
-        pytest.skip("machine too busy for a valid trial")
-    pytest.fail(f"never valid: {seen}")
+        return not found.verdict.valid
+
+    try:
+        find(0, 0, invalid)
+    finally:
+        print(seen)
