@@ -3,24 +3,36 @@ own, and `ping` through the same bridge."""
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import socket
 import struct
 import subprocess
 import threading
-import time
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.integration.machine import needs_root
-from tests.integration.main_job import SHORT, Bench, Job, moved, need, settings, totals
+from tests.integration.main_job import (
+    ATTEMPTS,
+    SHORT,
+    Bench,
+    Job,
+    moved,
+    need,
+    settings,
+    totals,
+    went_well,
+)
 from tests.integration.switch_rig import packet_socket
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
+VERIFIED_FRAMES = 60  # fewer come to a client before its trial
+LATE_ANSWERS = 30  # of 0.15 s: a server that had no core at the end is waited for no longer
 STAMP = 42  # where the engine's stamp begins: Ethernet 14, IPv4 20, UDP 8
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # linux/if_packet.h
 DATA, VERIFICATION = (
@@ -31,7 +43,7 @@ DATA, VERIFICATION = (
 
 class Observer(threading.Thread):
     """Counts what comes in at `eth0` of a namespace, apart from the engine that lives there. It is
-    there before the device goes up, so that it misses no frame."""
+    there before the device goes up, so that it misses no frame, or says that it came too late."""
 
     def __init__(self, namespace: str) -> None:
         super().__init__(daemon=True)
@@ -42,6 +54,7 @@ class Observer(threading.Thread):
         self.lengths: Counter[int] = Counter()
         self.missed = 0
         self.other = 0
+        self.is_late = frames_received(namespace) > 0
         self.start()
 
     def run(self) -> None:
@@ -67,6 +80,13 @@ class Observer(threading.Thread):
         self.socket.close()
 
 
+def frames_received(namespace: str) -> int:
+    """By `eth0` of it, so far."""
+    words = ["ip", "-n", namespace, "-s", "-j", "link", "show", "eth0"]
+    (link,) = json.loads(subprocess.run(words, capture_output=True, check=True).stdout)
+    return int(link["stats64"]["rx"]["packets"])
+
+
 def namespace_of(job: Job, node: str, *, up: bool = True) -> str:
     """The node's namespace, as soon as its port is in it, or up."""
     found: list[str] = []
@@ -90,16 +110,21 @@ def namespace_of(job: Job, node: str, *, up: bool = True) -> str:
 @pytest.mark.parametrize(("size", "io"), [(64, "raw-mmsg"), (1500, "udp")])
 def test_counts_agree_with_a_packet_socket(bench: Bench, size: int, io: str) -> None:
     need(("linux-bridge",), ("netns",))
-    job = bench.start(
-        *("trial", "linux-bridge", "--packet-size", str(size), "--rate", "2k", "--io", io),
-        *("--duration", "2s", "--burst", "4", "--no-baseline", *settings(*SHORT)),
-    )
-    job.wait_session()
-    observer = Observer(namespace_of(job, "rx0", up=False))
-    code, _, err = job.end()
-    assert code == 0, err
-    observer.join(timeout=30)
-    assert not observer.is_alive()
+    for _ in range(ATTEMPTS):  # until the observer is there first, and the trial is not starved
+        job = bench.start(
+            *("trial", "linux-bridge", "--packet-size", str(size), "--rate", "2k", "--io", io),
+            *("--duration", "2s", "--burst", "4", "--no-baseline", *settings(*SHORT)),
+        )
+        job.wait_session()
+        observer = Observer(namespace_of(job, "rx0", up=False))
+        code, _, err = job.end()
+        assert went_well(code, err), err
+        observer.join(timeout=120)
+        assert not observer.is_alive()
+        if code == 0 and not observer.is_late:
+            break
+    else:
+        pytest.skip(f"machine too busy: observer late {observer.is_late}; {err}")
     (record,) = bench.records()
     sent, received = totals(record, "sender"), totals(record, "receiver")
 
@@ -125,29 +150,34 @@ def test_round_trips_are_of_the_order_that_ping_sees(bench: Bench) -> None:
     need(("linux-bridge",), ("netns",))
     if shutil.which("ping") is None:
         pytest.skip("ping is needed (apt install iputils-ping)")
-    job = bench.start(
-        *("trial", "linux-bridge", "--dimension", "latency", "--rate", "200", "--io", "udp"),
-        *("--duration", "3s", "--no-baseline", *settings(*SHORT)),
-    )
-    job.wait_session()
-    client = namespace_of(job, "cl0")
-    namespace_of(job, "sv0")
-    time.sleep(0.5)  # the path is verified meanwhile
-    ping = subprocess.run(
-        ["ip", "netns", "exec", client, "ping", "-q", "-c", "100", "-i", "0.01", "10.64.0.2"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    code, _, err = job.end()
-    assert code == 0, err
+    for _ in range(ATTEMPTS):  # until the ping is over in time, and the trial is not starved
+        job = bench.start(
+            *("trial", "linux-bridge", "--dimension", "latency", "--rate", "200", "--io", "udp"),
+            *("--duration", "4s", "--no-baseline", *settings(*SHORT)),
+        )
+        job.wait_session()
+        client = namespace_of(job, "cl0")
+        job.until(lambda client=client: frames_received(client) > VERIFIED_FRAMES, "answers")
+        ping = subprocess.run(
+            ["ip", "netns", "exec", client, "ping", "-q", "-c", "100", "-i", "0.01", "10.64.0.2"],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        is_in_time = job.process.poll() is None
+        code, _, err = job.end()
+        assert went_well(code, err), err
+        if code == 0 and (is_in_time or ping.returncode == 0):
+            break
+    else:
+        pytest.skip(f"machine too busy: {err}")
     assert ping.returncode == 0, ping.stdout + ping.stderr
     match = re.search(r"= ([\d.]+)/([\d.]+)/([\d.]+)/", ping.stdout)
     assert match is not None, ping.stdout
     fastest_us = float(match[1]) * 1e3
     (record,) = bench.records()
     assert record.latency is not None
-    assert record.latency.lost == 0
+    assert record.latency.lost <= LATE_ANSWERS
     # Least times are least disturbed. ICMP is answered in the kernel; our server is woken up.
     assert fastest_us / 20 < record.latency.min_ns / 1e3 < fastest_us * 200
     assert record.latency.percentiles_ns["50"] >= record.latency.min_ns
