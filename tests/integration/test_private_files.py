@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -42,7 +43,10 @@ def test_nobody_else_has_a_trial_while_it_runs(
     try:
         folder = bench.state / job.wait_session()
         job.wait_measuring()
-        modes = {path: path.lstat().st_mode for path in (folder, *folder.rglob("*"))}
+        modes = {}
+        for path in (folder, *folder.rglob("*")):
+            with suppress(FileNotFoundError):  # (a program has taken it away meanwhile)
+                modes[path] = path.lstat().st_mode
     finally:
         code, _, err = job.end()
     assert went_well(code, err), err
