@@ -263,7 +263,7 @@ def run_pair(
         engine("receiver", "--port", port(io, b), "--idle", "sleep", *args, node=b) as receiver,
         engine("sender", "--port", port(io, a), "--idle", "sleep", *args, node=a) as sender,
     ):
-        receiver.tell("start")
+        receiver.tell("start patience=2s")  # what is between them may be kept from its core
         receiver.wait("started")
         sender.tell(f"start duration={duration}")
         sent, code = sender.finish("wait")

@@ -43,6 +43,7 @@ PACED += ("--catch-up-us", "5000000")  # a busy machine may be late, but nothing
 SHORT_FRAMES = 1000
 SHORT = (*PACED, "--rate", "10000", "--duration", str(SHORT_FRAMES / 10000))
 RING = "queue-size=1024"
+LATE = ("--patience", "2s")  # of a peer, or a switch, that is kept from its core
 
 
 @pytest.fixture
@@ -113,7 +114,7 @@ def test_every_request_is_answered_and_timed(wire: str, kind: str) -> None:
     client_port, server_port = ports(kind, wire)
     with (
         Engine("server", server_port, *TO_A, "--idle", "yield", core=1) as server,
-        Engine("client", client_port, *PACED, "--idle", "yield", core=0) as client,
+        Engine("client", client_port, *PACED, "--idle", "yield", *LATE, core=0) as client,
     ):
         server.start()
         client.start()
@@ -314,7 +315,7 @@ def testpmd_paths(tmp_path: Path) -> Iterator[list[Path]]:
 @unless_disturbed
 def test_tester_owns_both_ends_of_testpmd(testpmd_paths: list[Path], cores: str) -> None:
     specs = [f"virtio-user={path},server,{RING}" for path in testpmd_paths]
-    options = (*SHORT, "--bidirectional", "--idle", "yield", "--session", "--core", cores)
+    options = (*SHORT, *LATE, "--bidirectional", "--idle", "yield", "--session", "--core", cores)
     with Engine("tester", specs, *options, core=1) as tester:
         tester.event("ready")
         until(lambda: hears_itself(tester), "testpmd forwards both ways")

@@ -257,7 +257,7 @@ def test_a_server_echoes_it(wire: tuple[Node, Node], kind: str, io: str) -> None
     ):  # fmt: skip
         server.tell("start")
         server.wait("started")
-        client.tell("start rate=2k burst=1 duration=0.2")
+        client.tell("start rate=2k burst=1 duration=0.2 patience=2s")
         result = client.wait("result")
     assert result["totals"]["tx_offered"] == 400
     assert result["totals"]["rx_frames"] == 400
