@@ -13,6 +13,7 @@ from switchmark.model.rights import Rights
 from switchmark.otg.refusal import Refused
 from switchmark.otg.types import Capture
 from switchmark.testbed.host import Session, Spawned
+from switchmark.testbed.kernel import procfs
 
 READY_TIMEOUT_S = 10.0
 REST_S, MOST_REST_S = 0.1, 5.0  # of a file that no longer grows
@@ -34,8 +35,8 @@ class RunningCapture:
     def stop(self) -> None:
         """End the capture; its file is then complete.
 
-        tcpdump loses what lies in its ring when it is told to end, so it is told once the file no
-        longer grows."""
+        tcpdump loses what lies in its ring when it is told to end, so it is told once it waits for
+        frames and the file no longer grows: without a core the file does not grow, either."""
         if not self.is_over:
             self._wait_for_rest()
             self.process.terminate(grace_s=5.0)
@@ -46,7 +47,7 @@ class RunningCapture:
         seen, since = -1, time.monotonic()
         while time.monotonic() < min(since + REST_S, deadline):
             size = self.file.stat().st_size if self.file.exists() else 0
-            if size != seen:
+            if size != seen or not procfs.is_waiting(self.process.pid):
                 seen, since = size, time.monotonic()
             time.sleep(_POLL_S)
 

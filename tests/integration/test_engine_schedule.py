@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.testbed.kernel.procfs import is_waiting
 from tests.integration.engine_tools import (
     Engine,
     Event,
@@ -48,11 +49,6 @@ def wire() -> Iterator[tuple[Node, Node]]:
         yield pair
 
 
-def asleep(pid: int) -> bool:
-    """Whether a program waits for something to do: one that has no core does not."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "S"
-
-
 @contextlib.contextmanager
 def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
     """Capture what arrives at a node into a file, which is whole at the end."""
@@ -65,7 +61,7 @@ def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
             assert line, "tcpdump ended"
         yield
         size = -1
-        while not asleep(process.pid) or size != path.stat().st_size:  # frames in its buffer
+        while not is_waiting(process.pid) or size != path.stat().st_size:  # frames in its buffer
             size = path.stat().st_size
             time.sleep(0.1)
     finally:

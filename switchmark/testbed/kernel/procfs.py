@@ -48,6 +48,13 @@ def _stat_fields(pid: int) -> list[str] | None:
     return line[line.rindex(b")") + 2 :].decode("ascii").split()
 
 
+def is_waiting(pid: int) -> bool:
+    """Whether a process has nothing to do: one that has no core, or is stopped, has. One that is
+    gone has nothing, either."""
+    fields = _stat_fields(pid)
+    return fields is None or fields[0] in ("S", "Z", "X")
+
+
 def told_pid(text: str) -> int | None:
     """The process id that another program prints; None where it is none."""
     return int(text) if re.fullmatch(r"\s*[1-9][0-9]{0,6}\s*", text) else None
