@@ -136,6 +136,8 @@ def test_two_benches_do_not_measure_at_once(bench: Bench) -> None:
     long = ("trial", "linux-bridge", "--rate", "1k", "--no-baseline", "--duration")
     first = bench.start(*long, "30s")
     first.wait_session()
+    signed = bench.state / "measuring.lock"
+    first.until(lambda: str(first.process.pid) in signed.read_text(), "its name at the lock")
     code, _, err = bench.run(*long, "2s")
     first.process.terminate()
     ended, _, words = first.end()

@@ -9,10 +9,11 @@ import pytest
 
 from switchmark.results.record import Record
 from tests.integration.machine import needs_root
-from tests.integration.main_job import SHORT, Bench, need, settings, went_well
+from tests.integration.main_job import ATTEMPTS, SHORT, Bench, need, settings, went_well
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
+MANY = 1000  # turns
 ONE_CORE = f"application_cpus={min(os.sched_getaffinity(0))}"
 
 
@@ -30,6 +31,19 @@ def measured(bench: Bench, environment: str, *more: str) -> Record:
     return record
 
 
+def in_turns(bench: Bench, environment: str, *more: str) -> tuple[Record, dict[str, int]]:
+    """A trial, and its turns, of which each application has many, unless others had the core by
+    the record's own account; then it is tried again."""
+    for _ in range(ATTEMPTS):
+        record = measured(bench, environment, *more)
+        done = turns(record)
+        assert record.verdict is not None
+        if min(done.values()) > MANY:
+            return record, done
+        assert "disturbed" in record.verdict.marks, done
+    pytest.skip(f"the machine is too busy: {done} turns")
+
+
 def turns(record: Record) -> dict[str, int]:
     """How often each application handed the core on and got it back, by role."""
     assert record.placement is not None and record.placement.idle == "baton"
@@ -43,21 +57,19 @@ def turns(record: Record) -> dict[str, int]:
 @pytest.mark.slow
 @pytest.mark.parametrize("environment", ["bare", "netns", "lxc", "docker"])
 def test_sender_and_receiver_take_turns(bench: Bench, environment: str) -> None:
-    done = turns(measured(bench, environment))
+    _, done = in_turns(bench, environment)
     assert done.keys() == {"sender", "receiver"}
-    assert min(done.values()) > 1000
     assert abs(done["sender"] - done["receiver"]) <= 0.05 * done["sender"]
 
 
 def test_client_and_server_take_turns(bench: Bench) -> None:
-    record = measured(bench, "netns", "dimension=latency", "rate=1k")
+    record, done = in_turns(bench, "netns", "dimension=latency", "rate=1k")
     assert record.latency is not None and record.latency.count > 0
-    assert min(turns(record).values()) > 1000
+    assert done.keys() == {"client", "server"}
 
 
 def test_a_vnf_takes_its_turn_too(bench: Bench) -> None:
-    record = measured(bench, "lxc", "scenario=loopback-1")
-    assert min(turns(record).values()) > 1000
+    record, _ = in_turns(bench, "lxc", "scenario=loopback-1")
     (vnf,) = record.vnfs
     assert "baton" in vnf.command
     assert record.throughput is not None and record.throughput.forwarded_pps > 0

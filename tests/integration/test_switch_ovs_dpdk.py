@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -40,8 +41,12 @@ def absent_port(session: Session, index: int) -> SwitchPort:
 
 
 def thread_cores(pid: int) -> dict[str, set[int]]:
-    tasks = Path(f"/proc/{pid}/task").iterdir()
-    return {(t / "comm").read_text().strip(): os.sched_getaffinity(int(t.name)) for t in tasks}
+    found = {}
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):  # (it has ended meanwhile)
+            name = (task / "comm").read_text().strip()
+            found[name] = os.sched_getaffinity(int(task.name))
+    return found
 
 
 def test_polling_thread_has_its_core_to_itself(session: Session) -> None:

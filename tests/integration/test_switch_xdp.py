@@ -11,7 +11,7 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.kernel.netlink import VethEnd as Device
 from tests.integration.machine import needs_root
-from tests.integration.switch_rig import BROADCAST, available, mac_of, veth_ends
+from tests.integration.switch_rig import BROADCAST, arrivals, available, mac_of, veth_ends
 
 pytestmark = [
     pytest.mark.integration,
@@ -36,7 +36,7 @@ def test_a_far_end_that_does_not_poll_loses_every_frame_and_nothing_counts_it(
         try:
             switch.start(session, [end.port for end in ends], ConnectMode.CROSS_CONNECT, [0])
             ends[0].send(mac_of(1), FRAMES)
-            assert len(ends[1].received()) == FRAMES
+            assert len(ends[1].received(FRAMES)) == FRAMES
             netlink.set_receive_offload(Device("eth0", netns=ends[1].port.far_netns), False)
             ends[0].send(mac_of(1), FRAMES)
             assert ends[1].received() == []
@@ -56,7 +56,7 @@ def test_frames_that_the_table_does_not_send_elsewhere_are_counted_as_dropped(
             for to in (BROADCAST, mac_of(0)):  # unknown, and back to its own port
                 ends[0].send(to, FRAMES)
             ends[0].send(mac_of(3), FRAMES)
-            assert [len(end.received()) for end in ends] == [0, 0, 0, FRAMES]
+            assert arrivals(ends, [0, 0, 0, FRAMES]) == [0, 0, 0, FRAMES]
             port = switch.counters().ports[0]
             assert (port.rx_frames, port.rx_dropped) == (3 * FRAMES, 2 * FRAMES)
         finally:
