@@ -11,20 +11,26 @@ import pytest
 
 from tests.extending import bench_in, copy_with, example
 from tests.integration.machine import needs_root
-from tests.integration.main_job import need
+from tests.integration.main_job import ATTEMPTS, STARVED, need
 
 pytestmark = [pytest.mark.integration, needs_root]
 
 
 def measured(package: Path, *args: str) -> dict[str, Any]:
-    """The one record of a trial by this copy of the package."""
-    results = package.parent / "results"
-    bench_in(
-        package, "trial", *args, "--no-baseline", "--duration", "2s", "--results", str(results),
-        timeout_s=180,
-    )  # fmt: skip
-    (record,) = results.glob("*/trials/*.json")
-    return dict(json.loads(record.read_text()))
+    """The one record of a trial by this copy of the package; one that was starved, by its own
+    account, is made again."""
+    for attempt in range(ATTEMPTS):
+        results = package.parent / f"results{attempt}"
+        words = ("trial", *args, "--no-baseline", "--duration", "2s", "--results", str(results))
+        try:
+            bench_in(package, *words, timeout_s=180)
+        except AssertionError as error:
+            if STARVED not in str(error):
+                raise
+        else:
+            (record,) = results.glob("*/trials/*.json")
+            return dict(json.loads(record.read_text()))
+    pytest.skip("the machine is too busy")
 
 
 def test_a_new_switch_forwards(tmp_path: Path, state_dir: None) -> None:
