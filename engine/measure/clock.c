@@ -100,8 +100,9 @@ void clock_both(uint64_t *ticks, uint64_t *monotonic_ns)
 
 uint64_t clock_ticks_at(uint64_t monotonic_ns)
 {
-    const uint64_t now_ticks = clock_ticks();
-    const uint64_t now_ns = clock_monotonic_ns();
+    uint64_t now_ticks, now_ns;
+
+    clock_both(&now_ticks, &now_ns); /* one by one, whatever lies between them moves the trial */
     if (monotonic_ns >= now_ns)
         return now_ticks + clock_ns_to_ticks(monotonic_ns - now_ns);
     return now_ticks - clock_ns_to_ticks(now_ns - monotonic_ns);

@@ -1,4 +1,5 @@
-/* The clock: ticks and CLOCK_MONOTONIC must tell the same time to 0.01 %. */
+/* The clock: ticks and CLOCK_MONOTONIC must tell the same time to 0.02 %, whatever keeps this
+ * process from its core meanwhile: a reading counts for as well as it is known. */
 #include "test.h"
 
 #include <time.h>
@@ -6,18 +7,65 @@
 #include "measure/clock.h"
 #include "measure/sender_clock.h"
 
+#define TRIES 20          /* others may set the pace of the kernel's clock, for seconds */
+#define PACE 0.0002       /* how well the two must agree */
+#define TOGETHER_NS 20000 /* how far from each other two clocks are read at one moment */
+
+static unsigned stalled; /* this look at the kernel's clock comes late, counted from 1 */
+
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *now)
+{
+    const struct timespec rest = {0, 2000000};
+
+    if (stalled > 0 && --stalled == 0)
+        nanosleep(&rest, NULL);
+    return __real_clock_gettime(id, now);
+}
+
+/* The ticks at some moment between two readings of the kernel's clock. */
+struct moment {
+    uint64_t before_ns, ticks, after_ns;
+};
+
+static struct moment look(void)
+{
+    struct moment m = {.before_ns = clock_monotonic_ns()};
+
+    m.ticks = clock_ticks();
+    m.after_ns = clock_monotonic_ns();
+    return m;
+}
+
+static void calibrate(void)
+{
+    clock_begin();
+    clock_calibrate();
+}
+
+static bool interval_agrees(void)
+{
+    const struct timespec rest = {0, 200000000};
+
+    calibrate();
+    const struct moment first = look();
+    nanosleep(&rest, NULL);
+    const struct moment last = look();
+    const double least = (double)(last.before_ns - first.after_ns);
+    const double most = (double)(last.after_ns - first.before_ns);
+    const double ours = (double)clock_ticks_to_ns(last.ticks - first.ticks);
+    return ours > least * (1 - PACE) && ours < most * (1 + PACE);
+}
+
 static void intervals_agree_with_the_kernel(void **state)
 {
     (void)state;
-    const struct timespec rest = {0, 200000000};
-    const uint64_t ns = clock_monotonic_ns(), ticks = clock_ticks();
-    nanosleep(&rest, NULL);
-    const uint64_t ticks_later = clock_ticks(), ns_later = clock_monotonic_ns();
-    const double kernel = (double)(ns_later - ns);
-    const double ours = (double)clock_ticks_to_ns(ticks_later - ticks);
-
-    /* 20 us for being preempted between the two readings */
-    assert_true(ours > kernel * 0.9999 - 20000 && ours < kernel * 1.0001 + 20000);
+    bool agrees = false;
+    for (unsigned tries = 0; tries < TRIES && !agrees; tries++)
+        agrees = interval_agrees();
+    assert_true(agrees);
 }
 
 static void conversions_invert_each_other(void **state)
@@ -31,27 +79,49 @@ static void conversions_invert_each_other(void **state)
     }
 }
 
+/* This tick, as far as two clocks can be read together and their paces agree. */
+static void is_tick_at(uint64_t tick, uint64_t at_ns)
+{
+    const struct moment now = look();
+    const int64_t ahead_ns = tick >= now.ticks ? (int64_t)clock_ticks_to_ns(tick - now.ticks)
+                                               : -(int64_t)clock_ticks_to_ns(now.ticks - tick);
+    const int64_t earliest_ns = (int64_t)(at_ns - now.after_ns);
+    const int64_t latest_ns = (int64_t)(at_ns - now.before_ns);
+    const int64_t slack_ns = TOGETHER_NS + (int64_t)(PACE * (double)llabs(ahead_ns));
+    assert_true(ahead_ns > earliest_ns - slack_ns && ahead_ns < latest_ns + slack_ns);
+}
+
 static void a_tick_can_be_named_ahead(void **state)
 {
     (void)state;
     const uint64_t now_ns = clock_monotonic_ns();
-    const uint64_t tick = clock_ticks_at(now_ns + NS_PER_S);
-    const uint64_t distance_ns = clock_ticks_to_ns(tick - clock_ticks());
-    assert_true(distance_ns < NS_PER_S && distance_ns > NS_PER_S - 50000000);
-    assert_true(clock_ticks_at(now_ns - NS_PER_S) < clock_ticks());
+    is_tick_at(clock_ticks_at(now_ns + NS_PER_S), now_ns + NS_PER_S);
+    is_tick_at(clock_ticks_at(now_ns - NS_PER_S), now_ns - NS_PER_S);
+}
+
+/* A process may lose its core between any two looks at a clock, and the tick is the same. */
+static void a_tick_is_named_though_a_look_comes_late(void **state)
+{
+    (void)state;
+    for (unsigned look_number = 1; look_number <= 3; look_number++) {
+        const uint64_t at_ns = clock_monotonic_ns() + 10000000;
+        stalled = look_number;
+        const uint64_t tick = clock_ticks_at(at_ns);
+        stalled = 0;
+        is_tick_at(tick, at_ns);
+    }
 }
 
 static void both_clocks_are_read_at_one_moment(void **state)
 {
     (void)state;
-    uint64_t ticks[2], ns[2];
-    const struct timespec rest = {0, 20000000};
-    clock_both(&ticks[0], &ns[0]);
-    nanosleep(&rest, NULL);
-    clock_both(&ticks[1], &ns[1]);
-    const double kernel = (double)(ns[1] - ns[0]);
-    const double ours = (double)clock_ticks_to_ns(ticks[1] - ticks[0]);
-    assert_true(ours > kernel * 0.9999 - 20000 && ours < kernel * 1.0001 + 20000);
+    uint64_t ticks, ns;
+    for (unsigned look_number = 0; look_number <= 3; look_number++) {
+        stalled = look_number; /* 0: none */
+        clock_both(&ticks, &ns);
+        stalled = 0;
+        is_tick_at(ticks, ns);
+    }
 }
 
 /* What a sender's clock is told to be agrees with what it is, to what two readings differ. */
@@ -68,12 +138,12 @@ static void a_clock_that_is_told_is_ours_again(void **state)
 
 int main(void)
 {
-    clock_begin();
-    clock_calibrate();
+    calibrate();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(intervals_agree_with_the_kernel),
         cmocka_unit_test(conversions_invert_each_other),
         cmocka_unit_test(a_tick_can_be_named_ahead),
+        cmocka_unit_test(a_tick_is_named_though_a_look_comes_late),
         cmocka_unit_test(both_clocks_are_read_at_one_moment),
         cmocka_unit_test(a_clock_that_is_told_is_ours_again),
     };
