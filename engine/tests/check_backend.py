@@ -9,6 +9,7 @@ ENGINE = sys.argv[1]
 OWN = ["--src-mac", "02:00:00:00:00:01", "--dst-mac", "02:00:00:00:00:01"]
 OWN += ["--src-ip", "198.18.0.1", "--dst-ip", "198.18.0.1", "--src-port", "9", "--dst-port", "9"]
 RUN = ["duplex", "--port", "loop", *OWN, "--rate", "100k", "--duration", "0.1", "--start", "now"]
+RUN += ["--catch-up-us", "1000000000"]  # who had no core for all of that time sends afterwards
 
 
 def engine(*args: str) -> subprocess.CompletedProcess[str]:

@@ -33,7 +33,9 @@ NOW = ("--start", "now", "--duration", "0.1", "--interval", "0.04")
 SENT, MADE = ("--port", "null:"), ("--port", "null:rx-rate=max")
 FAULTS = [f"--{name}-every=7" for name in ("drop", "duplicate", "reorder", "corrupt")]
 CORE = str(min(os.sched_getaffinity(0)))
-UDP = ("--port", "udp:", "--src-ip", "127.0.0.1", "--dst-ip", "127.0.0.1", "--idle", "sleep")
+PID = os.getpid()
+OWN_IP = f"127.{64 + PID // 65536 % 64}.{PID // 256 % 256}.{PID % 256}"  # nobody else's ports
+UDP = ("--port", "udp:", "--src-ip", OWN_IP, "--dst-ip", OWN_IP, "--idle", "sleep")
 
 ALONE: list[tuple[str, ...]] = [
     ("sender", *SENT, "--touch"),
@@ -115,16 +117,20 @@ def alone(*args: str) -> list[str]:
     return done.stdout.splitlines()
 
 
-def free_port() -> str:
-    """A UDP port that nobody uses."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one:
-        one.bind(("127.0.0.1", 0))
-        return str(one.getsockname()[1])
+def free_ports() -> tuple[str, str]:
+    """Two UDP ports that nobody uses."""
+    with (
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as one,
+        socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other,
+    ):
+        one.bind((OWN_IP, 0))
+        other.bind((OWN_IP, 0))
+        return str(one.getsockname()[1]), str(other.getsockname()[1])
 
 
 def pair(far_args: tuple[str, ...], near_args: tuple[str, ...]) -> list[str]:
     """Two engines that exchange frames over the loopback device."""
-    ports = free_port(), free_port()
+    ports = free_ports()
     far = Engine(*far_args, *UDP, "--src-port", ports[0], "--dst-port", ports[1])
     near = Engine(*near_args, *UDP, "--src-port", ports[1], "--dst-port", ports[0])
     far.ask("start interval=0.05", "started")
@@ -151,7 +157,8 @@ def replayed(folder: str) -> list[str]:
     """A file that is written, replayed and received."""
     file = f"{folder}/frames.pcap"
     replay = ("sender", *SENT, "--start", "now", "--replay", file)
-    lines = alone("sender", "--port", f"pcap:write={file}", *NOW, "--rate", "10k")
+    write = ("sender", "--port", f"pcap:write={file}", "--rate", "10k", *NOW)
+    lines = alone(*write, "--catch-up-us", "1000000000")  # the file has frames, however late
     lines += alone(*replay, "--schedule", "recorded", "--stamp")
     lines += alone(*replay, "--loops", "2", "--rate", "1M")
     return lines + alone("receiver", "--port", f"pcap:read={file}", "--start", "now")

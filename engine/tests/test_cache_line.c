@@ -6,6 +6,7 @@
 #include "measure/cache_line.h"
 
 #define NO_CORE 1000
+#define TRIES 2000 /* a busy machine may not let two cores run together for long */
 
 static unsigned own_cores(int *cores, unsigned max)
 {
@@ -25,23 +26,33 @@ static void a_line_travels(void **state)
     (void)state;
     int cores[2];
     double ns = 0;
+    bool plausible = false;
 
     if (own_cores(cores, 2) < 2)
         skip();
-    for (unsigned tries = 0; tries < 50 && ns <= 0; tries++)
-        (void)cache_line_ns(cores[0], cores[1], &ns); /* a busy machine may not let us */
-    assert_true(ns > 1 && ns < 10000);
+    for (unsigned tries = 0; tries < TRIES && !plausible; tries++) {
+        if (!cache_line_ns(cores[0], cores[1], &ns))
+            continue;
+        assert_true(ns > 1); /* who is kept from a core finds more, never less */
+        plausible = ns < 10000;
+    }
+    assert_true(plausible);
 }
 
 static void a_step_is_a_cycle(void **state)
 {
     (void)state;
-    int core;
+    int core = 0;
     double ns = 0;
+    bool plausible = false;
 
     assert_int_equal(own_cores(&core, 1), 1);
-    assert_true(cache_line_step_ns(core, &ns));
-    assert_true(ns > 0.05 && ns < 20);
+    for (unsigned tries = 0; tries < TRIES && !plausible; tries++) {
+        assert_true(cache_line_step_ns(core, &ns));
+        assert_true(ns > 0.05);
+        plausible = ns < 20;
+    }
+    assert_true(plausible);
 }
 
 static void a_core_that_is_not_there(void **state)

@@ -76,9 +76,8 @@ static void late_frames_are_waited_for_while_some_are_missing(void **state)
     drain(trial);
     assert_true(trial->drained);
     assert_int_equal(came(), FIRST + LATE);
-    if (port->late_until > begun) /* this process may have waited longer for its core */
-        assert_true(trial->residual_ns + 1000000 >= clock_ticks_to_ns(port->late_until - begun));
-    assert_true(trial->residual_ns > 0);
+    const uint64_t due_ns = clock_ticks_to_ns(port->late_until - begun);
+    assert_in_range(trial->residual_ns, due_ns - 1000000, due_ns + 1000000);
     end_trial();
 }
 
@@ -140,14 +139,6 @@ static void frames_without_end_are_given_up(void **state)
     end_trial();
 }
 
-static int calibrate(void **state)
-{
-    (void)state;
-    clock_begin();
-    clock_calibrate();
-    return 0;
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,5 +149,5 @@ int main(void)
         cmocka_unit_test(less_patience_calls_them_lost_sooner),
         cmocka_unit_test(frames_without_end_are_given_up),
     };
-    return cmocka_run_group_tests(tests, calibrate, NULL);
+    return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fake_io.h"
+#include "own_folder.h"
 #include "traffic/pcap.h"
 #include "traffic/receive.h"
 #include "traffic/replay.h"
@@ -16,6 +17,7 @@ static uint8_t file[65536];
 static size_t file_size;
 static bool big; /* write in the other byte order */
 static char error[512];
+static char folder[64], path[96], pipe_path[96];
 static const struct frame_address address = {.src_ip = 1, .dst_ip = 2, .src_udp = 3, .dst_udp = 4};
 
 static void put32(uint32_t value)
@@ -179,15 +181,29 @@ static void noise_is_survived(void **state)
     }
 }
 
-static const char *write_file(void)
+static int make_folder(void **state)
 {
-    static char path[64];
-    snprintf(path, sizeof path, "/tmp/sm-test-pcap-%d", getpid());
+    (void)state;
+    if (!own_folder(folder, sizeof folder, "test_pcap"))
+        return -1;
+    snprintf(pipe_path, sizeof pipe_path, "%s/pipe", folder);
+    return own_file(path, sizeof path, folder) ? 0 : -1;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    unlink(pipe_path);
+    unlink(path);
+    return rmdir(folder);
+}
+
+static void write_file(void)
+{
     FILE *out = fopen(path, "wb");
     assert_non_null(out);
     assert_int_equal(fwrite(file, file_size, 1, out), 1);
     fclose(out);
-    return path;
 }
 
 /* Three frames of ours, of 64, 100 and 1518 bytes, at 0, 10 and 40 us. */
@@ -203,19 +219,17 @@ static void put_three(void)
     }
 }
 
-static bool load_into(struct replay *replay, const char *path)
+static bool load_into(struct replay *replay, const char *name)
 {
-    const int fd = replay_open(path, error, sizeof error);
-    return fd >= 0 && replay_load(replay, fd, path, error, sizeof error);
+    const int fd = replay_open(name, error, sizeof error);
+    return fd >= 0 && replay_load(replay, fd, name, error, sizeof error);
 }
 
 static struct replay load(void)
 {
     struct replay replay;
-    const char *path = write_file();
-    const bool good = load_into(&replay, path);
-    unlink(path);
-    if (!good)
+    write_file();
+    if (!load_into(&replay, path))
         fail_msg("%s", error);
     return replay;
 }
@@ -353,12 +367,11 @@ static void unfit_files_are_refused(void **state)
     struct replay replay;
     assert_false(load_into(&replay, "/nonexistent"));
     assert_non_null(strstr(error, "--replay: /nonexistent No such file"));
-    assert_int_equal(mkfifo("pipe.pcap", 0600), 0);
-    assert_false(load_into(&replay, "pipe.pcap"));
-    assert_non_null(strstr(error, "--replay: pipe.pcap is not a regular file"));
-    unlink("pipe.pcap");
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_false(load_into(&replay, pipe_path));
+    assert_non_null(strstr(error, "/pipe is not a regular file"));
     put_header(0xa1b2c3d4, 1);
-    const char *path = write_file();
+    write_file();
     assert_false(load_into(&replay, path));
     assert_non_null(strstr(error, "holds no frame"));
     put_frame(0, 0, arp, 60, 1500);
@@ -369,7 +382,6 @@ static void unfit_files_are_refused(void **state)
     put_frame(0, 0, arp, 13, 13);
     write_file();
     assert_false(load_into(&replay, path));
-    unlink(path);
     put_header(0xa1b2c3d4, 1);
     put_frame(0, 0, arp, 60, 60);
     replay = load();
@@ -393,5 +405,5 @@ int main(void)
         cmocka_unit_test(stamped_frames_pass_every_check),
         cmocka_unit_test(unfit_files_are_refused),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

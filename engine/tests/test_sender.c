@@ -96,8 +96,6 @@ static void test_gives_way_while_it_sends_the_rest(void **state)
 
 int main(void)
 {
-    clock_begin();
-    clock_calibrate();
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gives_way_though_the_port_takes_everything),
         cmocka_unit_test(test_gives_way_while_it_sends_the_rest),
