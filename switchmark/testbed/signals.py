@@ -22,17 +22,18 @@ def signals_raise() -> Iterator[None]:
     A signal that is ignored, as under `nohup`, stays so. SIGALRM is used meanwhile."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if _has_a_lock_in_hand(frame):
-            postpone(number)
+        if _has_a_lock_in_hand(frame) or _ours(frame, "dropped"):  # (there, it would be lost)
+            postpone(number, _ours(frame, "leave"))
             return
         postponed.clear()
         ends = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
         raised[:] = [(ends, number)]
         raise ends
 
-    def postpone(number: int) -> None:
+    def postpone(number: int, nested: int = 0) -> None:
         postponed.append(number)
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S)
+        # Where it takes longer to deal with one, each would meet the handler of the last for ever.
+        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S * 2**nested)
 
     def is_ours(dropped: BaseException) -> bool:
         for ends, number in raised:
@@ -73,6 +74,15 @@ def signals_wait() -> Iterator[None]:
     finally:
         if came:
             signal.raise_signal(signal.Signals(came[0]))
+
+
+def _ours(frame: FrameType | None, name: str) -> int:
+    """How many functions of this name of ours have been called and have not ended."""
+    count = 0
+    while frame is not None:
+        count += frame.f_globals is globals() and frame.f_code.co_name == name
+        frame = frame.f_back
+    return count
 
 
 def _has_a_lock_in_hand(frame: FrameType | None) -> bool:
