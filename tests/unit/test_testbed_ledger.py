@@ -32,7 +32,7 @@ from switchmark.testbed.undo.entries import (
 )
 from switchmark.testbed.undo.ledger import Ledger
 
-ID = "a1b2c3"
+ID = f"{os.getpid():06x}"  # of this process alone: processes are found, and killed, by it
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_names_of_others_are_refused(state: Path, tmp_path: Path) -> None:
     ledger = Ledger.create(state, ID)
     (tmp_path / "theirs").touch()
     for entry, text in (
-        (NetworkDevice("eth0"), "begins with sma1b2c3"),
+        (NetworkDevice("eth0"), f"begins with sm{ID}"),
         (NetworkNamespace("blue"), "begins with"),
         (FilesNamed("/dev/hugepages", "rte"), "begins with"),
         (entries.Container("web", "/var/lib/lxc"), "begins with"),
@@ -249,21 +249,46 @@ def test_processes_are_found_by_pid_and_by_mark(state: Path) -> None:
     by_pid = subprocess.Popen(["sleep", "60"])
     by_mark = subprocess.Popen(["sleep", "60"], env=environment)
     stubborn = subprocess.Popen(
-        ["sh", "-c", "trap '' TERM; while :; do sleep 0.05; done"], env=environment
-    )
+        ["sh", "-c", "trap '' TERM; echo trapped; while :; do sleep 0.05; done"],
+        env=environment, stdout=subprocess.PIPE,
+    )  # fmt: skip
     similar = subprocess.Popen(["sleep", "60"], env={procfs.SESSION_VARIABLE: ID + "0"})
     try:
         identity = ProcessIdentity.of(by_pid.pid)
         assert identity is not None
-        time.sleep(0.1)  # the shell sets its trap
+        assert stubborn.stdout is not None and stubborn.stdout.readline() == b"trapped\n"
         dead_ledger(state, MarkedProcesses(ID), Process(identity.pid, identity.start_ticks))
         assert clean_stale()[0].problems == []
-        assert by_pid.wait(1) == -15 and by_mark.wait(1) == -15 and stubborn.wait(1) == -9
+        assert (by_pid.wait(60), by_mark.wait(60), stubborn.wait(60)) == (-15, -15, -9)
         assert similar.poll() is None, "another session's process"
     finally:
         for child in (by_pid, by_mark, stubborn, similar):
             child.kill()
-            child.wait()
+            child.communicate()
+
+
+def test_a_process_that_is_just_becoming_another_program_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its environment is empty for a moment; on a slow machine for a longer one."""
+    child = subprocess.Popen(["sleep", "60"], env={procfs.SESSION_VARIABLE: ID})
+    wholly, looks = Path.read_bytes, iter(range(1000))
+
+    def read_bytes(path: Path) -> bytes:
+        if path == Path(f"/proc/{child.pid}/environ") and next(looks) < 3:
+            return b""
+        text = wholly(path)
+        if path == Path(f"/proc/{child.pid}/stat"):
+            *fields, _env_end, code = text.split(b" ")
+            return b" ".join([*fields, b"0", code])
+        return text
+
+    monkeypatch.setattr(Path, "read_bytes", read_bytes)
+    try:
+        assert [one.pid for one in procfs.marked(ID)] == [child.pid]
+    finally:
+        child.kill()
+        child.wait()
 
 
 def test_directory_with_a_symbolic_link_spares_its_target(state: Path, tmp_path: Path) -> None:

@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 SESSION_VARIABLE = "SWITCHMARK_SESSION"  # in the environment of everything that we start
+KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
+_KERNEL_THREAD, _EXITING = 0x00200000, 0x00000004  # flags of a process, which have no environment
+_IN_EXEC_S, _POLL_S = 10.0, 0.0005
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,14 +86,27 @@ def marked(session_id: str) -> list[ProcessIdentity]:
     """Living processes whose environment at exec names this session (not this process)."""
     mark = f"{SESSION_VARIABLE}={session_id}".encode()
     found = []
+    deadline = time.monotonic() + _IN_EXEC_S
     for pid in pids():
         if pid == os.getpid():
             continue
         with suppress(OSError):
-            marks = mark in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-            if marks and (identity := ProcessIdentity.of(pid)) is not None:
+            environment = Path(f"/proc/{pid}/environ")
+            while not (text := environment.read_bytes()) and _in_exec(pid):
+                if time.monotonic() > deadline:
+                    break
+                time.sleep(_POLL_S)
+            if mark in text.split(b"\0") and (identity := ProcessIdentity.of(pid)) is not None:
                 found.append(identity)
     return found
+
+
+def _in_exec(pid: int) -> bool:
+    """Whether a process is just becoming another program, whose environment is not there yet."""
+    fields = _stat_fields(pid)
+    if fields is None or fields[0] in ("Z", "X") or int(fields[6]) & (_KERNEL_THREAD | _EXITING):
+        return False
+    return len(fields) > 48 and fields[48] == "0"  # where its environment ends
 
 
 def end_processes(identities: Iterable[ProcessIdentity], grace_s: float = 2.0) -> list[int]:
@@ -107,7 +123,7 @@ def end_processes(identities: Iterable[ProcessIdentity], grace_s: float = 2.0) -
         _signal_all(live, signal.SIGTERM)
         left = _wait_ended(live, grace_s)
         _signal_all(left, signal.SIGKILL)
-        stuck = _wait_ended(left, 2.0)
+        stuck = _wait_ended(left, KILLED_S)
         if stuck:
             names = ", ".join(str(watched[fd].pid) for fd in stuck)
             raise OSError(f"process {names} survives SIGKILL")
