@@ -21,7 +21,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError
 from switchmark.model.rights import Rights
 from switchmark.testbed.host import Completed
-from switchmark.testbed.kernel.procfs import SESSION_VARIABLE
+from switchmark.testbed.kernel.procfs import KILLED_S, SESSION_VARIABLE
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.pump import LineQueue, Pump, Tail
 from switchmark.testbed.undo.entries import Process
@@ -29,7 +29,6 @@ from switchmark.testbed.undo.ledger import Ledger
 from switchmark.testbed.walls import narrowed
 
 PRIVATE = 0o077  # the umask of all that is started: their files and sockets are nobody else's
-KILLED_S = 30.0  # the kernel takes back memory before a process is gone; on a full machine, late
 
 
 class LocalHost:
@@ -153,6 +152,7 @@ class LocalProcess:
         self._entry = ledger.record(entry) if entry else None
         self._lines = LineQueue()
         self._tail = Tail()
+        self._pump = pump
         assert popen.stdout is not None
         pump.add(os.dup(popen.stdout.fileno()), self._lines.take)
         popen.stdout.close()
@@ -220,8 +220,9 @@ class LocalProcess:
 
     def stderr_tail(self) -> str:
         """The last 64 KiB of standard error (empty when it goes to a log file)."""
-        ended = self._popen.poll() is not None
-        return self._tail.text(wait_end_s=0.2 if ended else 0.0)
+        if self._popen.poll() is not None and not self._tail.wait_end(0.2):
+            self._pump.catch_up()  # (children of it still hold the pipe)
+        return self._tail.text()
 
 
 @contextmanager

@@ -13,11 +13,12 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
 CHUNK_BYTES = 1 << 16
+CATCH_UP_S = 30.0
 Sink = Callable[[bytes], None]  # takes each chunk; b"" once at end of file
 
 
@@ -30,6 +31,7 @@ class Pump:
         os.set_blocking(self._wake_read, False)
         self._selector.register(self._wake_read, selectors.EVENT_READ, None)
         self._arrivals: deque[tuple[int, Sink]] = deque()
+        self._askers: deque[threading.Event] = deque()
         self._closing = False
         self._thread = threading.Thread(target=self._run, name="switchmark-pump", daemon=True)
         self._thread.start()
@@ -39,6 +41,14 @@ class Pump:
         os.set_blocking(fd, False)
         self._arrivals.append((fd, sink))
         os.write(self._wake_write, b"+")
+
+    def catch_up(self) -> None:
+        """Wait until what lies in the pipes now is in their sinks, however late the thread gets to
+        run; a pipe of the usual size holds one chunk."""
+        if not self._closing:
+            self._askers.append(done := threading.Event())
+            os.write(self._wake_write, b"?")
+            done.wait(CATCH_UP_S)
 
     def close(self) -> None:
         """Stop reading, whatever is still open."""
@@ -52,16 +62,26 @@ class Pump:
         while not self._closing:
             for key, _ in self._selector.select():
                 if key.data is None:
+                    os.read(self._wake_read, CHUNK_BYTES)
                     self._admit()
                 else:
                     self._read(key.fd, key.data)
+            if self._askers:
+                self._answer([self._askers.popleft() for _ in range(len(self._askers))])
         for key in list(self._selector.get_map().values()):
             if key.data is not None:
                 self._finish(key.fd, key.data)
         self._selector.close()
 
+    def _answer(self, askers: Sequence[threading.Event]) -> None:
+        self._admit()
+        for key, _ in self._selector.select(0):
+            if key.data is not None:
+                self._read(key.fd, key.data)
+        for done in askers:
+            done.set()
+
     def _admit(self) -> None:
-        os.read(self._wake_read, CHUNK_BYTES)
         while self._arrivals:
             fd, sink = self._arrivals.popleft()
             self._selector.register(fd, selectors.EVENT_READ, sink)
@@ -162,7 +182,10 @@ class Tail:
         if not data:
             self._ended.set()
 
-    def text(self, wait_end_s: float = 0.0) -> str:
-        """The kept bytes as text; with `wait`, those at the end of the stream."""
-        self._ended.wait(wait_end_s)
+    def wait_end(self, timeout_s: float) -> bool:
+        """Wait for the end of the stream; whether it has come."""
+        return self._ended.wait(timeout_s)
+
+    def text(self) -> str:
+        """The kept bytes as text."""
         return self._data.decode(errors="replace")
