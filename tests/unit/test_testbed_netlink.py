@@ -48,6 +48,44 @@ def test_what_was_begun_is_finished_before_the_interrupt_goes_on() -> None:
     assert done == [True]
 
 
+@pytest.mark.parametrize("has_begun", [True, False])
+def test_an_interrupt_that_comes_as_the_thread_is_started(
+    monkeypatch: pytest.MonkeyPatch, has_begun: bool
+) -> None:
+    """It has begun what is finished then, or never begins it."""
+    done, begun, begin = [], threading.Event(), threading.Event()
+
+    class Interrupted(threading.Thread):
+        def start(self) -> None:
+            super().start()
+            assert not has_begun or begun.wait(60)
+            begin.set()
+            raise KeyboardInterrupt
+
+        def run(self) -> None:
+            assert has_begun or may_run.wait(60)
+            super().run()
+
+    def act() -> None:
+        begun.set()
+        assert begin.wait(60)
+        time.sleep(0.2)
+        done.append(True)
+
+    may_run = threading.Event()
+    monkeypatch.setattr(namespaces, "threading", SimpleNamespace(
+        Lock=threading.Lock, Thread=Interrupted
+    ))  # fmt: skip
+    with pytest.raises(KeyboardInterrupt):
+        namespaces.inside(None, act)
+    assert done == [True] * has_begun
+    may_run.set()
+    for thread in threading.enumerate():
+        if isinstance(thread, Interrupted):
+            thread.join(60)
+    assert done == [True] * has_begun
+
+
 def test_an_interrupt_that_comes_just_as_a_lock_is_taken_is_no_hang(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -109,7 +147,7 @@ def test_without_descriptors_netlink_fails_in_one_line() -> None:
     """Python's event loop, thrown away half made, would print a traceback of its own."""
     run = subprocess.run(
         [sys.executable, "-c", WITHOUT_DESCRIPTORS],
-        capture_output=True, text=True, timeout=120, check=True,
+        capture_output=True, text=True, timeout=300, check=True,
     )  # fmt: skip
     lacks = [f"{free} Too many open files" for free in range(netlink.NETLINK_DESCRIPTORS)]
     assert run.stdout.splitlines() == [*lacks, f"{netlink.NETLINK_DESCRIPTORS} asked"]

@@ -10,7 +10,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -55,8 +55,11 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
     # No Event: a signal that raises just as Python takes or leaves its lock would leave it taken.
     done = threading.Lock()
     done.acquire()
+    to_begin = [True]  # who takes it decides: the thread acts, or the caller gives up
 
     def run() -> None:
+        if not _taken(to_begin):
+            return
         try:
             if netns is not None:
                 with opened(netns) as fd:
@@ -68,16 +71,25 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
         finally:
             done.release()
 
-    threading.Thread(target=run, name="switchmark-netns").start()
     try:
+        threading.Thread(target=run, name="switchmark-netns").start()
         done.acquire()  # (a `join` that was interrupted calls the thread ended)
     except BaseException:
+        if _taken(to_begin):
+            raise
         while not results and not errors:  # what is being made must be there to be undone
             time.sleep(POLL_S)
         raise
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _taken(token: list[bool]) -> bool:
+    """Take the only token; False where another thread has taken it."""
+    with suppress(IndexError):
+        return token.pop()
+    return False
 
 
 @contextmanager
