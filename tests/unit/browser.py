@@ -81,8 +81,12 @@ class Browser:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what was asked of the page is drawn."""
-        self.value("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        """Wait until what was asked of the page is drawn: first that what waits in its queue is
+        done, such as what it does when something is unfolded; a busy one draws frames before."""
+        self.value(
+            "new Promise(done => setTimeout(() =>"
+            " requestAnimationFrame(() => requestAnimationFrame(done))))"
+        )
 
     def value(self, script: str) -> Any:
         """What a script comes to, run as the DevTools' console would, outside the page's policy."""

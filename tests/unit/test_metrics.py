@@ -33,7 +33,7 @@ def scrape(url):
     asked = urllib.request.Request(
         url, headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
-    with urllib.request.urlopen(asked, timeout=10) as answer:
+    with urllib.request.urlopen(asked, timeout=120) as answer:
         assert "openmetrics-text" in answer.headers["Content-Type"]
         return answer.read().decode()
 
@@ -150,7 +150,7 @@ def test_protobuf_for_who_asks_for_it(capsys):
         url = re.search(r"http://127.0.0.1:\d+/metrics", capsys.readouterr().err)[0]
         metrics.trial_ended(latency)
         asked = urllib.request.Request(url, headers={"Accept": f"{CONTENT_TYPE},text/plain;q=0.3"})
-        with urllib.request.urlopen(asked, timeout=10) as answer:
+        with urllib.request.urlopen(asked, timeout=120) as answer:
             assert answer.headers["Content-Type"] == CONTENT_TYPE
             found = read_delimited(answer.read())
         told = values(scrape(url))

@@ -57,7 +57,7 @@ def port(service: Service) -> Iterator[int]:
 
 
 def post(port: int, body: bytes = b"{}", **headers: str) -> tuple[int, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     try:
         connection.request("POST", "/config", body, named)
@@ -112,7 +112,7 @@ def nobody_posts(port: int, then: str) -> str:
     done = subprocess.run(
         ["setpriv", "--reuid", str(NOBODY), "--regid", str(NOBODY), "--clear-groups",
          "bash", "-c", script],
-        capture_output=True, text=True, check=True, timeout=30, cwd="/",
+        capture_output=True, text=True, check=True, timeout=300, cwd="/",
     )  # fmt: skip
     return done.stdout
 
@@ -150,7 +150,7 @@ if sys.argv[2] == "nobody":
     os.setgroups([]); os.setresgid(*[{NOBODY}] * 3); os.setresuid(*[{NOBODY}] * 3)
 stub = otg_pb2_grpc.OpenapiStub(grpc.insecure_channel(sys.argv[1]))
 try:
-    print(stub.GetVersion(otg_pb2.google_dot_protobuf_dot_empty__pb2.Empty(), timeout=20))
+    print(stub.GetVersion(otg_pb2.google_dot_protobuf_dot_empty__pb2.Empty(), timeout=120))
 except grpc.RpcError as error:
     print(error.code().name, error.details())
 """
@@ -167,7 +167,7 @@ def test_another_user_is_refused_by_grpc(
 
     def said(user: str) -> str:
         words = [sys.executable, "-c", GRPC, f"{shown}:{server.port}", user]
-        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=300)
         return done.stdout + done.stderr
 
     try:

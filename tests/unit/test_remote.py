@@ -74,7 +74,7 @@ def test_the_archive_holds_all_that_the_agent_imports() -> None:
         [sys.executable, "-I", "-S", "-c", bundle.BOOTSTRAP.replace("main()\n", FINDS_ALL)],
         input=f"{len(bundle.archive())}\n".encode() + bundle.archive(),
         capture_output=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     found = " ".join([*(make().name for make in SWITCHES.values()), *ENVIRONMENTS])
@@ -86,7 +86,7 @@ def test_an_archive_that_is_cut_short_is_not_run() -> None:
         [sys.executable, "-I", "-c", bundle.BOOTSTRAP],
         input=b"1000\nabc",
         capture_output=True,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 1 and b"the connection ended while the agent was sent" in done.stderr

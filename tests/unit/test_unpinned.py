@@ -67,8 +67,8 @@ def test_what_says_where_it_is_is_refused(text: str, reason: str) -> None:
 @pytest.fixture
 def sleeper() -> Iterator[int]:
     """A process that is pinned to one core."""
-    core = str(min(os.sched_getaffinity(0)))
-    with subprocess.Popen(["taskset", "-c", core, "sleep", "60"]) as process:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        os.sched_setaffinity(process.pid, {min(os.sched_getaffinity(0))})
         yield process.pid
         process.kill()
 
