@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-STARTS_S = 10.0
+STARTS_S = 120.0
 SCHEMA = Path("/usr/share/openvswitch")
 NAME = f"smdecoy{secrets.token_hex(4)}"  # control groups are seen by all own hosts
 
@@ -79,7 +79,7 @@ def _container(folder: Path) -> Iterator[None]:
     )
     where = ("-P", str(folder), "-n", NAME)
     with _running("lxc-execute", *where, "--", "/bin/sleep", "100000"):
-        subprocess.run(["lxc-wait", *where, "-s", "RUNNING", "-t", "20"], check=True)
+        subprocess.run(["lxc-wait", *where, "-s", "RUNNING", "-t", f"{STARTS_S:.0f}"], check=True)
         yield
         subprocess.run(["lxc-stop", *where, "-k"], check=False)
 
