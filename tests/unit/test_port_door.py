@@ -52,7 +52,7 @@ def opened_since(before: set[tuple[str, str]]) -> set[tuple[str, str]]:
     found = set()
     for number in Path("/proc/self/fd").iterdir():
         with suppress(OSError):  # the folder itself
-            found.add((number.name, os.readlink(number)))
+            found.add((number.name, str(number.readlink())))
     return found - before
 
 

@@ -17,7 +17,7 @@ import pytest
 from switchmark.testbed.signals import signals_raise, signals_wait
 
 # One signal after the other comes to a thread that takes and leaves a lock all the time; one that
-# is postponed comes again at once, while the first is still dealt with: on a slow machine each time.
+# is postponed comes again at once, while the first is still dealt with: on a slow machine always.
 STORM = """
 import os, random, signal, sys, threading, time
 sys.setswitchinterval(0.0001)
