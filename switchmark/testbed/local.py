@@ -221,7 +221,7 @@ class LocalProcess:
     def stderr_tail(self) -> str:
         """The last 64 KiB of standard error (empty when it goes to a log file)."""
         if self._popen.poll() is not None and not self._tail.wait_end(0.2):
-            self._pump.catch_up()  # (children of it still hold the pipe)
+            self._pump.settle()  # (children of it still hold the pipe)
         return self._tail.text()
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import IO
 
 CHUNK_BYTES = 1 << 16
-CATCH_UP_S = 30.0
+SETTLES_S = 30.0
 Sink = Callable[[bytes], None]  # takes each chunk; b"" once at end of file
 
 
@@ -42,13 +42,13 @@ class Pump:
         self._arrivals.append((fd, sink))
         os.write(self._wake_write, b"+")
 
-    def catch_up(self) -> None:
+    def settle(self) -> None:
         """Wait until what lies in the pipes now is in their sinks, however late the thread gets to
         run; a pipe of the usual size holds one chunk."""
         if not self._closing:
             self._askers.append(done := threading.Event())
             os.write(self._wake_write, b"?")
-            done.wait(CATCH_UP_S)
+            done.wait(SETTLES_S)
 
     def close(self) -> None:
         """Stop reading, whatever is still open."""
