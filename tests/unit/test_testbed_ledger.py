@@ -291,6 +291,21 @@ def test_a_process_that_is_just_becoming_another_program_is_found(
         child.wait()
 
 
+def test_a_process_that_is_forked_while_they_are_looked_for_is_ended_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
+    seen = iter([[ProcessIdentity.of(child.pid)] for child in children])
+    monkeypatch.setattr(procfs, "marked", lambda _session: next(seen, []))
+    try:
+        MarkedProcesses(ID).undo()
+        assert [child.wait(60) for child in children] == [-15, -15]
+    finally:
+        for child in children:
+            child.kill()
+            child.wait()
+
+
 def test_directory_with_a_symbolic_link_spares_its_target(state: Path, tmp_path: Path) -> None:
     ours, theirs = tmp_path / "ours", tmp_path / "theirs"
     dead_ledger(state, Directory(str(ours)))

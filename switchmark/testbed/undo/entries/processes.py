@@ -44,4 +44,5 @@ class MarkedProcesses(UndoEntry):
 
     @override
     def undo(self) -> None:
-        procfs.end_processes(procfs.marked(self.session))
+        while found := procfs.marked(self.session):  # one may have forked while it was looked for
+            procfs.end_processes(found)
