@@ -207,8 +207,9 @@ static void refuse_files(struct program *p)
 #endif
 }
 
-/* Before Linux 5.16 a filter takes from its threads the CPU's guesses on stores and branches, unless
- * it is told not to: an engine would be slower for it, and nothing here runs code of others. */
+/* Before Linux 5.16 a filter takes from its threads the CPU's guesses on stores and branches,
+ * unless it is told not to: an engine would be slower for it, and nothing here runs code of others.
+ */
 static bool set(const struct sock_fprog *program, unsigned long flags)
 {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program) == 0;

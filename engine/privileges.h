@@ -4,10 +4,11 @@
  * of its command line are open, and before it looks into them, it keeps only the capabilities that
  * opening its ports takes (`privileges` in the row of each backend), and once they are open none.
  * From the same moment on, or from when its ports are open if opening them takes files of root, it
- * is another user's (user.h). What its user may besides, it then may not (confinement.h); where a library begins threads, that
- * begins before the ports are opened, if opening them takes no more, and ends with call_filter.h.
- * No program that it could be made to run gets any back (no_new_privs, and the bounding set where
- * that is permitted). All threads begin with what their maker has at that moment. */
+ * is another user's (user.h). What its user may besides, it then may not (confinement.h); where a
+ * library begins threads, that begins before the ports are opened, if opening them takes no more,
+ * and ends with call_filter.h. No program that it could be made to run gets any back (no_new_privs,
+ * and the bounding set where that is permitted). All threads begin with what their maker has at
+ * that moment. */
 #ifndef SM_PRIVILEGES_H
 #define SM_PRIVILEGES_H
 
