@@ -127,13 +127,13 @@ static void missing_backends_have_reasons(void **state)
 static void capabilities_follow_from_backend_and_arguments(void **state)
 {
     (void)state;
-    assert_int_equal(io_capabilities("udp:dev=eth0"), IO_DATAGRAMS);
+    assert_int_equal(io_capabilities("udp:dev=eth0"), IO_DATAGRAMS | IO_OPENS_NO_FILE);
     assert_int_equal(io_capabilities("io_uring:dev=eth0,socket=udp"), IO_DATAGRAMS);
     assert_int_equal(io_capabilities("io_uring:socket=udp,block"), IO_DATAGRAMS);
     assert_int_equal(io_capabilities("io_uring:dev=eth0"), 0);
     assert_int_equal(io_capabilities("io_uring:dev=eth0,socket=raw"), 0);
-    assert_int_equal(io_capabilities("raw:dev=eth0"), 0);
-    assert_int_equal(io_capabilities("null:rx-rate=max"), IO_NO_PEER);
+    assert_int_equal(io_capabilities("raw:dev=eth0"), IO_OPENS_NO_FILE);
+    assert_int_equal(io_capabilities("null:rx-rate=max"), IO_NO_PEER | IO_OPENS_NO_FILE);
     assert_int_equal(io_capabilities("pcap:read=a.pcap"), IO_NO_PEER | IO_UNTIMED);
     assert_int_equal(io_capabilities("nonsense:dev=eth0"), 0);
 #ifdef HAVE_DPDK
