@@ -78,7 +78,15 @@ def fields(path: Path, *names: str, options: Sequence[str] = ()) -> list[list[st
     return [line.split("\t") for line in out.splitlines()]
 
 
-kept_away: list[str] = []  # of the senders of `sent_times`, what kept each from its core, or ""
+kept_away: list[str] = []  # what kept each sender of `in_some_attempt` from its core, or ""
+
+
+def note_absence(result: Event) -> None:
+    """Keep what a sender's result says of the time that it was without its core."""
+    waited = result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"]
+    late_ns = result["pacing"]["late_max_ns"]
+    disturbed = waited > DISTURBED or late_ns > LATE_NS
+    kept_away.append(f"waited {waited:.2%}, {late_ns / 1e6:.1f} ms late" if disturbed else "")
 
 
 def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[float], list[int]]:
@@ -91,10 +99,7 @@ def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[fl
         sender.tell("start")
         result, code = sender.finish("wait")
     assert code == 0
-    waited = result["cpu"]["run_delay_ns"] / result["cpu"]["wall_ns"]
-    late_ns = result["pacing"]["late_max_ns"]
-    disturbed = waited > DISTURBED or late_ns > LATE_NS
-    kept_away.append(f"waited {waited:.2%}, {late_ns / 1e6:.1f} ms late" if disturbed else "")
+    note_absence(result)
     seen = fields(path, "frame.time_epoch", "frame.len")
     assert len(seen) == result["totals"]["tx_offered"]
     return [float(one[0]) for one in seen], [int(one[1]) + 4 for one in seen]
