@@ -1,0 +1,16 @@
+"""What is read of processes."""
+
+from __future__ import annotations
+
+import pytest
+
+from switchmark.testbed.kernel import procfs
+
+
+@pytest.mark.parametrize(
+    ("text", "pid"),
+    [("4711\n", 4711), ("\x1f4711\n", 4711), ("", None), ("0\n", None), ("²", None), ("-1", None),
+     ("99999999", None)],
+)  # fmt: skip
+def test_a_process_id_that_is_told_is_one_or_none(text: str, pid: int | None) -> None:
+    assert procfs.told_pid(text) == pid
