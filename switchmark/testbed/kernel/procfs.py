@@ -60,7 +60,7 @@ def is_waiting(pid: int) -> bool:
 
 def told_pid(text: str) -> int | None:
     """The process id that another program prints; None where it is none."""
-    found = re.fullmatch(r"\s*([1-9][0-9]{0,6})\s*", text)  # (not all that is a space is one to int)
+    found = re.fullmatch(r"\s*([1-9][0-9]{0,6})\s*", text)  # (`int` knows fewer spaces)
     return int(found[1]) if found else None
 
 
