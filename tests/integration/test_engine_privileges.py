@@ -119,13 +119,9 @@ def test_dpdk_has_none_at_a_socket(tmp_path: Path) -> None:
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     port = f"dpdk:virtio-user={tmp_path / 's'},server"
-    running = Engine("sender", ["--port", port, "--dst-mac", "02:00:00:00:00:01"])
-    try:
-        running.wait("ready")
+    with engine("sender", "--port", port, "--dst-mac", "02:00:00:00:00:01") as running:
         assert len(privileges(running.process.pid)) > 2, "EAL has threads of its own"
         assert_threads_have(running.process.pid, (), ())
-    finally:
-        running.close()
 
 
 def test_files_of_others_are_a_matter_of_opening_them(tmp_path: Path) -> None:

@@ -173,12 +173,8 @@ def test_dpdk_has_threads_that_stay_root(tmp_path: Path) -> None:
     if lacking("dpdk:"):
         pytest.skip("the engine is built without dpdk")
     port = f"dpdk:virtio-user={tmp_path / 's'},server"
-    running = Engine("sender", ["--port", port, "--dst-mac", "02:00:00:00:00:01"])
-    try:
-        running.wait("ready")
+    with engine("sender", "--port", port, "--dst-mac", "02:00:00:00:00:01") as running:
         assert {users for users, _, _ in ids(running.process.pid)} == {"0\t0\t0\t0"}
-    finally:
-        running.close()
 
 
 @pytest.mark.parametrize("environment", ["bare", "netns"])
