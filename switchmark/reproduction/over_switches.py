@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 
 from switchmark.reproduction.paper import Claim, Figure
-from switchmark.reproduction.tried import LESS, Tried, is_less_better, tried, values_of
+from switchmark.reproduction.tried import (
+    LESS,
+    Tried,
+    is_less_better,
+    planned_of,
+    tried,
+    values_of,
+)
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
@@ -39,7 +46,7 @@ def correlated(claim: Claim, other: Figure, rows: Sequence[SummaryRow]) -> Itera
         pairs: list[StagedRatio] = []
         for a, b in combinations(group, 2):
             found = [
-                ratio_in_stages(values_of(a, one), values_of(b, one))
+                ratio_in_stages(values_of(a, one), values_of(b, one), planned_of(a, b))
                 for one in (claim.figure, other)
             ]
             pairs += found

@@ -99,6 +99,9 @@ def time_s(blocks: Further, measured: Measured, planned: Mapping[str, int] | Non
 def outlook(paper: Paper, judged: JudgedFinding, measured: Measured) -> str:
     """What it would take to decide the finding, in words; empty where it is decided, or where
     blocks are not what it lacks."""
+    is_open = judged.verdict is FindingVerdict.UNDECIDED
+    if is_open and any(row.planned for one in judged.tried for row in one.rows):
+        return "the first stage is not over: the same command goes on with it"
     found = list(ways(paper, judged, measured))
     if not found:
         return _hopeless(judged)

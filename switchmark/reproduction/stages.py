@@ -47,7 +47,7 @@ def in_stages(run: Run, table: RecordTable) -> tuple[list[SummaryRow], Blocks]:
     rows, first = summarise(run.directory, table), run.info.parsed_definition.repetitions
     blocks = Blocks(first, _planned(run) - first)
     if not blocks.second:
-        return rows, blocks
+        return [_so_far(row, first) for row in rows], blocks
     at = pl.col("repetition")
     stages = [
         summarise(run.directory, replace(table, frame=table.frame.filter(held)))
@@ -60,6 +60,11 @@ def in_stages(run: Run, table: RecordTable) -> tuple[list[SummaryRow], Blocks]:
     known = [{_key(row): row for row in stage} for stage in stages]
     told = [tuple(one[key] for one in known if key in one) for key in map(_key, rows)]
     return [replace(row, stages=one) for row, one in zip(rows, told, strict=True)], blocks
+
+
+def _so_far(row: SummaryRow, planned: int) -> SummaryRow:
+    """The row, told apart where repetitions of its first stage lack."""
+    return row if row.finished + row.failed >= planned else replace(row, planned=planned)
 
 
 def _key(row: SummaryRow) -> tuple[object, ...]:

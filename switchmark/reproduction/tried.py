@@ -80,6 +80,11 @@ def values_of(row: SummaryRow, figure: Figure) -> Stages:
     return tuple(_values(one, figure) for one in row.stages or (row,))
 
 
+def planned_of(*rows: SummaryRow) -> int:
+    """The blocks of their first stage, where it is not over; else 0."""
+    return max((row.planned for row in rows), default=0)
+
+
 def _values(row: SummaryRow, figure: Figure) -> tuple[float, ...]:
     """The figure of each repetition; nothing in a stage without it.
 
@@ -107,7 +112,7 @@ def tried(
     bounds: tuple[float, float],
 ) -> Tried:
     """The ratio of two groups of figures, against its bounds."""
-    found = ratio_in_stages(above, below)
+    found = ratio_in_stages(above, below, planned_of(*rows))
     p = None
     if found.stages and found.value is not None:
         low, high = bounds

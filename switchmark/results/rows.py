@@ -92,6 +92,7 @@ class SummaryRow:
     failures: tuple[str, ...]  # messages
     certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
     stages: tuple[SummaryRow, ...] = ()  # the row of each, of a run whose figures are judged so
+    planned: int = 0  # repetitions of a first stage that is not over; 0: it is, or there is none
 
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:

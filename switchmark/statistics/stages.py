@@ -6,12 +6,17 @@ itself, by Welch's t on logarithms, and of the two normal deviates the sum is ta
 that are equal whatever the sizes: of the true ratio it is normal, too (W. Lehmacher, G. Wassmer,
 1999). The ratio is looked at after each stage, at the levels of two planned looks (boundaries.py),
 so that the intervals of both looks hold together with 95 %, and what the first proves stays proven.
+
+A first stage that is not over may be looked at, too. All these looks share a chance of their own to
+be wrong, an equal part each (C. Bonferroni), which is so small that a look proves what is clear,
+and the level of the two planned looks remains theirs (as of J. Haybittle, 1971, and R. Peto, 1976).
 """
 
 from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, zip_longest
@@ -23,7 +28,9 @@ from switchmark.statistics.sequential import POWER
 
 FIRST, SECOND = 2, 4  # looks of equal weight
 RULE = StoppingRule((FIRST, SECOND), LEVEL)
+EARLY_LEVEL = LEVEL / 10  # of all looks at a first stage that is not over, together
 _ROUNDS = 20  # of an estimate that depends on itself
+_LARGEST = math.log(sys.float_info.max)
 _FAR = 37.0  # a deviate beyond which nothing is told from 0
 Stages = Sequence[Sequence[float]]  # the figures of each stage, one a block
 
@@ -60,15 +67,20 @@ class StagedRatio:
     low: float | None = None  # interval that holds at both looks together; None: no spread is known
     high: float | None = None
     stages: tuple[StageEstimate, ...] = ()
+    early_looks: int = 0  # that there may be at a first stage that is not over; 0: it is over
 
     def p_of(self, ratio: float) -> float | None:
-        """The two-sided p-value of this ratio, over all looks so far and those to come."""
+        """The two-sided p-value of this ratio, over all looks so far and those to come: below 5 %
+        it is refused."""
         from scipy.special import ndtr
 
         if not self.stages:
             return None
         deviates = [one.deviate(math.log(ratio)) for one in self.stages]
-        p = RULE.overall(FIRST, 2 * float(ndtr(-abs(deviates[0]))))
+        alone = 2 * float(ndtr(-abs(deviates[0])))
+        if self.early_looks:
+            return min(1.0, alone * self.early_looks * LEVEL / EARLY_LEVEL)
+        p = RULE.overall(FIRST, alone)
         if len(deviates) > 1:
             both = abs(sum(deviates)) / math.sqrt(2)
             p = min(p, RULE.overall(SECOND, 2 * float(ndtr(-both))))
@@ -98,14 +110,20 @@ class StagedRatio:
         return share
 
 
-def ratio_in_stages(above: Stages, below: Stages) -> StagedRatio:
+def ratio_in_stages(above: Stages, below: Stages, planned: int = 0) -> StagedRatio:
     """The ratio of geometric means, `above` over `below`.
 
-    A stage counts from two figures of each group on, all of them above 0."""
+    A stage counts from two figures of each group on, all of them above 0. `planned` is of how many
+    blocks a first stage is that is not over, and 0 where it is."""
     both = zip_longest(above, below, fillvalue=())
     stages = tuple(one for a, b in both if (one := _estimate(a, b)) is not None)[:2]
     if not stages:
         return StagedRatio(ratio_of([*chain(*below)], [*chain(*above)]).value)
+    if planned:
+        early_looks = max(1, planned - 2)  # after each block from the second to the last but one
+        ends = stages[0].interval(EARLY_LEVEL / early_looks)
+        low, value, high = map(_exp, (ends[0], stages[0].log_ratio, ends[1]))
+        return StagedRatio(value, low, high, stages[:1], early_looks)
     low, high = stages[0].interval(RULE.level_at(FIRST))
     estimate = stages[0].log_ratio
     if len(stages) > 1:
@@ -115,7 +133,12 @@ def ratio_in_stages(above: Stages, below: Stages) -> StagedRatio:
         else:  # the stages contradict each other
             low, high = second
     estimate = min(max(estimate, low), high)
-    return StagedRatio(math.exp(estimate), math.exp(low), math.exp(high), stages)
+    return StagedRatio(_exp(estimate), _exp(low), _exp(high), stages)
+
+
+def _exp(log_ratio: float) -> float:
+    """The ratio; of two figures a group the interval may end where no number is."""
+    return math.exp(log_ratio) if log_ratio < _LARGEST else math.inf
 
 
 def _estimate(above: Sequence[float], below: Sequence[float]) -> StageEstimate | None:

@@ -184,6 +184,12 @@ def test_what_it_would_take_is_said(tmp_path: Path, run: Run) -> None:
     over = open_paper(tmp_path / "over", run, {"i": 1.04}, Blocks(6, 6), stages=2)
     anew = outlook(over.paper, over.findings[0], over.measured)
     assert anew.startswith("measured anew, some ") and " more " not in anew
+    begun_rows = [replace(row, planned=9) for row in held.rows]
+    early = judge(lead("i", "lead"), {"i": begun_rows})
+    assert early.verdict is FindingVerdict.UNDECIDED
+    assert outlook(one.paper, early, one.measured) == (
+        "the first stage is not over: the same command goes on with it"
+    )
     few = [with_values(row, [1.0]) for row in held.rows]
     alone = judge(lead("i", "few"), {"i": few})
     assert outlook(one.paper, alone, one.measured) == "one block tells no spread"
@@ -220,6 +226,7 @@ def test_a_second_stage_counts_when_it_is_over(tmp_path: Path) -> None:
 
     one, stages = read()
     assert one.blocks == Blocks(3) and stages == [()] * 4 and settings_of(one.run) == []
+    assert {row.planned for row in one.rows} == {0}, "the first stage is over"
     goes_on = settings_of(one.run, 7)
     assert goes_on == ["repetitions=7"]
     settings = {"set": ["duration=1s", *goes_on]}
@@ -250,3 +257,29 @@ def test_a_resumption_without_further_blocks_begins_no_second_stage(
     directory = write_run(tmp_path, [synthetic_record()], repetitions=3)
     with Run.resume(directory, campaign_text="", settings={"set": [wrong]}, host={}):
         assert settings_of(open_run(directory)) == []
+
+
+def test_a_first_stage_that_is_not_over_is_judged_as_an_early_look(tmp_path: Path) -> None:
+    """By what is there of it, at a level of its own, until its last block."""
+    held = read_paper("ara2021")
+    name = held.item("table2").campaign
+    leads = {"raw": 1.0, "raw-mmsg": 2.0, "udp": 0.9, "udp-mmsg": 1.1}
+    trials = [
+        synthetic_trial(switch="linux-bridge", io=io, packet_size_bytes=64).repeated(block)
+        for block in range(4)
+        for io in leads
+    ]
+    records = loads([synthetic_record(trial, marks=[]) for trial in trials], leads, 1)
+    directory = write_run(folder_of(held, tmp_path), records[:12], campaign=name, repetitions=4)
+
+    def lows(planned: int) -> list[float]:
+        rows = read_measured(held, tmp_path)[name].rows
+        assert {row.planned for row in rows} == {planned}
+        return [one.low or 0.0 for one in judge(held.findings[0], {"table2": list(rows)}).tried]
+
+    early = lows(4)
+    with Run.resume(directory, campaign_text="", settings={}, host={}) as run:
+        for record in records[12:]:
+            run.write(record)
+    over = lows(0)
+    assert early and all(a < b for a, b in zip(early, over, strict=True))

@@ -14,7 +14,14 @@ from numpy.typing import NDArray
 from scipy.stats import binomtest, ttest_ind
 
 from switchmark.statistics.boundaries import StoppingRule
-from switchmark.statistics.stages import FIRST, RULE, SECOND, StagedRatio, ratio_in_stages
+from switchmark.statistics.stages import (
+    EARLY_LEVEL,
+    FIRST,
+    RULE,
+    SECOND,
+    StagedRatio,
+    ratio_in_stages,
+)
 
 DRAWS = 600
 SPREAD = 0.2
@@ -130,6 +137,36 @@ def test_both_looks_have_the_whole_level_and_a_p_value_that_fits_their_interval(
         for end in (found.low, found.high):
             assert end is not None
             assert found.p_of(end) == pytest.approx(0.05, rel=0.01)
+
+
+def test_simulated_looks_at_a_first_stage_that_is_not_over_refuse_a_truth_rarely() -> None:
+    """Whoever looks after each block; at the level of the first planned look he would be wrong
+    far more often than that level says."""
+    planned, early, naive = 8, 0, 0
+    for seed in range(DRAWS):
+        source = np.random.default_rng(seed)
+        above = np.exp(source.normal(0, SPREAD, planned)).tolist()
+        below = np.exp(source.normal(0, 2 * SPREAD, planned)).tolist()
+        looks = [([above[:count]], [below[:count]]) for count in range(2, planned)]
+        told = [ratio_in_stages(*one, planned) for one in looks]
+        early += any(one.p_of(1.0) < 0.05 for one in told)  # type: ignore[operator]
+        whole = [ratio_in_stages(*one) for one in looks]
+        naive += any(one.p_of(1.0) < 0.05 for one in whole)  # type: ignore[operator]
+    assert binomtest(early, DRAWS, EARLY_LEVEL, alternative="greater").pvalue > 0.01, early
+    assert binomtest(naive, DRAWS, 0.05, alternative="greater").pvalue < 0.01, naive
+
+
+def test_an_early_look_proves_what_is_clear_at_the_level_of_its_interval() -> None:
+    above, below = [3.0, 3.1, 2.9, 3.05], [1.0, 1.05, 0.97, 1.02]
+    found, whole = ratio_in_stages([above], [below], 6), ratio_in_stages([above], [below])
+    assert found.low is not None and found.high is not None and found.low > 2
+    for end in (found.low, found.high):
+        assert found.p_of(end) == pytest.approx(0.05, rel=1e-3)
+    assert found.value == whole.value
+    assert whole.low is not None and whole.high is not None
+    assert found.low < whole.low < whole.high < found.high
+    two = ratio_in_stages([[1.0, 9e6]], [[1.0, 9e6]], 90)
+    assert two.low == 0 and two.high == math.inf, "no number is so large"
 
 
 @pytest.mark.parametrize("family", [1, 4])
