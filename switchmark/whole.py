@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 _LIVE = (Path("/dev"), Path("/proc"))  # /dev/stdout may be a file that a shell writes, too
 
 
 def write_whole(path: Path, content: str | bytes, mode: int | None = None) -> None:
-    """Write a file so that it is there with all of its content, or not at all. It has this mode, or
-    what the umask leaves of 0666; a link stays a link.
+    """Write a file of this content: see `writing_whole`."""
+    with writing_whole(path, mode) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+@contextmanager
+def writing_whole(path: Path, mode: int | None = None) -> Iterator[IO[bytes]]:
+    """A file to write to, which is at its path with all that was written once the context ends, or
+    not at all. It has this mode, or what the umask leaves of 0666; a link stays a link.
 
     What is no regular file (a device, a pipe) is written to and stays what it is: a rename would
     put a file in the place of /dev/null. Raises OSError, which names the path."""
-    data = content.encode() if isinstance(content, str) else content
-    live = any(path.is_relative_to(one) for one in _LIVE)
-    if live or (path.exists() and not path.is_file()):
-        path.write_bytes(data)
+    if not is_replaced(path):
+        with path.open("wb") as live:
+            yield live
         return
     target = path.resolve()
     temporary = target.with_name(f".{secrets.token_hex(8)}.tmp")  # (names may be of full length)
@@ -27,12 +35,19 @@ def write_whole(path: Path, content: str | bytes, mode: int | None = None) -> No
         with temporary.open("xb") as file:
             if mode is not None:
                 os.fchmod(file.fileno(), mode)
-            file.write(data)
+            yield file
         temporary.replace(target)
     except OSError as error:  # it names the temporary file, which nobody asked for
-        error.filename = str(path)
-        error.filename2 = None
+        if error.filename in (None, str(temporary)):
+            error.filename = str(path)
+            error.filename2 = None
         raise
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def is_replaced(path: Path) -> bool:
+    """Whether another file takes the place of this one, which its folder must allow."""
+    live = any(path.is_relative_to(one) for one in _LIVE)
+    return not live and (path.is_file() or not path.exists())

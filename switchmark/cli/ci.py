@@ -18,6 +18,7 @@ from switchmark.report.junit import Case, cases_of_run, junit_xml
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
+from switchmark.whole import is_replaced, write_whole
 
 EXIT_VIOLATED = 4  # as `compare` has it for "worse"
 
@@ -37,7 +38,7 @@ def check_places(junit: Path | None, bmf_file: Path | None) -> None:
             continue
         if not path.absolute().parent.is_dir() or path.is_dir():
             raise UsageError(f"{option} {path}: no file can be there; name another place")
-        if not os.access(path if path.exists() else path.absolute().parent, os.W_OK):
+        if not os.access(path.resolve().parent if is_replaced(path) else path, os.W_OK):
             raise UsageError(f"{option} {path}: cannot be written; name another place")
 
 
@@ -45,7 +46,7 @@ def write_junit(path: Path | None, suite: str, cases: Sequence[Case], started_at
     """Write the verdicts, if a file is given."""
     if path is not None:
         with writing("--junit", path):
-            path.write_bytes(junit_xml(suite, cases, started_at))
+            write_whole(path, junit_xml(suite, cases, started_at))
 
 
 def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
@@ -53,7 +54,7 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
     if path is not None:
         text = json.dumps(bmf(rows), indent=2, ensure_ascii=False, allow_nan=False)
         with writing("--bmf", path):
-            path.write_text(text + "\n", encoding="utf-8")
+            write_whole(path, f"{text}\n")
 
 
 def wants_verdicts(run: Run, junit: Path | None, bmf_file: Path | None) -> bool:

@@ -28,6 +28,7 @@ from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
 from switchmark.testbed.target import Target, find_target
+from switchmark.whole import write_whole
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan
@@ -175,7 +176,7 @@ def write_svg(made: Plan, path: Path) -> None:
     for number, drawing in enumerate(dict.fromkeys(drawings)):
         name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
         with writing("--svg", name):
-            name.write_text(drawing)
+            write_whole(name, drawing)
 
 
 def _document(made: Plan) -> dict[str, Any]:

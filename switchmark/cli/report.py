@@ -20,6 +20,7 @@ from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
 from switchmark.store.source import find_anywhere
+from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -117,7 +118,7 @@ def _write_form(
     with writing("--form", filled):
         graphs = write_form_graphs(FormSource.of(records, link), stem)
         named = {method: path.name for method, path in graphs.items()}
-        filled.write_text(form_text(form, info, records, link, named), encoding="utf-8")
+        write_whole(filled, form_text(form, info, records, link, named))
     return [filled, *graphs.values()]
 
 

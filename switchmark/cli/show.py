@@ -27,6 +27,7 @@ from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from switchmark.store.source import find_anywhere
+from switchmark.whole import write_whole, writing_whole
 
 EPILOG = """
 Examples:
@@ -121,8 +122,8 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
     if kind is Format.PARQUET:
         if output is None:
             raise UsageError("--format parquet: needs --output FILE")
-        with writing("--output", output):
-            frame.write_parquet(output)
+        with writing("--output", output), writing_whole(output) as file:
+            frame.write_parquet(file)
         return
     if kind is Format.JSON:
         text = json_format.dumps(frame.to_dicts(), indent=2, allow_nan=False) + "\n"
@@ -137,7 +138,7 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
         print_line(text.rstrip("\n"))
     else:
         with writing("--output", output):
-            output.write_text(text)
+            write_whole(output, text)
 
 
 def _cell(value: Any) -> object:

@@ -19,7 +19,7 @@ from switchmark.report.figures import Drawing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDTH_IN, _DPI, _PX_AN_INCH = 6.4, 160, 95
+_WIDTH_IN, _PX_AN_INCH = 6.4, 95
 _DASHES: dict[str, Any] = {
     "solid": "-", "dash": "--", "dot": ":", "dashdot": "-.", "longdash": (0, (8, 3)),
     "longdashdot": (0, (8, 3, 1, 3)),
@@ -48,8 +48,7 @@ def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]
         figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("svg", "png")]
     for path in paths:
-        date: dict[str, Any] = {"Date": None} if path.suffix == ".svg" else {}
-        figure.savefig(path, dpi=_DPI, metadata=date)
+        pen.save(figure, path)
     return paths
 
 

@@ -29,7 +29,7 @@ def write_form_graphs(measured: FormSource, stem: Path) -> dict[str, Path]:
     for method, (name, figure) in drawn.items():
         if figure is not None:
             path = stem.with_name(f"{stem.name}-{name}.svg")
-            figure.savefig(path, metadata={"Date": None})
+            pen.save(figure, path)
             written[method] = path
     return written
 

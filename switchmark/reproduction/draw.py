@@ -6,7 +6,6 @@ hatches differ too, so that no reading depends on colour.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -55,12 +54,11 @@ def draw(
     canvas = drawing(item, rows, campaign, times)
     if canvas is None:
         return None
-    text = io.StringIO()
-    canvas.savefig(text, format="svg", metadata={"Date": None})
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{item.name}.svg").write_text(text.getvalue())
-    canvas.savefig(folder / f"{item.name}.png", dpi=160)
-    return text.getvalue()
+    scalable = folder / f"{item.name}.svg"
+    for path in (scalable, scalable.with_suffix(".png")):
+        pen.save(canvas, path)
+    return scalable.read_text()
 
 
 def drawing(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from switchmark.whole import write_whole
+import switchmark
+from switchmark.whole import is_replaced, write_whole, writing_whole
 
 
 @pytest.mark.parametrize("content", ["new", b"new"])
@@ -62,3 +64,30 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
         write_whole(tmp_path / "no" / "such" / "folder.html", "x")
     assert not (tmp_path / "no").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
+
+
+def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    page, missing = tmp_path / "page.html", tmp_path / "other"
+    page.write_text("old")
+    with pytest.raises(ZeroDivisionError), writing_whole(page) as file:
+        file.write(b"half of it")
+        raise ZeroDivisionError
+    with pytest.raises(FileNotFoundError) as told, writing_whole(page):
+        missing.read_text()
+    assert told.value.filename == str(missing), "what its writer lacks is named"
+    assert [one.name for one in tmp_path.iterdir()] == ["page.html"] and page.read_text() == "old"
+    assert is_replaced(page) and is_replaced(tmp_path / "new")
+    assert not is_replaced(Path("/dev/stdout")) and not is_replaced(tmp_path)
+
+
+def test_files_that_a_user_asks_for_are_written_whole() -> None:
+    """No command writes one in its place, where a full disk or a signal leaves half of it."""
+    in_place = re.compile(r"\.(write_text|write_bytes|write_parquet|savefig)\((?!file\b)")
+    package = Path(switchmark.__file__).parent
+    modules = [
+        path
+        for room in ("cli", "report", "reproduction")
+        for path in (package / room).rglob("*.py")
+    ]
+    assert len(modules) > 50
+    assert not [path.name for path in modules if in_place.search(path.read_text())]
