@@ -12,6 +12,7 @@ from typing import Any
 
 import duckdb
 
+from switchmark.results.documents_sql import connect
 from switchmark.results.machine_id import MachineId
 from switchmark.results.store import Run
 
@@ -49,7 +50,7 @@ def read_origins(run: Run) -> dict[str, Origin]:
         FROM read_text($paths)
     """
     found: dict[str, Origin] = {}
-    with duckdb.connect(config={"threads": 1}) as connection:
+    with connect() as connection:
         for begin in range(0, len(names), _FILES):
             try:
                 rows = connection.execute(sql, {"paths": names[begin : begin + _FILES]}).fetchall()

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -23,12 +22,13 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
+from switchmark.results.documents_sql import connect
 from switchmark.results.store import open_run
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
-_MEMORY_LIMIT = "400MB"
 _BATCH_BYTES = 16 << 20
 _BATCH_FILES = 8192
+_AT_ONCE = 16  # columns that are sorted
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +60,11 @@ def read_table(run_directory: Path) -> RecordTable:
 
 
 def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
-    """Sort the frame column by column, so that the whole table is never in memory twice."""
+    """Sort the frame a few columns at a time, so that the whole table is never in memory twice."""
     order = frame.select(pl.arg_sort_by(*by)).to_series()
-    for name in frame.columns:
-        frame = frame.with_columns(pl.col(name).gather(order))
+    for begin in range(0, frame.width, _AT_ONCE):
+        few = frame.columns[begin : begin + _AT_ONCE]
+        frame = frame.with_columns(pl.col(few).gather(order))
     return frame
 
 
@@ -79,7 +80,7 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
     """The table of these files. Raises duckdb.Error for text that is not UTF-8 or a value that is
     not of its column's type; what is not JSON at all gives a row of nulls."""
-    with _connection() as connection:
+    with connect() as connection:
         frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
         if not frames:
             kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
@@ -189,17 +190,6 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    """A connection without DuckDB's progress bar, which after two seconds would print on standard
-    output, between our tables and JSON."""
-    connection = duckdb.connect(
-        config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
-    )
-    with suppress(duckdb.InvalidInputException):  # in a notebook there is none
-        connection.execute("SET enable_progress_bar = false")
-    return connection
 
 
 def _refused(paths: Iterable[str]) -> dict[str, str]:

@@ -8,6 +8,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from switchmark.errors import UsageError
@@ -17,8 +18,10 @@ from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
+from switchmark.results.documents_sql import connect
+from switchmark.results.origins import read_origins
 from switchmark.results.published import published_beside
-from switchmark.results.query import FULL_CHECK_LIMIT, _connection, read_table
+from switchmark.results.query import FULL_CHECK_LIMIT, read_table
 from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
@@ -295,7 +298,7 @@ def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:
 
 def test_no_progress_bar_comes_between_tables_and_json() -> None:
     """Asked, not tried: setting after how long it comes would also switch it on."""
-    with _connection() as connection:
+    with connect() as connection:
         asked = "SELECT current_setting('enable_progress_bar')"
         assert connection.execute(asked).fetchone() == (False,)
 
@@ -350,3 +353,15 @@ def test_options_of_a_switch_make_a_contender_of_its_own(tmp_path: Path) -> None
         "linux-bridge (static_fdb on, vlan_filtering on)",
     }
     assert len({row.point for row in rows}) == 1, "they may be compared"
+
+
+def test_runs_are_read_through_one_database_of_the_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To open one takes as long as to read a run; a history has hundreds."""
+    run = open_run(write_run(tmp_path / "run", [synthetic_record()]))
+    read_table(run.directory)
+    opened = []
+    monkeypatch.setattr(duckdb, "connect", lambda *_, **__: opened.append(1))
+    assert len(read_table(run.directory).frame) == len(read_origins(run)) == 1
+    assert not opened

@@ -1,0 +1,31 @@
+"""DuckDB over the documents of records: one for the process, since to open one takes as long as to
+read a run."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from functools import lru_cache
+
+import duckdb
+
+_MEMORY_LIMIT = "400MB"
+
+
+def connect() -> duckdb.DuckDBPyConnection:
+    """A connection of the caller's own, whose context closes it; threads share the database.
+
+    It has no progress bar, which after two seconds would print on standard output, between our
+    tables and JSON."""
+    connection = _database(os.getpid()).cursor()
+    with suppress(duckdb.InvalidInputException):  # in a notebook there is none
+        connection.execute("SET enable_progress_bar = false")
+    return connection
+
+
+@lru_cache(maxsize=1)
+def _database(_pid: int) -> duckdb.DuckDBPyConnection:
+    """The database, which holds nothing; a forked process has its own."""
+    return duckdb.connect(
+        config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
+    )
