@@ -22,6 +22,7 @@ from switchmark.testbed.kernel.capabilities import NEVER, is_closed
 from switchmark.testbed.session import open_session
 
 ROOT = Path(__file__).parents[2]
+BILL = ROOT / ".sbom" / "bill.json"
 
 
 def test_only_we_can_write_what_is_undone_as_root(
@@ -109,14 +110,10 @@ def test_the_bill_of_materials_has_what_the_engine_links(tmp_path: Path) -> None
             assert held[name].get("purl", "pkg:deb/").startswith("pkg:deb/")
 
 
-@pytest.mark.skipif(
-    not (ROOT / ".sbom" / ".deps").exists(), reason="tools/sbom has not been run (./check does)"
-)
-def test_the_bill_of_materials_is_valid(tmp_path: Path) -> None:
-    """By the standard's own schema, which the tool asks."""
-    bill = tmp_path / "bill.json"
-    subprocess.run([ROOT / "tools/sbom", bill], check=True, timeout=600)
-    found = json.loads(bill.read_text())
+@pytest.mark.skipif(not BILL.exists(), reason="./check has not made the bill of materials")
+def test_the_bill_of_materials_has_all_that_is_locked() -> None:
+    """Whether it is valid by the standard's own schema has been asked by who made it."""
+    found = json.loads(BILL.read_text())
     assert found["bomFormat"] == "CycloneDX" and len(found["components"]) > 90
 
 
