@@ -3,9 +3,8 @@ read a run."""
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache
 
 import duckdb
 
@@ -17,15 +16,15 @@ def connect() -> duckdb.DuckDBPyConnection:
 
     It has no progress bar, which after two seconds would print on standard output, between our
     tables and JSON."""
-    connection = _database(os.getpid()).cursor()
+    connection = _database().cursor()
     with suppress(duckdb.InvalidInputException):  # in a notebook there is none
         connection.execute("SET enable_progress_bar = false")
     return connection
 
 
-@lru_cache(maxsize=1)
-def _database(_pid: int) -> duckdb.DuckDBPyConnection:
-    """The database, which holds nothing; a forked process has its own."""
+@cache
+def _database() -> duckdb.DuckDBPyConnection:
+    """The database, which holds nothing."""
     return duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )

@@ -194,7 +194,7 @@ def test_bad_input_gives_one_clear_line(text: str, message: str) -> None:
         ("a: 1\n---\nb: 2", "c.yaml:2: not valid YAML: but found another document; keep one "
                             "campaign a file (one '---' at most)"),
         ("a: *b", "c.yaml:1: not valid YAML: found undefined alias 'b'"),
-        ("[" * 2000, "c.yaml: is nested too deeply; a campaign has three levels"),
+        ("[" * 5000, "c.yaml: is nested too deeply; a campaign has three levels"),
         ("a: \x00", "c.yaml: not valid YAML: unacceptable character #x0000: special characters "
                     "are not allowed; save it as plain text"),
         ("sweeps:\n- packet_size: 64\n- packet_size: 65\n",
