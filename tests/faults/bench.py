@@ -34,6 +34,7 @@ trim: {{warm_up: 0.05s, cool_down: 0.05s}}
 interval: 0.1s
 location: {location}
 switch_environment: {place}
+idle: {idle}
 """
 # What makes and holds containers; the rest of a session is engines and switches.
 CONTAINER_PROGRAMS = (
@@ -190,10 +191,15 @@ def _name(words: list[str]) -> str:
 
 
 def campaign(
-    switch: str, environment: str, location: str, place: str = "host", more: str = ""
+    switch: str,
+    environment: str,
+    location: str,
+    place: str = "host",
+    idle: str = "auto",
+    more: str = "",
 ) -> tuple[str, int]:
     """What a case's campaign says (with `more`), and how many trials it has; `place` is where the
-    switch is. Of machines one a trial."""
+    switch is, `idle` what the applications do while nothing comes. Of machines one a trial."""
     with_machines = environment in MACHINES
     sizes = MACHINES_SIZES if with_machines else SIZES
     text = CAMPAIGN.format(
@@ -203,6 +209,7 @@ def campaign(
         sizes=", ".join(map(str, sizes)),
         location=location,
         place=place,
+        idle=idle,
     )
     return text + more, len(sizes)
 

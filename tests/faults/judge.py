@@ -22,6 +22,9 @@ from tests.integration.two_hosts import TwoHosts, missing
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
 RESUMES = 4  # a trial that the machine starved is tried again
 DISK_MB = 32
+# What applications do while nothing comes. That they measure is told by the time that they use; in
+# other phases they would only take the cores from the cases beside this one.
+POLLING, SLEEPING = "auto", "sleep"
 SETTLES_S = 60.0  # the kernel takes namespaces and devices away late, on a busy machine later
 
 
@@ -85,7 +88,12 @@ class _Rig:
                 _sh("mount", "-t", "tmpfs", "-o", f"size={DISK_MB}m,mode=0755", "faults", str(path))
         location = case.location if missing() is None else "local"
         text, self.trials = campaign(
-            case.switch, case.environment, location, case.place, case.fault.campaign
+            case.switch,
+            case.environment,
+            location,
+            case.place,
+            POLLING if case.phase == "measure" else SLEEPING,
+            case.fault.campaign,
         )
         self.places.campaign.write_text(text)
         self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -152,16 +152,25 @@ def _hugepages() -> set[str]:
 
 
 def _sysctls() -> set[str]:
-    found = set()
-    for name in SYSCTLS:
-        top = Path("/proc/sys") / name
-        for path in [top] if top.is_file() else top.rglob("*"):
-            if any(word in str(path) for word in VOLATILE):
-                continue
-            with suppress(OSError):
-                if path.is_file():
-                    found.add(f"{path}={path.read_text(errors='replace').strip()}")
-    return found
+    return {
+        f"{path}={text.strip()}"
+        for name in SYSCTLS
+        for path in _files_under(f"/proc/sys/{name}")
+        if not any(word in path for word in VOLATILE) and (text := _text(path)) is not None
+    }
+
+
+def _files_under(top: str) -> Iterator[str]:
+    """The file itself, or those of the folder; what goes away meanwhile is left out."""
+    yield top
+    for folder, _, files in os.walk(top):
+        yield from (f"{folder}/{name}" for name in files)
+
+
+def _text(path: str) -> str | None:
+    with suppress(OSError):
+        return Path(path).read_text(errors="replace")
+    return None
 
 
 def _cgroups(sessions: list[str]) -> set[str]:

@@ -32,7 +32,11 @@ from tests.integration.waiting import DEADLINE_S, TAUGHT_FRAMES, frames_sent, un
 
 ROOT = Path(__file__).parents[2]
 # Short trials that still have samples enough; measured figures are not the point here.
-SHORT = ("trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "repetitions=1")
+# (Applications that poll while nothing comes take the cores from the tests beside them.)
+SHORT = (
+    "trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "idle=sleep", "repetitions=1",
+)  # fmt: skip
+POLLING = "idle=auto"  # for `wait_measuring`, which may ask how much time was used
 STARTED_CPU_S = 0.12  # of an engine, more than it uses to start and to wait
 
 STORING = ("run", "trial", "show", "reproduce")  # commands that take --results

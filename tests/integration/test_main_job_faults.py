@@ -12,6 +12,7 @@ import pytest
 from switchmark.results.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
+    POLLING,
     SHORT,
     Bench,
     Job,
@@ -46,7 +47,7 @@ def start(
         switch=switch, environment=environment, rate_pps=RATE_PPS, duration_s=duration_s
     )
     path = campaign_file(folder, text)
-    job = bench.start("run", path, "--no-baseline", *settings(*SHORT))
+    job = bench.start("run", path, "--no-baseline", *settings(*SHORT, POLLING))
     job.wait_session()
     job.wait_measuring(RATE_PPS // 2)  # (some intervals)
     return job

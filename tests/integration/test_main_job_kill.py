@@ -11,6 +11,7 @@ import pytest
 
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
+    POLLING,
     SHORT,
     Bench,
     Job,
@@ -46,7 +47,7 @@ def switch(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def command(tmp_path: Path, switch: str) -> list[str]:
     path = campaign_file(tmp_path, JOB.format(switch=switch))
-    return ["run", path, "--no-baseline", *settings(*SHORT)]
+    return ["run", path, "--no-baseline", *settings(*SHORT, POLLING)]
 
 
 @pytest.fixture

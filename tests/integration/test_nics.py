@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
+    POLLING,
     SHORT,
     Bench,
     campaign_file,
@@ -110,7 +111,7 @@ def test_they_come_back_after_kill_9(bench: Bench, tmp_path: Path, nics: list[st
     before = look(nics)
     text = f"switch: linux-bridge\nscenario: p2p\nnics: {written(nics)}\nduration: 60s\nrate: 5k\n"
     file = campaign_file(tmp_path, text + "dimension: throughput\n")
-    job = bench.start("run", file, "--no-baseline", "--quiet", *settings(*SHORT))
+    job = bench.start("run", file, "--no-baseline", "--quiet", *settings(*SHORT, POLLING))
     try:
         session = job.wait_session()
         job.wait_measuring()

@@ -11,7 +11,7 @@ from contextlib import suppress
 import pytest
 
 from tests.integration.machine import needs_root
-from tests.integration.main_job import SHORT, Bench, need, settings, went_well
+from tests.integration.main_job import POLLING, SHORT, Bench, need, settings, went_well
 
 pytestmark = [pytest.mark.integration, needs_root]
 
@@ -38,7 +38,7 @@ def test_nobody_else_has_a_trial_while_it_runs(
     bench: Bench, no_umask: None, switch: str, environment: str
 ) -> None:
     need((switch,), (environment,))
-    told = settings(*SHORT, f"environment={environment}", "rate=10k", "duration=2s")
+    told = settings(*SHORT, POLLING, f"environment={environment}", "rate=10k", "duration=2s")
     job = bench.start("trial", switch, "--no-baseline", *told)
     try:
         folder = bench.state / job.wait_session()
