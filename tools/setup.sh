@@ -86,7 +86,7 @@ source_stamp() {
 
 # setup_venv LOCK [meson option...]: .venv with locked dependencies, our package and engine.
 setup_venv() {
-  local lock=$1 python stamp deps
+  local lock=$1 python stamp deps compiling=
   shift
   stamp=$(source_stamp "$lock")
   deps=$(sha256sum <"$lock" | cut -d' ' -f1)
@@ -98,9 +98,12 @@ setup_venv() {
   if [ "$(cat .venv/.deps 2>/dev/null)" != "$deps" ]; then
     say "installing locked Python dependencies into .venv"
     rm -f .venv/.deps
-    .venv/bin/python -m pip install -q --disable-pip-version-check --require-hashes -r "$lock" ||
-      die "pip could not install $lock (its messages are above)"
+    .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile \
+      --require-hashes -r "$lock" || die "pip could not install $lock (its messages are above)"
     printf '%s\n' "$deps" >.venv/.deps
+    # Beside the engine, which takes one core for half of the time. (What is not compiled here is when
+    # it is first used.)
+    .venv/bin/python -m compileall -qq .venv/lib & compiling=$!
   fi
   say "building the traffic engine and installing switchmark into .venv"
   local options=() option
@@ -108,6 +111,7 @@ setup_venv() {
   PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install -q --disable-pip-version-check \
     --no-deps --no-build-isolation --force-reinstall "${options[@]}" . ||
     die "the build failed (its messages are above)"
+  [ -z "$compiling" ] || wait "$compiling" || true
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 

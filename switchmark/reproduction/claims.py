@@ -46,6 +46,8 @@ def _tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterato
         yield from beaten_somewhere([(claim.item, claim.figure, able), *others])
     elif claim.link is not None:
         yield from _of_link(claim, claim.link, able)
+    elif claim.asked:
+        yield from _of_asked(claim, able)
     elif claim.flattens is not None:
         yield from _flatter(claim, able, claim.flattens)
     elif claim.steady:
@@ -98,6 +100,17 @@ def _of_link(claim: Claim, link: float, rows: Sequence[SummaryRow]) -> Iterator[
         above = values_of(row, claim.figure)
         below = [(whole,) * len(stage) for stage in above]
         yield tried(what, (row,), above, below, _bounds(claim))
+
+
+def _of_asked(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
+    """Ratios of loads to the set rate, which each stream has."""
+    for row in rows:
+        if row.trial.rate_pps is None:  # as fast as it goes
+            continue
+        whole = row.trial.rate_pps * row.trial.streams
+        what = f"{row.contender}, of {whole / 1e6:g} Mpps"
+        above = values_of(row, claim.figure)
+        yield tried(what, (row,), above, [(whole,) * len(one) for one in above], _bounds(claim))
 
 
 def _lines(rows: Sequence[SummaryRow], over: str) -> list[list[tuple[float, SummaryRow]]]:

@@ -31,6 +31,7 @@ from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
 
 _SHOWN = 3  # of the ratios, in words
+SHARED = "cores that switch and applications share"
 
 
 class FindingVerdict(StrEnum):
@@ -77,11 +78,13 @@ def judge(
         found = list(tries(claim, rows_of))
         tried += [replace(one, items=claim.items) for one in _told_apart(claim, found)]
         notes |= dict.fromkeys(_stand_ins(claim, found, standing or {}))
-        lacking |= dict.fromkeys(_lacking(claim, found))
+        lacking |= dict.fromkeys(_lacking(claim, found, rows_of))
     if not tried and barred and not lacking:
         return JudgedFinding(finding, FindingVerdict.CANNOT, "; ".join(barred))
     if not tried:
         return _untried(finding, list(lacking), rows_of, can_run)
+    if any(row.oversubscribed for one in tried for row in one.rows):
+        notes[SHARED] = None
     verdict, why = _verdict(tried)
     if verdict is FindingVerdict.HOLDS and (lacking or barred):  # of a part of it alone
         verdict = FindingVerdict.UNDECIDED
@@ -102,15 +105,31 @@ def judge_all(
     return [judge(one, rows, can_run, standing) for one in findings]
 
 
-def _lacking(claim: Claim, found: Sequence[Tried]) -> Iterator[str]:
-    """What of the claim was not tried: all of it, or a step of its order."""
+def _lacking(
+    claim: Claim, found: Sequence[Tried], rows_of: Mapping[str, Sequence[SummaryRow]]
+) -> Iterator[str]:
+    """What of the claim was not tried, and for lack of what: all of it, or a step of its order."""
     if not found:
-        yield claim.item
+        yield _absent(claim, rows_of)
         return
     pairs = [tuple(row.trial.switch for row in one.rows) for one in found]
     for better, worse in pairwise(claim.order):
         if not any(upper in better and lower in worse for upper, lower in pairs):
             yield f"{', '.join(better)} / {', '.join(worse)}"
+
+
+def _absent(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> str:
+    """Of a claim that cannot be tried: the items without a valid figure, or the switches without
+    one in items that have some."""
+    valid = {
+        name: [row for row in rows_of.get(name, ()) if row.valid and not row.is_baseline]
+        for name in claim.items
+    }
+    if none := [name for name, rows in valid.items() if not rows]:
+        return ", ".join(none)
+    there = {row.trial.switch for rows in valid.values() for row in rows}
+    gone = ", ".join(name for name in claim.switches if name not in there)
+    return f"{claim.item} with {gone}" if gone else claim.item
 
 
 def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:
@@ -173,7 +192,8 @@ def _untried(
     can_run: Collection[str],
 ) -> JudgedFinding:
     """The finding without a ratio: not yet measured, not valid, or not possible here."""
-    due = [name for name in lacking if name in can_run and not rows_of.get(name)]
+    items = dict.fromkeys(name for claim in finding.claims for name in claim.items)
+    due = [name for name in items if name in can_run and not rows_of.get(name)]
     if due and not finding.needs:
         why = f"not measured yet: {', '.join(due)}"
         return JudgedFinding(finding, FindingVerdict.NOT_YET, why)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from markupsafe import Markup, escape
 
@@ -35,6 +35,7 @@ from switchmark.reproduction.second_stage import with_outlook
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.origins import read_origins
+from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.results.times import times_of
 from switchmark.revision import full_version
@@ -54,6 +55,7 @@ class ItemOnPage:
     svg: str | None
     scale: str  # what was set, against the paper's own way
     notes: tuple[str, ...]
+    instead: Literal["none", "some", "all"] = "none"  # of its switches are in others' place
     guests: tuple[PaperLine, ...] = ()  # of emulated guests, which only prove that it works
     part: str = ""  # how much of its run there is, if that is not all
 
@@ -74,15 +76,25 @@ class ItemOnPage:
 
     @property
     def _word(self) -> str:
-        if self.measured and not self.valid:
-            return "measured here, no figure is valid"
+        if self.item.unsaid:
+            return f"impossible: {self.item.unsaid}"
         if self.measured:
-            return "reproduced here, with stand-ins" if self.state.notes else "reproduced here"
+            return self._as_measured
         if self.guests:
             return "shown in an emulated guest"
         if self.state.runs:
             return "can run here, not measured yet"
         return "planned for the paper's machine"  # as a test plans every item (test_target.py)
+
+    @property
+    def _as_measured(self) -> str:
+        if not self.valid:
+            return "measured here, no figure is valid"
+        if self.instead == "all":
+            return "a stand-in was measured here"
+        stand_ins = ", with stand-ins" if self.state.notes or self.instead == "some" else ""
+        rest = ", but for what is missing" if self.item.missing else ""
+        return f"reproduced here{stand_ins}{rest}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +227,8 @@ def _shown(
         svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
     scale = ", ".join(held.scale) if held else ""
     failures = dict.fromkeys(message for row in rows for message in row.failures)
-    notes = [f"missing: {one}" for one in item.missing]
+    notes = [item.unsaid] if item.unsaid else []
+    notes += [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]
     notes += [f"failed: {one}" for one in failures]
     inside = [row for run in guests for row in rows_of(item, {run.run.info.campaign: run})]
@@ -224,7 +237,18 @@ def _shown(
     if held is not None and not held.is_surely_whole:
         progress = progress_of(steps_of(held.run, state, there, site), held.statuses)
         part = progress.words if progress.is_part else ""
-    return ItemOnPage(item, state, tuple(lines), svg, scale, tuple(notes), tuple(proven), part)
+    return ItemOnPage(
+        item, state, tuple(lines), svg, scale, tuple(notes), _instead(item, rows),
+        tuple(proven), part,
+    )  # fmt: skip
+
+
+def _instead(item: Item, rows: Sequence[SummaryRow]) -> Literal["none", "some", "all"]:
+    """How many of the measured switches are in the place of what the paper ran."""
+    switches = {row.trial.switch for row in rows if row.finished}
+    if not switches & item.instead.keys():
+        return "none"
+    return "all" if switches <= item.instead.keys() else "some"
 
 
 def as_html(pages: Sequence[PaperPage]) -> str:

@@ -92,6 +92,7 @@ class Item(Frozen):
     where: dict[str, str] = Field(default_factory=dict)  # which rows of the campaign it shows
     note: str = ""  # how the paper gives it: as a plot without numbers, say
     missing: tuple[str, ...] = ()  # what the paper had and cannot be asked here
+    unsaid: str = ""  # what the paper does not tell, without which nobody can repeat it
     coarse: tuple[str, ...] = ()  # as of `--set`: fewer points, where there is little time
     stand_in: tuple[StandIn, ...] = ()
     instead: dict[str, str] = Field(default_factory=dict)  # switch -> in the place of what it runs
@@ -127,10 +128,11 @@ class Claim(Frozen):
     switches, or groups of them, the best first. `left`, `right`: of two sets of rows, between two
     bounds. `than`: of two figures of one row, such as times at two loads, between two bounds.
     `other_item`: rows of two items that agree in the keys `alike`, `item` over the other. `link`:
-    of a load to a link's rate, in bits a second. `steady`: groups of switches, of which the first
-    change less than the second from the least to the greatest value of `over`. `correlated`: the
-    rank correlation of the figure with this one over the switches, between two bounds. `beaten_in`:
-    no switch is the best in `item` and in all of these places; each is beaten in one."""
+    of a load to a link's rate, in bits a second. `asked`: of a load in frames to the set rate.
+    `steady`: groups of switches, of which the first change less than the second from the least to
+    the greatest value of `over`. `correlated`: the rank correlation of the figure with this one
+    over the switches, between two bounds. `beaten_in`: no switch is the best in `item` and in all
+    of these places; each is beaten in one."""
 
     item: str
     figure: Figure = Figure()
@@ -148,6 +150,7 @@ class Claim(Frozen):
     other_where: dict[str, str] = Field(default_factory=dict)
     alike: tuple[str, ...] = ()
     link: float | None = None
+    asked: bool = False
     steady: tuple[tuple[str, ...], ...] = ()
     correlated: Figure | None = None
     beaten_in: tuple[Place, ...] = ()
@@ -164,13 +167,23 @@ class Claim(Frozen):
         more = () if self.other_item is None else (self.other_item,)
         return (self.item, *more, *(one.item for one in self.beaten_in))
 
+    @property
+    def switches(self) -> tuple[str, ...]:
+        """The switches that it names, in its order."""
+        said = [self.where, self.left or {}, self.right or {}, self.other_where]
+        named = [BY_NAME["switch"].parse(one["switch"], _ANY) for one in said if "switch" in one]
+        groups = [*named, *self.order, *self.steady]
+        return tuple(dict.fromkeys(str(name) for group in groups for name in group))
+
 
 class PaperFinding(Frozen):
-    """A conclusion of the paper, in its words."""
+    """A conclusion of the paper, in its words (… where some are left out; in parentheses what they
+    are about)."""
 
     name: str
     section: str
     words: str
+    remark: str = ""  # of ours, on what the words are, or how they are judged
     claims: tuple[Claim, ...] = ()
     needs: str = ""  # what a machine must have before its claims can be tried
     cannot: str = ""  # why it cannot be tried with this bench

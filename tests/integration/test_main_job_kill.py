@@ -34,7 +34,7 @@ environment: lxc
 rate: 10k
 sweeps:
   - {{packet_size: 64, duration: 1.2s}}
-  - {{packet_size: [256, 1500], duration: 3s}}
+  - {{packet_size: [256, 1500], duration: 1.5s}}
 """
 
 

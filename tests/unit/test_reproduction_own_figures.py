@@ -28,7 +28,7 @@ HOLD = {  # of which the texts print every figure
     },
     "zhang2019": {
         "p2p-order", "p2p-saturated", "p2p-large", "p2p-exceed-10", "bess-p2v", "p2v-line-rate",
-        "bess-vhost", "vpp-both-ways", "vpp-reversed", "v2v-line-rate", "heavy-load-slower",
+        "bess-vhost", "vpp-both-ways", "vpp-reversed", "heavy-load-slower",
         "batches-at-low-load", "fastclick-batches", "p2p-heavy-load", "p2p-low-load",
         "p2p-normal-load", "snabb-leap", "t4p4s-normal-load", "t4p4s-heavy-load",
         "ovs-dpdk-heavy-load", "ovs-dpdk-four-vnfs", "vpp-below-fastclick", "latency-grows",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from switchmark.reproduction.beside import lines_of
 from switchmark.reproduction.draw import drawing
 from switchmark.reproduction.drawn import in_order
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
-from switchmark.reproduction.page import as_html, as_markdown, make_page
+from switchmark.reproduction.page import _instead, as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, read_paper
 from switchmark.reproduction.run import folder_of, read_measured, rows_of
 from switchmark.reproduction.tried import estimate_of
@@ -26,7 +27,7 @@ from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
 from tests.unit.browser import browsing, chromium
 from tests.unit.method_fakes import run_simulated
-from tests.unit.records import synthetic_record, write_run
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.test_report_browser import EVIL
 
 THERE = installed()
@@ -175,6 +176,39 @@ def test_an_item_without_a_valid_figure_is_not_said_to_be_reproduced(tmp_path: P
         page = make_page(PAPER, THERE, results, [item])
         assert page.items[0].measured and page.items[0].word.startswith(word)
         assert f"| [Dagar 2017](#dagar2017) | 1 | {counted} |" in as_markdown([page])
+
+
+def test_the_word_of_an_item_says_what_was_measured_in_whose_place(tmp_path: Path) -> None:
+    measured(tmp_path, "table5")
+    (found,) = make_page(PAPER, THERE, tmp_path, [PAPER.item("table5")]).items
+    one = replace(found, part="")
+    assert one.instead == "none" and one.word.endswith(", but for what is missing")
+    whole = replace(one, item=one.item.model_copy(update={"missing": ()}))
+    assert "missing" not in whole.word
+    assert replace(whole, instead="all").word == "a stand-in was measured here"
+    alone = replace(whole, state=replace(whole.state, notes=()))
+    assert alone.word == "reproduced here"
+    assert replace(alone, instead="some").word == "reproduced here, with stand-ins"
+
+
+@pytest.mark.parametrize(
+    ("switches", "word"), [((SWITCH,), "all"), (("linux-bridge", SWITCH), "some")]
+)
+def test_stand_ins_are_counted_by_the_switches_that_were_measured(
+    tmp_path: Path, switches: Sequence[str], word: str
+) -> None:
+    records = [synthetic_record(synthetic_trial(switch=switch)) for switch in switches]
+    item = PAPER.item("table5").model_copy(update={"instead": {SWITCH: "in its place"}})
+    assert _instead(item, summary(write_run(tmp_path, records))) == word
+    assert _instead(PAPER.item("table5"), summary(write_run(tmp_path, records))) == "none"
+
+
+def test_what_a_paper_does_not_say_is_impossible_and_a_remark_stands_beside_its_words() -> None:
+    page = make_page(PAPER, THERE, Path("/nonexistent"), [PAPER.item("fig17")])
+    assert page.items[0].word.startswith("impossible: the text does not say")
+    told = next(one.finding for one in page.findings if one.finding.remark)
+    assert f"{told.words} *({told.remark})*" in as_markdown([page])
+    assert f"({told.remark})" in as_html([page])
 
 
 def test_a_paper_is_an_object_with_findings_figures_and_drawings(tmp_path: Path) -> None:
