@@ -56,6 +56,7 @@ from tests.hostile_machine import MACHINE
 from tests.hostile_programs import PROGRAMS
 from tests.hostile_requests import REQUESTS
 from tests.hostile_store import STORE
+from tests.hostile_tables import TABLES
 from tests.unit.engine_lines import KINDS, event
 from tests.unit.records import synthetic_record
 
@@ -154,6 +155,7 @@ READERS: dict[str, Reader] = {
     **MACHINE,
     **REQUESTS,
     **STORE,
+    **TABLES,
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +66,8 @@ def read_origins(run: Run) -> dict[str, Origin]:
 
 
 def _origin(facts: dict[str, Any], host: Mapping[str, Any]) -> Origin:
-    if "cpus" in facts:
-        facts["cpus"] = json.loads(facts["cpus"])
+    with suppress(ValueError):  # a record may say anything there
+        facts["cpus"] = json.loads(facts.get("cpus", ""))
     return Origin(
         facts.get("version", ""),
         MachineId.of(facts, host),

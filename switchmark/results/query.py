@@ -42,12 +42,12 @@ class RecordTable:
 def read_table(run_directory: Path) -> RecordTable:
     """All current records of a run, one row each in order of their start."""
     paths = open_run(run_directory).file_names()
-    refused = _refused(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
+    refused = refused_files(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
     try:
         frame = select(good, COLUMNS)
     except duckdb.Error as error:
-        culprits = _refused(good)
+        culprits = refused_files(good)
         if not culprits:
             raise SwitchmarkError(f"{run_directory}: cannot be read: {error}") from error
         refused |= culprits
@@ -192,7 +192,7 @@ def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
         yield batch
 
 
-def _refused(paths: Iterable[str]) -> dict[str, str]:
+def refused_files(paths: Iterable[str]) -> dict[str, str]:
     """Files that are not valid records, with the line that says why."""
     refused = {}
     for path in paths:
@@ -227,7 +227,7 @@ def _split_unsound(
     sound = frame.filter(mask)
     read = set(sound["file"].to_list())
     missing = [path for path in paths if path not in read]
-    reasons = _refused(missing)
+    reasons = refused_files(missing)
     for path in missing:
         reasons.setdefault(path, f"{path}: is not one complete record; move the file away")
     return sound, reasons

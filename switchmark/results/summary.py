@@ -9,13 +9,16 @@ from typing import Any
 from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
+from switchmark.results.documents import CorruptResultError
 from switchmark.results.groups import Group, groups
 from switchmark.results.latency_summary import summarise_latency
-from switchmark.results.query import RecordTable, read_table
+from switchmark.results.query import RecordTable, read_table, refused_files
 from switchmark.results.ranking import rank
 from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import StoppingRule
+
+_SURPRISES = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
@@ -27,16 +30,33 @@ def summarise(
     run_directory: Path, table: RecordTable, *, with_curves: bool = False
 ) -> list[SummaryRow]:
     """Group the table's repetitions and summarise each group; `table.problems` names files that
-    were refused."""
+    were refused. Raises CorruptResultError for a record that is none, where there are too many for
+    the table to have checked each."""
     rule = _stopping_rule(run_directory)
     rows: list[SummaryRow] = []
     for drawn in groups(table.frame):
         if rule is not None:
             _set_levels(drawn, rule)
-        times = summarise_latency(run_directory, drawn, with_curves=with_curves)
-        rows += map(draw_together, drawn, times)
+        try:
+            times = summarise_latency(run_directory, drawn, with_curves=with_curves)
+            rows += map(draw_together, drawn, times)
+        except _SURPRISES as surprise:
+            raise _explained(drawn, surprise) from surprise
     rows = with_contenders(with_mixed_modes(rows))
     return sorted(rows, key=_order)
+
+
+def _explained(drawn: Iterable[Group], surprise: Exception) -> Exception:
+    """The surprise, or what is wrong with the record that it came from: of many records not each is
+    checked when it is read (query.py)."""
+    files = [
+        file
+        for group in drawn
+        for of in (group.finished, group.failed)
+        for file in of.column("file")
+    ]
+    line = next(iter(refused_files(files).values()), None)
+    return surprise if line is None else CorruptResultError(line)
 
 
 def _stopping_rule(run_directory: Path) -> StoppingRule | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import textwrap
@@ -18,6 +19,7 @@ from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
+from switchmark.results.documents import CorruptResultError
 from switchmark.results.documents_sql import connect
 from switchmark.results.origins import read_origins
 from switchmark.results.published import published_beside
@@ -27,8 +29,10 @@ from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise, summary
 from switchmark.results.times import times_of
+from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import estimate
+from tests.unit.method_fakes import run_simulated
 from tests.unit.records import (
     quick_records,
     synthetic_failure,
@@ -343,6 +347,38 @@ def test_many_records_are_summarised_quickly_in_little_memory(tmp_path: Path) ->
     assert (int(groups), int(finished)) == (count // 5, count)
     assert float(growth) < 12, "for ten times as many records"
     assert int(peak_kib) < 500 * 1024
+
+
+@pytest.mark.parametrize(
+    ("place", "said"),
+    [("trial/pairs", -5), ("method/figures/0/value", "much")],
+)
+def test_a_record_that_is_none_is_named_where_too_many_are_there_to_check_each(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, said: object
+) -> None:
+    found = run_simulated("plateau", Behaviour(capacity_pps=1e6), rate_pps=2e6)
+    record = synthetic_record(synthetic_trial(method="plateau"), method=found, throughput=None)
+    run = write_run(tmp_path, [record])
+    path = open_run(run).path_of(record.trial_id)
+    document = json.loads(path.read_text())
+    *folders, name = place.split("/")
+    held = document
+    for folder in folders:
+        held = held[int(folder) if folder.isdecimal() else folder]
+    held[name] = said
+    path.write_text(json.dumps(document))
+    monkeypatch.setattr("switchmark.results.query.FULL_CHECK_LIMIT", -1)
+    with pytest.raises(CorruptResultError, match=path.name):
+        summary(run)
+
+
+def test_a_machine_of_which_a_record_says_nonsense_is_a_machine_all_the_same(
+    tmp_path: Path,
+) -> None:
+    record = synthetic_record()
+    record = record.model_copy(update={"provenance": {**record.provenance, "cpus": "x"}})
+    (origin,) = read_origins(open_run(write_run(tmp_path, [record]))).values()
+    assert origin.machine.name
 
 
 def test_options_of_a_switch_make_a_contender_of_its_own(tmp_path: Path) -> None:
