@@ -155,7 +155,7 @@ def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
                 lines.append(f"  {_line(figures, one)}")
         lines += [f"  {line}" for line in _not_tried(one)]
     ids = ", ".join(one.id for one in made)
-    holds = f"certificate {ids}, until kernel, engine, microcode or cores change"
+    holds = f"certificate {ids}, until switchmark, kernel, engine, microcode or cores change"
     last = holds if kept else "no certificate is kept of some truths alone"
     if (more := len(lines) - MOST_LINES + 1) > 0:
         lines[-more - 1 :] = [f"  ... {more + 1} more: switchmark certify --json"]

@@ -1,9 +1,9 @@
 """The certificates of this machine: kept where calibrations are, and attached to every record.
 
 There is one file for each way of reaching a port. A certificate holds as long as nothing that it
-depends on has changed: kernel, engine, microcode, processor, its settings and the cores that there
-are. It covers trials that measured as it did (covered.py). It survives a restart of the machine.
-One that others could have written is not trusted.
+depends on has changed: switchmark, kernel, engine, microcode, processor, its settings and the cores
+that there are. It covers trials that measured as it did (covered.py). It survives a restart of the
+machine. One that others could have written is not trusted.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from switchmark.experiment.calibration import LARGEST_BYTES, keep_file, machine_
 from switchmark.experiment.covered import why_uncovered
 from switchmark.results.record import Certificate, CertificateNote, Record
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.revision import full_version
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.state import cache_dir, read_trusted
 
@@ -31,6 +32,7 @@ class Certificates:
     directory: Path
     machine: Mapping[str, Any]
     cpus: Sequence[Cpu] = ()
+    switchmark: str = field(default_factory=full_version)
     _read: dict[str, Certificate | None] = field(default_factory=dict)
 
     @classmethod
@@ -54,7 +56,9 @@ class Certificates:
         return path
 
     def why_expired(self, held: Certificate) -> str:
-        """What of the machine has changed since; empty: nothing."""
+        """What of the bench or the machine has changed since; empty: nothing."""
+        if held.switchmark_version != self.switchmark:
+            return f"switchmark was {held.switchmark_version} and is {self.switchmark}"
         for key, value in self.machine.items():
             if held.machine.get(key) != value:
                 return f"{key.replace('_', ' ')} was {held.machine.get(key)} and is {value}"

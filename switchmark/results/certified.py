@@ -57,8 +57,8 @@ def certified(found: Iterable[Note]) -> str:
     made, names = sorted({note.made_at[:10] for note in good}), sorted({note.id for note in good})
     proven = {name.partition(":")[0] for note in good for name in note.proven}
     return (
-        f"certified {' and '.join(made)} ({', '.join(names)}) until kernel, engine, microcode or "
-        f"cores change: {', '.join(sorted(proven))}"
+        f"certified {' and '.join(made)} ({', '.join(names)}) until switchmark, kernel, engine, "
+        f"microcode or cores change: {', '.join(sorted(proven))}"
     )
 
 

@@ -3,6 +3,7 @@ to records, and expired when the machine is another one."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ from switchmark.experiment.certified import Certificates
 from switchmark.results.certified import certified, of_records
 from switchmark.results.record import Certificate, CertifiedFigure, Record
 from switchmark.results.record.certificate import Outcome
+from switchmark.revision import full_version
 from switchmark.testbed.facts import Cpu
 from tests.unit.records import synthetic_record
 
 CPUS = (Cpu(0, (0, 0), 0), Cpu(1, (0, 1), 0), Cpu(2, (1, 0), 1), Cpu(3, (0, 0), 0))
 MACHINE = {"kernel": "6.1 #1", "engine": "0.1.0 abc", "microcode": "0x1", "cores": [0, 1]}
+
+
+VERSION = "0.1.0+0123456789ab"
 
 
 def figure(truth: str, outcome: str = "proven", **more: Any) -> CertifiedFigure:
@@ -29,7 +34,7 @@ def figure(truth: str, outcome: str = "proven", **more: Any) -> CertifiedFigure:
 def certificate(*figures: CertifiedFigure, **changes: Any) -> Certificate:
     document = {
         "id": "0123abcd", "made_at": "2026-01-02T03:04:05.000+00:00", "spent_s": 60.0,
-        "switchmark_version": "0.1.0", "port_kind": "veth", "io": "raw-mmsg", "idle": "poll",
+        "switchmark_version": VERSION, "port_kind": "veth", "io": "raw-mmsg", "idle": "poll",
         "machine": MACHINE, "cores": [0, 1], "figures": figures or (figure("counts"),),
     }  # fmt: skip
     return Certificate.model_validate(document | changes)
@@ -54,17 +59,19 @@ def made(
 
 @pytest.fixture
 def kept(tmp_path: Path) -> Certificates:
-    return Certificates(tmp_path / "certificates", dict(MACHINE), CPUS)
+    return Certificates(tmp_path / "certificates", dict(MACHINE), CPUS, VERSION)
 
 
 def test_a_record_says_under_which_certificate_it_was_made(kept: Certificates) -> None:
     kept.keep(certificate())
-    again = Certificates(kept.directory, MACHINE, kept.cpus)
+    again = Certificates(kept.directory, MACHINE, kept.cpus, VERSION)
     found = again.attach(made())
     assert found.certificate is not None and found.certificate.holds
     assert found.certificate.proven == ["counts: sent"]
     assert Record.model_validate_json(found.model_dump_json()).certificate == found.certificate
-    assert certified(of_records([found])).startswith("certified 2026-01-02 (0123abcd) until kernel")
+    assert certified(of_records([found])).startswith(
+        "certified 2026-01-02 (0123abcd) until switchmark, kernel"
+    )
 
 
 def test_without_one_a_record_says_nothing_and_a_report_how_to_get_it(kept: Certificates) -> None:
@@ -79,11 +86,19 @@ def test_without_one_a_record_says_nothing_and_a_report_how_to_get_it(kept: Cert
 @pytest.mark.parametrize("changed", list(MACHINE))
 def test_it_expires_when_the_machine_changes(kept: Certificates, changed: str) -> None:
     kept.keep(certificate())
-    now = Certificates(kept.directory, MACHINE | {changed: "another"}, kept.cpus)
+    now = Certificates(kept.directory, MACHINE | {changed: "another"}, kept.cpus, VERSION)
     found = now.attach(made())
     assert found.certificate is not None and not found.certificate.holds
     assert changed in found.certificate.why and "another" in found.certificate.why
     assert "had expired" in certified(of_records([found]))
+
+
+def test_it_expires_when_the_bench_changes_which_it_was_about(kept: Certificates) -> None:
+    kept.keep(certificate())
+    found = replace(kept, switchmark="0.1.0+ba9876543210").attach(made()).certificate
+    assert found is not None and not found.holds
+    assert found.why == f"switchmark was {VERSION} and is 0.1.0+ba9876543210"
+    assert Certificates.of_this_machine().switchmark == full_version()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -18,8 +18,8 @@ from switchmark.switch.snabb import Snabb
 from switchmark.switch.support.base import Logging
 from switchmark.switch.t4p4s import T4p4s
 from switchmark.switch.vpp import Vpp
+from switchmark.trial import recording, verification
 from switchmark.trial import run as trial_run
-from switchmark.trial import verification
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
@@ -84,11 +84,16 @@ def test_a_clock_that_is_set_back_keeps_the_trial(monkeypatch: pytest.MonkeyPatc
             asked.append(tz)
             return real.now(tz) - timedelta(hours=len(asked))
 
-    monkeypatch.setattr(trial_run, "datetime", SetBack)
+    for module in (trial_run, recording):
+        monkeypatch.setattr(module, "datetime", SetBack)
     record = run(plan_for())
     assert asked, "the record says when it began"
     assert record.status == "finished", record.message
     assert parse_utc(record.started_at) <= parse_utc(record.ended_at)
+    failed = recording.failed_record(
+        trial(), campaign="c", run_id="r", begun=real.now(UTC), error=OSError("gone")
+    )
+    assert failed.message == "gone" and failed.ended_at == failed.started_at
 
 
 def test_the_machine_s_state_is_read_around_the_traffic() -> None:
