@@ -9,6 +9,7 @@ there does.
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -76,12 +77,13 @@ class HostAgent:
             self._channel.send({"id": number, "error": str(error), "kind": kind})
 
     def do_engine(self, data: bytes) -> str:
-        """Store the engine where programs may lie; returns the version that it prints."""
+        """Store the engine where programs may lie, under a name that nobody can foresee; returns
+        the version that it prints."""
         problem = ""
         for folder in (self._session.run_dir, *map(Path, ENGINE_PLACES)):
             if not folder.is_dir():
                 continue
-            place = folder / f"switchmark-{self._session.id}-engine"
+            place = folder / f"switchmark-{self._session.id}-{secrets.token_hex(8)}"
             try:
                 engine = self._write_engine(place, data)
                 version = self._session.host.run([str(engine), "--version"]).stdout.strip()

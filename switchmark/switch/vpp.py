@@ -8,6 +8,7 @@ thread on another. Counters come from the statistics segment, which is always up
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -119,7 +120,7 @@ class Vpp(WithOptions, ProgramSwitch):
         nics = {port.index: port.pci for port in self.ports if port.pci}
         self._folder = self.resources.folder("vpp")
         check_socket_path(self._folder / "stats.sock")
-        prefix = f"sm{self.session.id}vpp"
+        prefix = f"sm{self.session.id}{secrets.token_hex(8)}"  # (anybody can write in /dev/shm)
         self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         more, main = self._plugins(program), self._main_core

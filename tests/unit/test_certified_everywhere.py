@@ -26,7 +26,10 @@ NOTE = CertificateNote(
     id="0123abcd", made_at="2026-01-02T03:04:05Z", outcome="proven", holds=True, proven=["rate: f"]
 )
 UNCERTIFIED = f"not certified: there was no certificate for this port and I/O; {HOW}"
-CERTIFIED = "certified 2026-01-02 (0123abcd) until switchmark, kernel, engine, microcode or cores change: rate"
+CERTIFIED = (
+    "certified 2026-01-02 (0123abcd) until switchmark, kernel, engine, microcode or cores "
+    "change: rate"
+)
 
 
 def noted(records: list[Record], note: CertificateNote | None = NOTE) -> list[Record]:
