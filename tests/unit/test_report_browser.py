@@ -13,11 +13,14 @@ import pytest
 
 from switchmark.cli.run_summary import summary_lines
 from switchmark.model.machine_state import MachineState
+from switchmark.model.value import parse_utc
 from switchmark.report.html import write_report
 from switchmark.report.summary_words import answers_of
-from switchmark.results.record import Record
+from switchmark.results.record import CertificateNote, Record
+from switchmark.results.record.certificate import REFUTED
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from switchmark.trial.recording import failed_record
 from tests.unit.browser import Browser, browsing, chromium
 from tests.unit.records import quick_records, synthetic_record, synthetic_trial, write_run
 
@@ -257,9 +260,18 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "placement": record.placement.model_copy(update={"reason": EVIL, "idle": EVIL}),
                 "engines": [one.model_copy(update={"node": EVIL, "args": [EVIL]})
                             for one in record.engines],
+                "certificate": CertificateNote(
+                    id=EVIL, made_at=record.started_at, outcome=REFUTED, holds=False, why=EVIL,
+                    refuted=[EVIL],
+                ),
             }  # fmt: skip
             records.append(record.model_copy(update=update))
-    run = write_run(folder, records, repetitions=6, description=EVIL)
+    begun, error = parse_utc(record.started_at), OSError(EVIL)
+    failed = synthetic_trial(switch="linux-bridge", packet_size_bytes=1500)
+    records.append(failed_record(failed, campaign=EVIL, run_id="x", begun=begun, error=error))
+    published = {"match": {"switch": "linux-bridge"}, "value": 1, "unit": "pps", "source": EVIL}
+    told = [{**published, "note": EVIL}]
+    run = write_run(folder, records, repetitions=6, description=EVIL, published=told)
     target = run / "report.html"
     assert write_report(run, target) == []
     return target
