@@ -11,6 +11,7 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,8 @@ from switchmark.store.address import read_store_address
 from switchmark.store.objects import check_objects_address
 from switchmark.switch.support.ovs_instance import parse_datapath_counters
 from switchmark.switch.support.private import parse_socket_drops
-from switchmark.switch.support.vpp_answers import parse_statistics
+from switchmark.switch.support.vpp_answers import links_up, parse_statistics
+from switchmark.switch.support.vpp_changes import spare_links, table_size
 from switchmark.switch.support.work import parse_pmd_stats
 from switchmark.testbed import state
 from switchmark.testbed.facts import gather
@@ -86,6 +88,7 @@ DATAPATH = (
     "    TX packets:6 errors:0 dropped:1 aborted:0 carrier:0\n"
 )
 PMD = "pmd thread numa_id 0 core_id 1:\n  idle cycles: 5 (50%)\n  processing cycles: 5 (50%)\n"
+VPP_LINKS = "p1  1  up  9000/0/0/0  rx packets  5\nloop0  2  down  9000/0/0/0\n"
 VPP = "[0]: p1 /if/names\n[1 @ 0]: 5 packets, 300 bytes /if/rx\n[0 @ 0]: 5 packets /err/p1-tx/x\n"
 CAMPAIGN = """
 name: all
@@ -137,6 +140,9 @@ READERS: dict[str, Reader] = {
     "datapath counters": Reader(parse_datapath_counters, edited([DATAPATH]), DEPENDS),
     "thread statistics": Reader(parse_pmd_stats, edited([PMD]), DEPENDS),
     "VPP's statistics": Reader(parse_statistics, edited([VPP]), DEPENDS),
+    "VPP's links": Reader(
+        lambda text: (links_up(text), spare_links(text)), edited([VPP_LINKS]), DEPENDS),
+    "VPP's table": Reader(table_size, edited(["L2FIB total/learned entries: 5/3"]), DEPENDS),
     "socket drops": Reader(parse_socket_drops, edited([SOCKETS]), DEPENDS),
     "NICs": Reader(parse_nics, edited(["eth2/eth3+eth4/eth5", "0000:01:00.0/eth1"]),
                    (ValueError,)),
@@ -165,9 +171,11 @@ def attempt(reader: Reader, value: Any) -> None:
         reader.read(value)
 
 
-def explore(name: str, examples: int, seeded: int | None = None) -> None:
-    """So many inputs of one reader; raises its first finding, shrunk."""
-    reader = READERS[name]
+def explore(
+    name: str, examples: int, seeded: int | None = None, tried: Counter[str] | None = None
+) -> None:
+    """So many inputs of one reader, counted as they are tried; raises its first finding, shrunk."""
+    reader, counts = READERS[name], Counter[str]() if tried is None else tried
 
     @settings(
         max_examples=examples, deadline=None, database=None, print_blob=True,
@@ -176,6 +184,7 @@ def explore(name: str, examples: int, seeded: int | None = None) -> None:
     )  # fmt: skip
     @given(reader.given)
     def one(value: Any) -> None:
+        counts[name] += 1
         attempt(reader, value)
 
     (one if seeded is None else seed(seeded)(one))()
@@ -188,20 +197,21 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--examples", type=int, default=500, help="of each reader, a round")
     asked = parser.parse_args()
-    ends, number, counts, found = time.monotonic() + asked.seconds, asked.seed, 0, 0
+    ends, number, found = time.monotonic() + asked.seconds, asked.seed, 0
+    tried: Counter[str] = Counter()
     while time.monotonic() < ends:
         for name in READERS:
             try:
-                explore(name, asked.examples, number)
+                explore(name, asked.examples, number, tried)
             except Exception as error:  # (a finding, whatever it is)
                 found += 1
                 print(f"FOUND {name}, seed {number}: {type(error).__name__}: {error}", flush=True)
                 print(*getattr(error, "__notes__", [])[:3], sep="\n", flush=True)
-            counts += asked.examples
             if time.monotonic() >= ends:
                 break
         number += 1
-    print(f"fuzz of Python's readers: {counts} inputs, seeds {asked.seed} to {number - 1}, "
+    print(f"fuzz of Python's readers: {tried.total()} inputs of {len(tried)} readers, "
+          f"at least {min(tried.values())} of each, seeds {asked.seed} to {number - 1}, "
           f"{found} findings")  # fmt: skip
     return 1 if found else 0
 

@@ -61,6 +61,16 @@ def edited(draw: st.DrawFn, samples: list[str]) -> str:
 
 
 @st.composite
+def changed_bytes(draw: st.DrawFn, sample: bytes) -> bytes:
+    """The bytes with some of them taken out, put in, or replaced."""
+    for _ in range(draw(st.integers(0, 4))):
+        at = draw(st.integers(0, len(sample)))
+        taken = draw(st.integers(0, min(8, len(sample) - at)))
+        sample = sample[:at] + draw(st.binary(max_size=8)) + sample[at + taken :]
+    return sample
+
+
+@st.composite
 def altered(draw: st.DrawFn, document: Any) -> Any:
     """The document with some of its parts replaced, taken away, or doubled."""
     document = json.loads(json.dumps(document))

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections.abc import Callable
 from typing import Any
+
+from google.protobuf import json_format
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
@@ -14,10 +17,12 @@ from switchmark.experiment.certified import _believed
 from switchmark.instrument import moongen, pkt_gen, pktgen_dpdk, trex
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.otg import types
+from switchmark.otg.capture import with_fcs
 from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort, parse_ports
 from switchmark.otg.refusal import Refused
 from switchmark.otg.service import _read
+from switchmark.otg.wire import PublishedMessages, document_of, request_of
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.run_info import RunInfo
 from switchmark.store.folder_objects import FolderObjects
@@ -26,7 +31,16 @@ from switchmark.testbed.testbed_file import find_testbed
 from switchmark.trial.evidence import Baseline
 from switchmark.web.shelf import FolderShelf
 from switchmark.web.site import WebSite
-from tests.hostile_inputs import BAD, SCRATCH, Reader, altered, edited, from_environment, from_file
+from tests.hostile_inputs import (
+    BAD,
+    SCRATCH,
+    Reader,
+    altered,
+    changed_bytes,
+    edited,
+    from_environment,
+    from_file,
+)
 
 NOWHERE = SCRATCH / "nowhere"
 SITE = WebSite(FolderShelf(NOWHERE))
@@ -117,6 +131,17 @@ def readers_of_settings() -> dict[str, Reader]:
     }
 
 
+CALLS = [call for call in PublishedMessages().calls() if call.request.DESCRIPTOR.fields]
+OTG_WIRE = json_format.ParseDict(
+    {"config": OTG_CONFIG}, next(one for one in CALLS if one.name == "SetConfig").request()
+).config.SerializeToString()
+CAPTURED = (
+    struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    + struct.pack("=IIII", 1, 2, 60, 60) + bytes(60)
+    + struct.pack("=IIII", 1, 3, 64, 1500) + bytes(64)
+)  # fmt: skip
+
+
 REQUESTS: dict[str, Reader] = {
     "certificate": Reader(
         from_file("veth-raw-mmsg.json", _believed), altered(CERTIFICATE)),
@@ -132,6 +157,10 @@ REQUESTS: dict[str, Reader] = {
     "OTG's text": Reader(
         lambda text: _read(types.Config, text.encode(errors="replace")),
         edited([json.dumps(OTG_CONFIG)]), (Refused,)),
+    "OTG's requests over gRPC": Reader(
+        lambda content: [document_of(request_of(call, content)) for call in CALLS],
+        changed_bytes(OTG_WIRE), (Refused,)),
+    "captured frames": Reader(with_fcs, changed_bytes(CAPTURED), (ValueError,)),
     "OTG's ports": Reader(lambda text: parse_ports([text]), edited(["lo=raw:dev=lo,mmsg"]), BAD),
     "page of the web": Reader(
         SITE.show, edited(["/run/quick-20260101T000000Z-abc123", "/history/ovs?metric=x&m=%00"])),

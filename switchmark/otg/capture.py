@@ -22,6 +22,7 @@ _BUFFER_KIB = 16384
 FCS_BYTES = 4
 _MAGICS = tuple(struct.pack("=I", magic) for magic in (0xA1B2C3D4, 0xA1B23C4D))  # us, ns
 _FILE_HEAD_BYTES, _FRAME_HEAD = 24, struct.Struct("=IIII")
+_LONGEST = 0xFFFFFFFF - FCS_BYTES  # of the 32 bits that tell it
 
 
 @dataclass
@@ -92,7 +93,8 @@ def with_fcs(pcap: bytes) -> bytes:
     The kernel takes it off: it is computed anew. A frame that was cut short gets none, though
     its length counts it.
 
-    Raises ValueError for what is no pcap file of this machine's byte order."""
+    Raises ValueError for what is no pcap file of this machine's byte order, or tells of a frame of
+    4 GiB."""
     if pcap[:4] not in _MAGICS:
         raise ValueError("no pcap file")
     whole, at = bytearray(pcap[:_FILE_HEAD_BYTES]), _FILE_HEAD_BYTES
@@ -101,6 +103,8 @@ def with_fcs(pcap: bytes) -> bytes:
         at += _FRAME_HEAD.size
         frame = pcap[at : at + held]
         at += held
+        if max(len(frame), length) > _LONGEST:
+            raise ValueError(f"a frame of {length} bytes")
         if held == length:
             frame += zlib.crc32(frame).to_bytes(FCS_BYTES, "little")
         whole += _FRAME_HEAD.pack(seconds, fraction, len(frame), length + FCS_BYTES) + frame
