@@ -3,6 +3,7 @@ read a run."""
 
 from __future__ import annotations
 
+import atexit
 from contextlib import suppress
 from functools import cache
 
@@ -24,7 +25,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database, which holds nothing."""
+    """The database, which holds nothing. One that outlives the interpreter tells of leaks."""
+    atexit.register(_database.cache_clear)
     return duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}
     )

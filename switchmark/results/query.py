@@ -85,8 +85,25 @@ def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
         if not frames:
             kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
             nothing = connection.sql(f"SELECT NULL::VARCHAR AS file, {kinds} LIMIT 0")
-            return pl.DataFrame(nothing.to_arrow_table())
+            return _frame(nothing)
     return pl.concat(frames, rechunk=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The rows of a query as an Arrow stream, and nothing else. Polars takes DuckDB's relations,
+    too, but looks at what more they are, and DuckDB tells of leaks when the process ends; its own
+    `pl()` and `to_arrow_table()` want pyarrow, which is larger than all other dependencies."""
+
+    relation: duckdb.DuckDBPyRelation
+
+    def __arrow_c_stream__(self, schema: object = None) -> object:
+        return self.relation.__arrow_c_stream__(schema)
+
+
+def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
+    """Raises duckdb.Error (it is run here: where Polars ran it, errors would be Polars')."""
+    return pl.DataFrame(_Stream(relation.materialize()))
 
 
 def _batch(
@@ -104,7 +121,7 @@ def _batch(
             for index, column in enumerate(columns, start=1)
         )
         sql = f"SELECT file, {fields} FROM {texts}"
-        return pl.DataFrame(connection.sql(sql, params=_files(paths)).to_arrow_table())
+        return _frame(connection.sql(sql, params=_files(paths)))
 
 
 def _places(columns: Sequence[Column], content: str) -> str:
@@ -123,9 +140,7 @@ def _files(paths: Sequence[str]) -> dict[str, list[str]]:
 def _texts(
     connection: duckdb.DuckDBPyConnection, paths: Sequence[str], columns: Sequence[Column]
 ) -> pl.DataFrame:
-    return pl.DataFrame(
-        connection.sql(_places(columns, "content"), params=_files(paths)).to_arrow_table()
-    )
+    return _frame(connection.sql(_places(columns, "content"), params=_files(paths)))
 
 
 def _typed(texts: pl.DataFrame, columns: Sequence[Column]) -> pl.DataFrame:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-LATER = ("polars", "duckdb", "pyarrow", "prometheus_client")  # for tables, and for `--metrics`
+LATER = ("polars", "duckdb", "prometheus_client")  # for tables, and for `--metrics`
 
 
 def test_a_bench_starts_without_what_only_tables_and_metrics_need() -> None:
