@@ -14,6 +14,7 @@ import pytest
 
 from switchmark.model.ports import PortKind
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support import contained
 from switchmark.switch.support.rights import CABLES, rights
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import procfs
@@ -94,6 +95,28 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
                     assert thread["CapPrm"] == thread["CapEff"] in ("0" * 16, thread["CapBnd"])
         finally:
             switch.stop()
+
+
+@pytest.mark.parametrize("place", ["lxc", pytest.param("docker", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ["basicfwd", "ovs-dpdk", "ovs-netdev", "testpmd"])
+def test_a_switch_in_a_container_has_what_its_ports_take(
+    name: str, place: str, session: Session
+) -> None:
+    available(name)
+    if reason := contained.problem(place):
+        pytest.skip(reason)
+    switch, apart = switch_of(name, OWN), contained.contained(session, place)
+    with ends_of(session, switch, OWN) as ends:
+        try:
+            bring_up(switch, apart, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
+            allowed = {*declared(name), contained.PLACES_MEMORY} & {*contained.CAPABILITIES}
+            assert switch.process_ids()
+            for pid in switch.process_ids():
+                for thread in threads(pid):
+                    assert int(thread["CapBnd"], 16) == mask(tuple(allowed))
+        finally:
+            switch.stop()
+            contained.close(apart)
 
 
 def started_with(name: str, ports: str, may: tuple[str, ...]) -> str:
