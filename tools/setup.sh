@@ -86,7 +86,7 @@ source_stamp() {
 
 # setup_venv LOCK [meson option...]: .venv with locked dependencies, our package and engine.
 setup_venv() {
-  local lock=$1 python stamp deps compiling=
+  local lock=$1 python stamp deps
   shift
   stamp=$(source_stamp "$lock")
   deps=$(sha256sum <"$lock" | cut -d' ' -f1)
@@ -100,10 +100,9 @@ setup_venv() {
     rm -f .venv/.deps
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile \
       --require-hashes -r "$lock" || die "pip could not install $lock (its messages are above)"
+    # On all cores, which pip does not use. (What cannot be compiled is a part of tests.)
+    .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
     printf '%s\n' "$deps" >.venv/.deps
-    # Beside the engine, which takes one core for half of the time. (What is not compiled here is when
-    # it is first used.)
-    .venv/bin/python -m compileall -qq .venv/lib & compiling=$!
   fi
   say "building the traffic engine and installing switchmark into .venv"
   local options=() option
@@ -111,7 +110,6 @@ setup_venv() {
   PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install -q --disable-pip-version-check \
     --no-deps --no-build-isolation --force-reinstall "${options[@]}" . ||
     die "the build failed (its messages are above)"
-  [ -z "$compiling" ] || wait "$compiling" || true
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 
