@@ -13,6 +13,7 @@ from switchmark import __version__
 
 _HERE = Path(__file__).parent
 _PATIENCE_S = 10.0
+DIRTY = "-dirty"  # of a revision from which files differ
 
 
 @cache

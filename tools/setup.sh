@@ -100,7 +100,7 @@ setup_venv() {
     rm -f .venv/.deps
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile \
       --require-hashes -r "$lock" || die "pip could not install $lock (its messages are above)"
-    # On all cores, which pip does not use. (What cannot be compiled is a part of tests.)
+    # On all cores, which pip does not use. (A few modules, tests of libraries, cannot be compiled.)
     .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
     printf '%s\n' "$deps" >.venv/.deps
   fi

@@ -20,7 +20,7 @@ from switchmark.experiment.calibration import LARGEST_BYTES, keep_file, machine_
 from switchmark.experiment.covered import why_uncovered
 from switchmark.results.record import Certificate, CertificateNote, Record
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
-from switchmark.revision import full_version
+from switchmark.revision import DIRTY, full_version
 from switchmark.testbed.facts import Cpu, read_cpus
 from switchmark.testbed.state import cache_dir, read_trusted
 
@@ -59,6 +59,10 @@ class Certificates:
         """What of the bench or the machine has changed since; empty: nothing."""
         if held.switchmark_version != self.switchmark:
             return f"switchmark was {held.switchmark_version} and is {self.switchmark}"
+        if self.switchmark.endswith(DIRTY):
+            return (
+                f"switchmark is {self.switchmark}: files that differ from it may be others by now"
+            )
         for key, value in self.machine.items():
             if held.machine.get(key) != value:
                 return f"{key.replace('_', ' ')} was {held.machine.get(key)} and is {value}"

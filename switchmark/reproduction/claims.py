@@ -6,7 +6,9 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
+from switchmark.engine.loads import asked_pps
 from switchmark.model.parameters import BY_NAME
+from switchmark.model.rates import is_steady
 from switchmark.report import words
 from switchmark.reproduction.over_switches import beaten_somewhere, correlated
 from switchmark.reproduction.paper import Claim, Figure, fulfils
@@ -103,11 +105,11 @@ def _of_link(claim: Claim, link: float, rows: Sequence[SummaryRow]) -> Iterator[
 
 
 def _of_asked(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
-    """Ratios of loads to the set rate, which each stream has."""
+    """Ratios of loads to what the set rate asks for."""
     for row in rows:
-        if row.trial.rate_pps is None:  # as fast as it goes
+        whole = asked_pps(row.trial, row.trial.streams)
+        if whole is None or not is_steady(row.trial.schedule):
             continue
-        whole = row.trial.rate_pps * row.trial.streams
         what = f"{row.contender}, of {whole / 1e6:g} Mpps"
         above = values_of(row, claim.figure)
         yield tried(what, (row,), above, [(whole,) * len(one) for one in above], _bounds(claim))

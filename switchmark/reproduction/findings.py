@@ -31,7 +31,7 @@ from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL
 
 _SHOWN = 3  # of the ratios, in words
-SHARED = "cores that switch and applications share"
+SHARED = "cores that applications share"
 
 
 class FindingVerdict(StrEnum):
@@ -119,17 +119,22 @@ def _lacking(
 
 
 def _absent(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> str:
-    """Of a claim that cannot be tried: the items without a valid figure, or the switches without
-    one in items that have some."""
+    """Of a claim that cannot be tried: the items without a valid figure, the switches of which
+    there is none where one of them is needed, or the item whose settings were others."""
     valid = {
-        name: [row for row in rows_of.get(name, ()) if row.valid and not row.is_baseline]
+        name: {
+            row.trial.switch for row in rows_of.get(name, ()) if row.valid and not row.is_baseline
+        }
         for name in claim.items
     }
-    if none := [name for name, rows in valid.items() if not rows]:
+    if none := [name for name, there in valid.items() if not there]:
         return ", ".join(none)
-    there = {row.trial.switch for rows in valid.values() for row in rows}
-    gone = ", ".join(name for name in claim.switches if name not in there)
-    return f"{claim.item} with {gone}" if gone else claim.item
+    gone = [
+        f"{item} with {' or '.join(names)}"
+        for item, names in claim.sides
+        if names and not valid[item] & {*names}
+    ]
+    return ", ".join(dict.fromkeys(gone)) or f"{claim.item} with these settings"
 
 
 def _verdict(tried: Sequence[Tried]) -> tuple[FindingVerdict, str]:

@@ -77,7 +77,8 @@ class ItemOnPage:
     @property
     def _word(self) -> str:
         if self.item.unsaid:
-            return f"impossible: {self.item.unsaid}"
+            instead = "; what is below is of settings of ours" if self.measured else ""
+            return f"impossible: {self.item.unsaid}{instead}"
         if self.measured:
             return self._as_measured
         if self.guests:

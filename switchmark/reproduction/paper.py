@@ -168,12 +168,21 @@ class Claim(Frozen):
         return (self.item, *more, *(one.item for one in self.beaten_in))
 
     @property
-    def switches(self) -> tuple[str, ...]:
-        """The switches that it names, in its order."""
-        said = [self.where, self.left or {}, self.right or {}, self.other_where]
-        named = [BY_NAME["switch"].parse(one["switch"], _ANY) for one in said if "switch" in one]
-        groups = [*named, *self.order, *self.steady]
-        return tuple(dict.fromkeys(str(name) for group in groups for name in group))
+    def sides(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """An item and the switches of which it must have one, for each side of its ratios; none of
+        them where any switch will do."""
+        named = [{**self.where, **side} for side in (self.left, self.right) if side is not None]
+        sides = [(self.item, _switches(one)) for one in named or [self.where]]
+        if self.other_item is not None:
+            sides.append((self.other_item, _switches(self.other_where)))
+        groups = [*self.order, *self.steady]
+        return (*sides, *((self.item, tuple(group)) for group in groups))
+
+
+def _switches(where: dict[str, str]) -> tuple[str, ...]:
+    return (
+        tuple(map(str, BY_NAME["switch"].parse(where["switch"], _ANY))) if "switch" in where else ()
+    )
 
 
 class PaperFinding(Frozen):

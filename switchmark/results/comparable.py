@@ -16,6 +16,7 @@ from typing import Any
 
 from switchmark.model.parameters import KEYS, PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.results.certified import certified, of_texts
+from switchmark.results.documents import CorruptResultError
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
 from switchmark.results.points import Point, differing
@@ -137,9 +138,13 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
 
 
 def method_figures(row: Mapping[str, Any]) -> dict[str, float]:
-    """Name and value of each figure that a method of many trials found."""
-    found = json.loads(row.get("method_figures") or "[]")
-    return {figure["name"]: float(figure["value"]) for figure in found}
+    """Name and value of each figure that a method of many trials found. Raises CorruptResultError
+    (of many records not each is checked when it is read)."""
+    try:
+        found = json.loads(row.get("method_figures") or "[]")
+        return {figure["name"]: float(figure["value"]) for figure in found}
+    except (ValueError, TypeError, LookupError):
+        raise CorruptResultError(f"{row.get('file')}: its method's figures are none") from None
 
 
 def _flat(value: Mapping[str, Any], prefix: str = "") -> dict[str, str]:

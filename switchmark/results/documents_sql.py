@@ -25,7 +25,8 @@ def connect() -> duckdb.DuckDBPyConnection:
 
 @cache
 def _database() -> duckdb.DuckDBPyConnection:
-    """The database, which holds nothing. One that outlives the interpreter tells of leaks."""
+    """The database, which holds nothing. It is closed before the interpreter ends: afterwards
+    DuckDB would print what it calls leaks."""
     atexit.register(_database.cache_clear)
     return duckdb.connect(
         config={"memory_limit": _MEMORY_LIMIT, "threads": 2, "preserve_insertion_order": False}

@@ -18,11 +18,11 @@ from switchmark.results.rows import SummaryRow, draw_together
 from switchmark.results.store import open_run
 from switchmark.statistics.boundaries import StoppingRule
 
-_SURPRISES = (ValueError, TypeError, KeyError, AttributeError, ArithmeticError)
+_SURPRISES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)
 
 
 def summary(run_directory: Path) -> list[SummaryRow]:
-    """The summary rows of a run. Bad files raise nothing: see `summarise`."""
+    """The summary rows of a run: see `summarise`."""
     return summarise(run_directory, read_table(run_directory))
 
 
@@ -37,24 +37,20 @@ def summarise(
     for drawn in groups(table.frame):
         if rule is not None:
             _set_levels(drawn, rule)
-        try:
-            times = summarise_latency(run_directory, drawn, with_curves=with_curves)
-            rows += map(draw_together, drawn, times)
-        except _SURPRISES as surprise:
-            raise _explained(drawn, surprise) from surprise
+        times = summarise_latency(run_directory, drawn, with_curves=with_curves)
+        for group in drawn:
+            try:
+                rows.append(draw_together(group, next(times)))
+            except _SURPRISES as surprise:
+                raise _explained(group, surprise) from surprise
     rows = with_contenders(with_mixed_modes(rows))
     return sorted(rows, key=_order)
 
 
-def _explained(drawn: Iterable[Group], surprise: Exception) -> Exception:
-    """The surprise, or what is wrong with the record that it came from: of many records not each is
-    checked when it is read (query.py)."""
-    files = [
-        file
-        for group in drawn
-        for of in (group.finished, group.failed)
-        for file in of.column("file")
-    ]
+def _explained(group: Group, surprise: Exception) -> Exception:
+    """The surprise, or what is wrong with a record of the group that it came from: of many records
+    not each is checked when it is read (query.py)."""
+    files = [file for of in (group.finished, group.failed) for file in of.column("file")]
     line = next(iter(refused_files(files).values()), None)
     return surprise if line is None else CorruptResultError(line)
 

@@ -99,6 +99,10 @@ def test_it_expires_when_the_bench_changes_which_it_was_about(kept: Certificates
     assert found is not None and not found.holds
     assert found.why == f"switchmark was {VERSION} and is 0.1.0+ba9876543210"
     assert Certificates.of_this_machine().switchmark == full_version()
+    dirty = f"{VERSION}-dirty"
+    kept.keep(certificate(switchmark_version=dirty))
+    unknown = replace(kept, switchmark=dirty).attach(made()).certificate
+    assert unknown is not None and not unknown.holds and "others by now" in unknown.why
 
 
 @pytest.mark.parametrize(

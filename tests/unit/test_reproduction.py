@@ -494,11 +494,22 @@ def test_figures_that_are_not_valid_leave_a_finding_undecided(tmp_path: Path) ->
 
 
 def test_what_lacks_is_named_an_item_or_a_switch_of_it(tmp_path: Path) -> None:
+    nothing = "nothing that it compares was measured: "
     rows = rows_of(tmp_path, {(A, 32): NEAR, (B, 32): NEAR})
-    lacking = judge(finding(left={"switch": A}, right={"switch": "t4p4s, vpp"}), {"i": rows})
-    assert lacking.why == "nothing that it compares was measured: i with t4p4s, vpp"
+    needed = judge(finding(left={"switch": A}, right={"switch": "t4p4s, vpp"}), {"i": rows})
+    assert needed.why == f"{nothing}i with t4p4s or vpp"
+    one_of = finding(left={"switch": "t4p4s"}, right={"switch": f"vpp, {A}"})
+    assert judge(one_of, {"i": rows}).why == f"{nothing}i with t4p4s"
+    ordered = finding(order=[["t4p4s"], [A]])
+    assert judge(ordered, {"i": rows}).why == f"{nothing}i with t4p4s"
     across = finding(other_item="j", alike=["burst"], at_least=1)
-    assert judge(across, {"i": rows}).why == "nothing that it compares was measured: j"
+    assert judge(across, {"i": rows}).why == f"{nothing}j"
+    elsewhere = finding(
+        where={"switch": A}, other_item="j", other_where={"switch": "vpp"}, at_least=1
+    )
+    assert judge(elsewhere, {"i": rows, "j": rows}).why == f"{nothing}j with vpp"
+    other_size = finding(where={"packet_size": "9000"}, over="burst", power=0)
+    assert judge(other_size, {"i": rows}).why == f"{nothing}i with these settings"
     invalid = [replace(row, valid=False) for row in rows]
     judged = judge(across, {"i": rows, "j": invalid})
     assert judged.why == "no figure that it compares is valid: j"

@@ -21,10 +21,11 @@ from switchmark.testbed.undo.entries import UndoEntry
 
 HOST = "host"
 
-# What a container can have of root's rights: devices and sockets, memory locked and placed by node.
-# The last is left to every switch: without it a container engine's filter refuses the calls.
+# What a switch in a container can have of root's rights: devices and sockets, memory locked; and in
+# Docker, whose filter refuses the calls to who has it not, memory placed by node.
+CAPABILITIES = ("net_admin", "net_raw", "ipc_lock")
 PLACES_MEMORY = "sys_nice"
-CAPABILITIES = ("net_admin", "net_raw", "ipc_lock", PLACES_MEMORY)
+DOCKER = "docker"
 TUN = Path("/dev/net/tun")  # of an internal port in the container's own network
 
 
@@ -56,10 +57,15 @@ class ContainedHost:
         self._count += 1
         shown = [ShownPath(self._session.run_dir, writable=True)]
         devices = [TUN] if TUN.exists() else []
-        inside = Inside(name, args, capabilities_of(may), shown, cores or (), env, devices)
+        inside = Inside(name, args, self.capabilities_of(may), shown, cores or (), env, devices)
         environment = ENVIRONMENTS[self.kind]()
         assert isinstance(environment, HoldsSwitches), "no switch runs in others"
         return environment.spawn_apart(self._session, Apart(inside, netns, log, may, self._note))
+
+    def capabilities_of(self, may: Rights | None) -> tuple[str, ...]:
+        """What a program has of its rights there: all that there can be where none are told."""
+        own = (one for one in CAPABILITIES if may is None or one in may.capabilities)
+        return (*own, PLACES_MEMORY) if self.kind == DOCKER else tuple(own)
 
     def close(self) -> None:
         """Remove the containers; what runs in them has ended, or is ended. Idempotent."""
@@ -68,13 +74,6 @@ class ContainedHost:
 
     def _note(self, made: UndoEntry) -> None:
         self._entries.append(self._session.ledger.record(made))
-
-
-def capabilities_of(may: Rights | None) -> tuple[str, ...]:
-    """What of its rights a program has in a container: all that can be where none are told."""
-    if may is None:
-        return CAPABILITIES
-    return tuple(one for one in CAPABILITIES if one in may.capabilities or one == PLACES_MEMORY)
 
 
 def contained(session: Session, kind: str) -> Session:

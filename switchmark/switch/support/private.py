@@ -214,8 +214,8 @@ class Resources:
         may: Rights | None = None,
     ) -> Spawned:
         """Start a process that `undo` ends by its id, with what is left of its process group.
-        On the host it has the rights that it `may` have, those of `in_folders`; in a container the
-        container's.
+        On the host it has the rights that it `may` have, those of `in_folders`; in a container
+        those of them that there are.
 
         The host marks every process it starts with the session, so that it is found again even when
         the bench is killed at this moment."""
