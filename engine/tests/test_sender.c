@@ -15,6 +15,9 @@ static uint64_t offered_before;
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
+    if (trial == NULL) /* a sanitizer that is linked in gives way by it, too, when all is over */
+        return 0;
+
     const uint64_t offered = trial->ends[0].counters.tx_offered;
 
     if (offered - offered_before > longest)
@@ -60,6 +63,7 @@ static void finish(struct fake_port *port)
     fake_close(port);
     free(trial->ends);
     free(trial);
+    trial = NULL;
 }
 
 static void test_gives_way_though_the_port_takes_everything(void **state)
