@@ -90,7 +90,7 @@ def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
 
 
 @dataclass(frozen=True, slots=True)
-class _Stream:
+class _ArrowStream:
     """The rows of a query as an Arrow stream, and nothing else. Polars takes DuckDB's relations,
     too, but looks at what more they are, and DuckDB tells of leaks when the process ends; its own
     `pl()` and `to_arrow_table()` want pyarrow, which is larger than all other dependencies."""
@@ -103,7 +103,7 @@ class _Stream:
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
     """Raises duckdb.Error (it is run here: where Polars ran it, errors would be Polars')."""
-    return pl.DataFrame(_Stream(relation.materialize()))
+    return pl.DataFrame(_ArrowStream(relation.materialize()))
 
 
 def _batch(
