@@ -49,11 +49,16 @@ def wire() -> Iterator[tuple[Node, Node]]:
         yield pair
 
 
+LONGEST_BYTES = 9216
+
+
 @contextlib.contextmanager
 def tcpdump(node: Node, path: Path, expression: str = "udp") -> Iterator[None]:
     """Capture what arrives at a node into a file, which is whole at the end."""
     command = ["ip", "netns", "exec", node.namespace, "tcpdump", "-i", node.device, "-Q", "in"]
-    command += ["--immediate-mode", "-B", "32768", "-w", str(path), "-U", expression]
+    # Room for some thousand frames while it has no core: of frames of any size it holds few.
+    command += ["--immediate-mode", "-B", "32768", "-s", str(LONGEST_BYTES), "-w", str(path)]
+    command += ["-U", expression]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
