@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[2]
 SHORT = (
     "trim.warm_up=0.2s", "trim.cool_down=0.2s", "interval=0.1s", "idle=sleep", "repetitions=1",
 )  # fmt: skip
-POLLING = "idle=auto"  # for `wait_measuring`, which may ask how much time was used
+POLLING = "idle=auto"  # for `wait_measuring`, which may ask how much time was used, and for turns
 STARTED_CPU_S = 0.12  # of an engine, more than it uses to start and to wait
 
 STORING = ("run", "trial", "show", "reproduce")  # commands that take --results

@@ -9,7 +9,7 @@ import pytest
 
 from switchmark.results.record import Record
 from tests.integration.machine import needs_root
-from tests.integration.main_job import ATTEMPTS, SHORT, Bench, need, settings, went_well
+from tests.integration.main_job import ATTEMPTS, POLLING, SHORT, Bench, need, settings, went_well
 
 pytestmark = [pytest.mark.alone, pytest.mark.integration, needs_root]
 
@@ -21,7 +21,7 @@ def measured(bench: Bench, environment: str, *more: str) -> Record:
     """A trial whose applications are all on one core, finished."""
     need(("basicfwd",), (environment,))
     options = settings(
-        *SHORT, "duration=1.2s", "rate=2k", ONE_CORE, f"environment={environment}", *more
+        *SHORT, POLLING, "duration=1.2s", "rate=2k", ONE_CORE, f"environment={environment}", *more
     )
     code, _, err = bench.run_to_the_end("trial", "basicfwd", "--no-baseline", *options)
     assert went_well(code, err), err
