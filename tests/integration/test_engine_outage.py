@@ -61,7 +61,7 @@ def ended_by(engine: Engine, counter: str) -> dict[str, Any]:
     while (event := engine.next_event())["event"] != "result":
         if event["event"] == "interval" and event[counter] == 0 and not told:
             told = True
-            engine.say("stop")
+            engine.say("stop", unless_ended=True)
     return event
 
 
