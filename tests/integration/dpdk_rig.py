@@ -173,8 +173,7 @@ class Engine:
         """A command to the engine, which must not have ended, except where that is said."""
         assert self.child.stdin is not None
         try:
-            self.child.stdin.write(line + "\n")
-            self.child.stdin.flush()
+            os.write(self.child.stdin.fileno(), f"{line}\n".encode())  # (nothing stays in a buffer)
         except BrokenPipeError:
             if not unless_ended:
                 self._explain(f"before `{line}`")
