@@ -26,8 +26,7 @@ def _tables(limit: int) -> Callable[[Any], None]:
         directory = run.parent if run else write_run(folder, [])
         for path in (directory / "trials").iterdir():
             path.unlink()
-        for record in RECORDS:
-            said = document if record["trial_id"] == document.get("trial_id") else record
+        for record, said in zip(RECORDS, (document, *RECORDS[1:]), strict=True):
             (directory / "trials" / f"{record['trial_id']}.json").write_text(json.dumps(said))
         with mock.patch.object(query, "FULL_CHECK_LIMIT", limit):
             summarise(directory, query.read_table(directory))

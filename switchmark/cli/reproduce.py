@@ -151,9 +151,8 @@ def _print_states(
         left_out = {item.name: states[paper.name, item.name].left_out for item in items}
         for reason, names in _by_reason(left_out):
             print_line(f"left out of {names}: {reason}")
-        for lacking, names in _by_reason(
-            {item.name: (*item.missing, *([item.unsaid] if item.unsaid else [])) for item in items}
-        ):
+        lacks = {item.name: [*item.missing, *filter(None, [item.unsaid])] for item in items}
+        for lacking, names in _by_reason(lacks):
             print_line(f"not as in the paper, in {names}: {lacking}")
         print_line()
 

@@ -228,7 +228,7 @@ def _shown(
         svg = draw(item, rows, campaign, folder, partial(times_of, held.run))
     scale = ", ".join(held.scale) if held else ""
     failures = dict.fromkeys(message for row in rows for message in row.failures)
-    notes = [item.unsaid] if item.unsaid else []
+    notes = [*filter(None, [item.unsaid])]
     notes += [f"missing: {one}" for one in item.missing]
     notes += [f"left out: {one}" for one in state.left_out]
     notes += [f"failed: {one}" for one in failures]

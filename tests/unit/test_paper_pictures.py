@@ -212,7 +212,7 @@ def test_a_browser_draws_them_without_complaint(tmp_path: Path) -> None:
         for kind, records in kinds.items():
             page = tmp_path / f"{kind}.html"
             write_report(write_run(tmp_path / kind, records), page)
-            for width in (1280, 400) if kind == "times" else (400,):
+            for width in (1280, 400):
                 browser.open(page, width)
                 assert browser.complaints == [] and browser.requests == [page.as_uri()]
                 shown = "[...document.querySelectorAll('#pictures .chart')]"
