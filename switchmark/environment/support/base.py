@@ -83,6 +83,9 @@ def patience_with(node: Node) -> float:
     return node.patience if isinstance(node, VirtualMachine) else 1.0
 
 
+PLACES_MEMORY = "sys_nice"  # the capability, where a filter asks for one
+
+
 @dataclass(frozen=True, slots=True)
 class Traits:
     """What the nodes of an environment are. Planning reads this and never touches the machine."""
@@ -91,6 +94,9 @@ class Traits:
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
     own_cgroup: bool = False  # what runs in one is in a control group of its own
+    # Whether who has no PLACES_MEMORY is refused the calls that place memory by NUMA node (Docker's
+    # seccomp filter).
+    filters_placing: bool = False
     # The time that each node here usually adds to a trial, and a switch here twice; seconds. Rough,
     # and longer on a busy machine.
     start_s: float = 0.0

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
-from switchmark.environment.support.base import Apart, HoldsSwitches
+from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches
 from switchmark.model.rights import Rights
 from switchmark.testbed.container.in_container import Inside, ShownPath
 from switchmark.testbed.host import Session, Spawned
@@ -21,11 +21,9 @@ from switchmark.testbed.undo.entries import UndoEntry
 
 HOST = "host"
 
-# What a switch in a container can have of root's rights: devices and sockets, memory locked; and in
-# Docker, whose filter refuses the calls to who has it not, memory placed by node.
+# What a switch in a container can have of root's rights: devices and sockets, memory locked. It has
+# PLACES_MEMORY, too, where a filter asks for that.
 CAPABILITIES = ("net_admin", "net_raw", "ipc_lock")
-PLACES_MEMORY = "sys_nice"
-DOCKER = "docker"
 TUN = Path("/dev/net/tun")  # of an internal port in the container's own network
 
 
@@ -65,7 +63,7 @@ class ContainedHost:
     def capabilities_of(self, may: Rights | None) -> tuple[str, ...]:
         """What a program has of its rights there: all that there can be where none are told."""
         own = (one for one in CAPABILITIES if may is None or one in may.capabilities)
-        return (*own, PLACES_MEMORY) if self.kind == DOCKER else tuple(own)
+        return (*own, PLACES_MEMORY) if traits_of(self.kind).filters_placing else tuple(own)
 
     def close(self) -> None:
         """Remove the containers; what runs in them has ended, or is ended. Idempotent."""
