@@ -115,8 +115,8 @@ class Agent:
         except BaseException as error:  # stopped, or a fault of the bench
             stopped = isinstance(error, SystemExit | KeyboardInterrupt)
             why = "the agent was stopped" if stopped else f"{type(error).__name__}: {error}"
-            with suppress(SwitchmarkError):
-                self._once(leases.give_back, lease, why)
+            with suppress(SwitchmarkError), self.database.transaction() as db:
+                leases.give_back(db, lease, why, lost=not stopped)
             raise
         finally:
             with suppress(SwitchmarkError):
@@ -190,7 +190,9 @@ class Agent:
 
     def _claim(self, db: Connection[Any]) -> BlockLease | None:
         """Claim a block. (A claim whose answer was lost is claimed again: the testbed still holds
-        that block, so it is given back first.)"""
+        that block, so it is given back first.) Raises `Replaced`: another agent's is left alone."""
+        if testbeds.state_of(db, self.member) is None:
+            raise self._replaced()
         testbeds.take_back(db, self.member)
         return leases.claim(db, self.member)
 

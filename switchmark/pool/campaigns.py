@@ -141,10 +141,15 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
         (run_name,),
     ).fetchall()
     done = db.execute(
-        "SELECT status, count(*) FROM attempts WHERE NOT superseded AND run = "
-        "(SELECT run FROM pool_campaigns WHERE run_name = %s) GROUP BY status",
+        "SELECT a.status, count(*), count(*) FILTER (WHERE b.state = 'cancelled') "
+        "FROM attempts a JOIN pool_campaigns c USING (run) "
+        "LEFT JOIN pool_blocks b ON b.run_name = c.run_name AND b.number = a.block "
+        "WHERE c.run_name = %s AND NOT a.superseded GROUP BY a.status",
         (run_name,),
-    )
+    ).fetchall()
+    asked = sum(int(trials) for of, _, trials in blocks if of != "cancelled" or not testbeds)
+    if testbeds:  # of a block that was left out, what was stored before
+        asked += sum(left_out for _, _, left_out in done)
     return CampaignStatus(
         run_name=run_name,
         campaign=campaign,
@@ -152,8 +157,8 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
         submitted_at=submitted_at,
         submitted_by=submitted_by,
         blocks={of: count for of, count, _ in blocks},
-        trials=dict(done.fetchall()),
-        trials_asked=sum(int(n) for of, _, n in blocks if of != "cancelled" or not testbeds),
+        trials={status: count for status, count, _ in done},
+        trials_asked=asked,
         testbeds=tuple(testbeds),
     )
 

@@ -19,7 +19,7 @@ from switchmark.pool.proving import NextBlock, queue_next
 from switchmark.pool.testbeds import state_of
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 
-GIVEN_UP_AFTER = 8  # leases of one block that ended without a word
+GIVEN_UP_AFTER = 8  # leases of one block that ended without a word, or with a fault of the bench
 
 # A block that was begun goes back to its testbed first, so that its contenders stay together.
 _CLAIM = """
@@ -69,9 +69,9 @@ def claim(db: Connection[Any], member: Membership) -> BlockLease | None:
             f"{member.testbed} takes the block",
             testbed=row.before, run_name=row.run_name, block=row.id,
         )  # fmt: skip
-        if row.lost >= GIVEN_UP_AFTER:
-            _give_up(db, row.id, row.run_name, row.number, row.lost)
-            return None
+    if row.lost >= GIVEN_UP_AFTER:
+        _give_up(db, row.id, row.run_name, row.number, row.lost)
+        return None
     if row.before is not None and row.before != member.testbed:
         # Contenders are compared within a testbed: here the block begins anew.
         db.execute(
@@ -187,12 +187,13 @@ def close_if_over(db: Connection[Any], run_name: str) -> bool:
     return closed.rowcount == 1
 
 
-def give_back(db: Connection[Any], lease: BlockLease, why: str) -> None:
-    """Put the block back into the queue, if it is still this holder's."""
+def give_back(db: Connection[Any], lease: BlockLease, why: str, *, lost: bool = False) -> None:
+    """Put the block back into the queue, if it is still this holder's; `lost` where it took the
+    agent down."""
     given = db.execute(
-        "UPDATE pool_blocks SET state = 'queued', expires_at = NULL "
+        "UPDATE pool_blocks SET state = 'queued', expires_at = NULL, lost = lost + %s "
         "WHERE id = %s AND token = %s AND state = 'leased'",
-        (lease.block, lease.token),
+        (int(lost), lease.block, lease.token),
     )
     if given.rowcount == 1:
         note_of_lease(db, lease, f"{lease.testbed} gives {lease} back: {why}")

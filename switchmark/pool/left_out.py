@@ -12,14 +12,15 @@ from psycopg import Connection
 from switchmark.pool.events import note_event
 from switchmark.pool.leases import close_if_over
 
-AFTER_S = 600.0  # that a block waits for a testbed which cannot measure
+AFTER_S = 600.0  # that a testbed cannot measure while a block waits for it
 
 _WAITING = """
 SELECT b.id, b.run_name, b.only_on, t.state, t.reason FROM pool_blocks b
 JOIN pool_testbeds t ON t.name = b.only_on
 WHERE (b.state = 'queued' OR (b.state = 'leased' AND b.expires_at < clock_timestamp()))
     AND (t.state <> 'ready' OR (t.expires_at >= clock_timestamp()) IS NOT TRUE)
-    AND b.queued_at < clock_timestamp() - make_interval(secs => %s)
+    AND greatest(b.queued_at, CASE t.state WHEN 'ready' THEN coalesce(t.expires_at, t.seen_at)
+        ELSE t.state_since END) < clock_timestamp() - make_interval(secs => %s)
     AND NOT EXISTS (SELECT 1 FROM pool_blocks o JOIN pool_testbeds s ON s.name = o.only_on
         WHERE o.run_name = b.run_name AND o.state IN ('queued', 'leased')
         AND s.state = 'ready' AND s.expires_at >= clock_timestamp())

@@ -87,7 +87,8 @@ def speak(db: Connection[Any], member: Membership) -> bool:
 def leave(db: Connection[Any], member: Membership) -> None:
     """Note that the agent ends."""
     left = db.execute(
-        "UPDATE pool_testbeds SET expires_at = NULL WHERE name = %s AND token = %s",
+        "UPDATE pool_testbeds SET expires_at = NULL, seen_at = clock_timestamp() "
+        "WHERE name = %s AND token = %s",
         (member.testbed, member.token),
     )
     if left.rowcount == 1:
@@ -185,8 +186,8 @@ def accept(db: Connection[Any], testbed: str) -> None:
     """Make the testbed's state now the one that later checks compare with. Raises `UsageError`."""
     _known(db, testbed)
     db.execute(
-        "UPDATE pool_testbeds SET profile = NULL, wire_pps = '[]', checks = 0, check_at = NULL "
-        "WHERE name = %s",
+        "UPDATE pool_testbeds SET profile = NULL, wire_pps = '[]', checks = 0, "
+        "check_at = CASE state WHEN 'out' THEN clock_timestamp() END WHERE name = %s",
         (testbed,),
     )
     note_event(db, f"{testbed} is accepted as it is now", testbed=testbed)

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 from psycopg import Connection
 
+from switchmark.cli import run_in_pool
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.trial import Trial
-from switchmark.pool import campaigns, leases, testbeds
+from switchmark.pool import campaigns, laptop, leases, testbeds
+from switchmark.pool.agent import Agent, Replaced
 from switchmark.pool.archive import StoreArchive
 from switchmark.pool.blocks import blocks_of
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import events_since
+from switchmark.pool.executor import Checked
 from switchmark.pool.left_out import leave_out
 from switchmark.pool.proving import NextBlock, TestbedCourses, deciding_testbeds, first_blocks
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
@@ -245,6 +249,16 @@ def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
     assert claimed(db, one).number == 0
 
 
+def test_a_testbed_that_is_accepted_is_looked_at_again_at_once(db: Connection[Any]) -> None:
+    one = member(db, "lab1")
+    with db.transaction():
+        testbeds.take_out(db, one, "the kernel is another")
+    assert testbeds.wanted_testbeds(db) == []
+    with db.transaction():
+        testbeds.accept(db, "lab1")
+    assert testbeds.wanted_testbeds(db) == ["lab1"]
+
+
 def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
     handed_in(db)
     one = member(db, "lab1")
@@ -287,6 +301,77 @@ def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) ->
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
     assert campaigns.status_of(db, "run1").state == "finished"
     assert "is given up" in "\n".join(words(db))
+
+
+def test_a_block_that_takes_agents_down_is_given_up_where_they_are_started_again(
+    db: Connection[Any],
+) -> None:
+    handed_in(db, 1)
+    for _ in range(leases.GIVEN_UP_AFTER):
+        claimed(db, member(db, "lab1"))
+    one = member(db, "lab1")
+    with db.transaction():
+        assert leases.claim(db, one) is None
+    assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
+
+
+class Testbed:
+    """A testbed that passes every check, and whose blocks end so."""
+
+    __test__ = False  # its name is no test's
+
+    def __init__(self, end: BaseException, meanwhile: Callable[[], object] = lambda: None) -> None:
+        self._end = end
+        self._meanwhile = meanwhile  # while it is checked
+
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+        self._meanwhile()
+        return Checked(None, profile or {}, ())
+
+    def measure(self, *_: object) -> None:
+        raise self._end
+
+    def clean(self) -> list[str]:
+        return []
+
+
+@contextmanager
+def agent_at(server: str, one: Membership, executor: Testbed) -> Iterator[Agent]:
+    database = PoolDatabase(read_store_address(server))
+    try:
+        yield Agent(one, database, StoreArchive(database), executor, str)
+    finally:
+        database.close()
+
+
+def test_a_block_is_given_up_for_faults_of_the_bench_and_not_for_agents_that_are_stopped(
+    db: Connection[Any], server: str
+) -> None:
+    handed_in(db, 1)
+    one = member(db, "lab1")
+    ends: list[type[BaseException]] = [KeyboardInterrupt, ZeroDivisionError]
+    for end in ends:
+        with agent_at(server, one, Testbed(end())) as agent:
+            for _ in range(leases.GIVEN_UP_AFTER):
+                assert campaigns.status_of(db, "run1").blocks == {"queued": 1}
+                with pytest.raises(end):
+                    agent.work()
+    with agent_at(server, one, Testbed(ZeroDivisionError())) as agent:
+        assert agent.work() == "lab1: no block to measure"
+    assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
+
+
+def test_an_agent_that_was_replaced_leaves_the_new_ones_block_alone(
+    db: Connection[Any], server: str
+) -> None:
+    handed_in(db)
+    held: list[BlockLease] = []
+    replace = Testbed(ZeroDivisionError(), lambda: held.append(claimed(db, member(db, "lab1"))))
+    with agent_at(server, member(db, "lab1"), replace) as agent, pytest.raises(Replaced):
+        agent.work()
+    with db.transaction():
+        leases.keep_up(db, held[0])
+    assert campaigns.status_of(db, "run1").blocks == {"leased": 1, "queued": 2}
 
 
 def test_the_same_campaign_from_two_laptops_is_one(db: Connection[Any], server: str) -> None:
@@ -388,6 +473,82 @@ def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connectio
         (told,) = leave_out(db, after_s=0)
     assert told.startswith("lab2 is out: the bare wire") and told in words(db)
     assert campaigns.status_of(db, run).state == "finished"
+
+
+def ago(db: Connection[Any], what: str, minutes: float) -> None:
+    """Set this time of lab2, or of all blocks, so far back."""
+    table = "pool_blocks" if what == "queued_at" else "pool_testbeds"
+    where = "" if what == "queued_at" else " WHERE name = 'lab2'"
+    statement = f"UPDATE {table} SET {what} = clock_timestamp() - make_interval(mins => %s){where}"
+    db.execute(statement.encode(), (minutes,))
+
+
+@pytest.mark.parametrize("away", ["is out", "has left", "is silent"])
+def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], away: str) -> None:
+    one, other = member(db, "lab1"), member(db, "lab2")
+    proving(db, "lab1", "lab2")
+    lease = claimed(db, one)
+    with db.transaction():
+        leases.finish(db, lease)
+    ago(db, "queued_at", 60)
+    ago(db, "state_since", 60)
+    ago(db, "seen_at", 60)
+    with db.transaction():
+        if away == "is out":
+            testbeds.take_out(db, other, "the bare wire carries half of what it did")
+        elif away == "has left":
+            testbeds.leave(db, other)
+    since = {"is out": "state_since", "has left": "seen_at", "is silent": "expires_at"}[away]
+    if away == "is silent":
+        ago(db, since, 0)
+    with db.transaction():
+        assert leave_out(db) == []
+    ago(db, since, 9)
+    assert leave_out(db) == []
+    ago(db, since, 11)
+    assert len(leave_out(db)) == 1
+
+
+def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
+    one = member(db, "lab1")
+    with db.transaction():
+        testbeds.take_out(db, one, "the bare wire carries half of what it did")
+    db.execute("UPDATE pool_testbeds SET state_since = clock_timestamp() - interval '1 h'")
+    proving(db, "lab1")
+    with db.transaction():
+        assert leave_out(db) == []
+
+
+@pytest.mark.parametrize(
+    ("stored", "said", "code"),
+    [(2, "3 trials finished, 0 failed", 0), (1, "2 trials finished, 1 failed", 1)],
+)
+def test_trials_that_were_left_out_are_not_asked_for(
+    db: Connection[Any], server: str, monkeypatch: pytest.MonkeyPatch, capsys: Any,
+    stored: int, said: str, code: int,
+) -> None:  # fmt: skip
+    """Each of two testbeds has two trials; the second is left out after its first one."""
+    one, other = member(db, "lab1"), member(db, "lab2")
+    run = proving(db, "lab1", "lab2")
+    lease, left = claimed(db, one), claimed(db, other)
+    for trial in lease.trials[:stored]:
+        store_trial(db, lease, trial)
+    store_trial(db, left, left.trials[0])
+    with db.transaction():
+        leases.refuse(db, lease, "ovs-dpdk is not installed")
+        leases.give_back(db, left, "its other host is lost")
+        testbeds.take_out(db, other, "its other host is lost")
+        assert len(leave_out(db, after_s=0)) == 1
+    monkeypatch.setattr(laptop, "hand_in", lambda *_, **__: laptop.HandedIn(run, is_new=True))
+    monkeypatch.setattr(run_in_pool, "_show", lambda *_: False)
+    database = PoolDatabase(read_store_address(server))
+    ended = run_in_pool.run_in_pool(
+        simulated_campaign(0), with_simulated(), database,
+        campaign_text="", overrides=[], baseline=True, again=False,
+    )  # fmt: skip
+    database.close()
+    assert ended == code
+    assert said in capsys.readouterr().err
 
 
 def test_nobody_decides_where_nobody_is(db: Connection[Any]) -> None:
