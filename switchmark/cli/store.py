@@ -149,7 +149,7 @@ def check(
 ) -> int:
     """Compare every record file with the index: is it there, whole, and what was stored?"""
     with open_store(_store(store)) as opened:
-        found = check_store(opened, quick=quick, mend=mend)
+        found = check_store(opened, note, quick=quick, mend=mend)
     if json:
         print_json(found)
     else:

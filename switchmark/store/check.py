@@ -28,10 +28,10 @@ class StoreCheck:
 
 
 def check_store(
-    store: Store, *, quick: bool = False, mend: bool = False, on_run: Callable[[str], None] = print
+    store: Store, on_run: Callable[[str], None], *, quick: bool = False, mend: bool = False
 ) -> StoreCheck:
-    """Read everything and compare. `quick` compares names and sizes only, `mend` rewrites rows that
-    differ from their records."""
+    """Read everything and compare; `on_run` is told of each run. `quick` compares names and sizes
+    only, `mend` rewrites rows that differ from their records."""
     rows = store.connection.execute("SELECT name FROM runs ORDER BY run").fetchall()
     problems: list[str] = []
     unknown: list[str] = []
@@ -39,7 +39,7 @@ def check_store(
     for (name,) in rows:
         on_run(name)
         try:
-            expected = expected_files(store, name)
+            expected = expected_files(store, name, superseded=True)
         except CorruptStoreError as error:
             problems.append(str(error))
             continue

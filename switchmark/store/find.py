@@ -12,7 +12,7 @@ from switchmark.store.store import Store
 _LIST = """
     SELECT runs.run, runs.name, runs.campaign, runs.started_at,
            count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
-           count(DISTINCT trial_id)
+           count(DISTINCT trial_id) FILTER (WHERE NOT superseded)
                - count(*) FILTER (WHERE status = 'finished' AND NOT superseded),
            coalesce(sum(bytes), 0),
            coalesce(info ->> 'switchmark_version', ''), coalesce(info #>> '{host,hostname}', ''),

@@ -36,9 +36,10 @@ class Expected:
     size_bytes: int
 
 
-def expected_files(store: Store, run_name: str) -> dict[str, Expected]:
-    """The files of a run's folder, by their paths in it. Raises UsageError where there is no such
-    run, CorruptStoreError where the index contradicts itself."""
+def expected_files(store: Store, run_name: str, *, superseded: bool = False) -> dict[str, Expected]:
+    """The files of a run's folder, by their paths in it. Records of a block that was measured anew
+    on another testbed do not count, and are among them only if `superseded`. Raises UsageError
+    where there is no such run, CorruptStoreError where the index contradicts itself."""
     run = store.run_number(run_name)
     if not is_run_name(run_name):
         raise CorruptStoreError(f"{store.address}: {run_name!r} is no name of a run")
@@ -52,8 +53,8 @@ def expected_files(store: Store, run_name: str) -> dict[str, Expected]:
         raise CorruptStoreError(f"{run_name}: the index has no run.json of it")
     rows = store.connection.execute(
         "SELECT trial_id, attempt, sha256, bytes, max(attempt) OVER (PARTITION BY trial_id) "
-        "FROM attempts WHERE run = %s",
-        [run],
+        "FROM attempts WHERE run = %s AND (%s OR NOT superseded)",
+        [run, superseded],
     )
     for trial_id, attempt, sha256, size, last in rows.fetchall():
         if not _TRIAL_ID.fullmatch(trial_id):

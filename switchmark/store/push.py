@@ -97,11 +97,12 @@ def attempts_in(folder: Path, trial_id: str = "") -> Iterator[_PushedFile]:
 def _push(store: Store, run_name: str, run: int, files: Sequence[_PushedFile]) -> int:
     """Store these attempts; returns how many were new."""
     held = stored_attempts(store.connection, run, [one.trial_id for one in files])
+    known = {(trial_id, sha256) for (trial_id, _), sha256 in held.items()}
     rows: list[IndexedAttempt] = []
     contents: list[tuple[str, bytes]] = []
     for file in files:
         content = file_content(file.path)
-        if held.get((file.trial_id, file.attempt)) == digest(content):
+        if (file.trial_id, digest(content)) in known:
             continue
         record = read_record(file.path)
         row = IndexedAttempt.of(record, content, file.attempt)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from itertools import count
@@ -19,6 +20,7 @@ from switchmark.results.summary import summary
 from switchmark.store.address import StoreAddress, read_store_address, with_run
 from switchmark.store.check import check_store
 from switchmark.store.errors import CorruptStoreError, StoreAwayError
+from switchmark.store.find import list_stored
 from switchmark.store.objects import open_objects
 from switchmark.store.pull import pull
 from switchmark.store.push import push_folder
@@ -155,6 +157,34 @@ def test_a_trial_that_is_measured_again_is_a_new_attempt(
     assert _content(copy) == _content(made)
 
 
+def test_records_that_do_not_count_stay_in_the_store(
+    server: Cluster, address: StoreAddress, tmp_path: Path
+) -> None:
+    """Of a block that was measured anew on another testbed, and had a trial more at first."""
+    made = write_run(tmp_path / "results", [])
+    again = synthetic_record()
+    first = [synthetic_failure(), synthetic_record(synthetic_trial(packet_size_bytes=128))]
+    with open_store(address) as store:
+        push_folder(store, made)
+        for record in first:
+            store.add_record(made.name, record.model_dump_json().encode(), 1)
+        store.connection.execute("UPDATE attempts SET superseded = true")
+        store.add_record(made.name, again.model_dump_json().encode(), 2)
+        back = pull(store, made.name, tmp_path / "back")
+        assert [one.name for one in (back / "trials").iterdir()] == [f"{again.trial_id}.json"]
+        assert push_folder(store, back).known == 1
+        (listed,) = list_stored(store)
+        assert (listed.finished, listed.failed) == (1, 0)
+        found = check_store(store, on_run=str)
+        assert (found.problems, found.unknown) == ((), ())
+        assert found.files == len(_content(back)) + len(first)
+    assert _content(StoreSource(address).find(made.name).directory) == _content(back)
+    (tmp_path / "others").mkdir()
+    with open_store(_new_store(server, str(tmp_path / "others"))) as store:
+        assert push_folder(store, back).new == 1
+        assert _content(pull(store, made.name, tmp_path / "again")) == _content(back)
+
+
 def test_two_who_push_the_same_at_once_store_it_once(address: StoreAddress, folder: Path) -> None:
     failed: list[Exception] = []
 
@@ -268,6 +298,17 @@ def test_the_command_line_pushes_lists_pulls_and_checks(
     shown = capsys.readouterr()
     assert folder.name in shown.out and "0 problems" in shown.out
     assert "neither a run nor a campaign (there: synthetic)" in shown.err
+
+
+def test_a_check_for_programs_prints_one_document(
+    address: StoreAddress, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with open_store(address) as store:
+        push_folder(store, folder)
+    assert run(["store", "check", "--json", "--store", address.url]) == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["files"] == len(_content(folder))
+    assert shown.err == f"{folder.name}\n"
 
 
 def test_who_may_only_read_reads_and_stores_nothing(
