@@ -32,8 +32,10 @@ class StoreAddress:
 
 
 def is_store_address(text: str) -> bool:
-    """Whether the text means a store, not a folder or a campaign."""
-    return text.partition("://")[0] in SCHEMES and "://" in text
+    """Whether the text means a store, not a folder or a campaign; so does one with a slip in its
+    scheme, which is refused when it is read."""
+    scheme, found, _ = text.partition("://")
+    return bool(found) and scheme.startswith("postgres")
 
 
 def read_store_address(text: str) -> StoreAddress:
@@ -43,11 +45,12 @@ def read_store_address(text: str) -> StoreAddress:
         query = parse_qsl(parts.query, keep_blank_values=True)
     except ValueError:
         raise UsageError("--store: cannot be read; write postgresql://host/database") from None
+    user, at, _ = text.partition("?")[0].rpartition("@")
+    has_password = at and ":" in user.rpartition("://")[2]
+    if has_password or any(name in _SECRETS for name, _ in query) or parts.fragment:
+        raise UsageError(f"--store: an address holds no password; {REMEDY}")
     if parts.scheme not in SCHEMES:
         raise UsageError(f"--store {text}: write postgresql://host/database")
-    user, at, _ = parts.netloc.rpartition("@")
-    if (at and ":" in user) or any(name in _SECRETS for name, _ in query) or parts.fragment:
-        raise UsageError(f"--store: an address holds no password; {REMEDY}")
     database, *rest = parts.path.removeprefix("/").split("/")
     run = unquote("/".join(rest)) or None
     if run is not None and not is_run_name(run):

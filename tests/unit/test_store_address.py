@@ -8,7 +8,7 @@ from switchmark.errors import UsageError
 from switchmark.store.address import is_store_address, read_store_address, with_run
 from switchmark.store.migrate import migrations
 from switchmark.store.objects import check_objects_address
-from switchmark.store.source import FoundRun, StoreSource, every_run
+from switchmark.store.source import FoundRun, StoreSource, every_run, find_anywhere
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,10 @@ def test_an_address_is_libpqs_and_may_name_a_run(text: str, url: str, run: str |
 @pytest.mark.parametrize(
     "text",
     ["postgresql://me:secret@lab/db", "postgresql://lab/db?password=secret",
-     "postgresql://lab/db#secret", "postgresql://lab/db?sslpassword=secret"],
+     "postgresql://lab/db#secret", "postgresql://lab/db?sslpassword=secret",
+     "postgresql+psycopg://me:secret@lab/db", "mysql://me:secret@lab/db",
+     "postgresql//me:secret@lab/db", "postgresql:/me:secret@lab/db/quick", "me:secret@lab/db",
+     "mysql://lab/db?password=secret"],
 )  # fmt: skip
 def test_a_password_in_an_address_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(UsageError) as told:
@@ -44,6 +47,12 @@ def test_a_password_in_an_address_is_refused_and_not_repeated(text: str) -> None
 def test_what_is_no_address_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         read_store_address(text)
+
+
+def test_a_run_of_a_mistyped_store_is_no_folders_name_in_a_message() -> None:
+    with pytest.raises(UsageError) as told:
+        find_anywhere("postgresql+psycopg://me:secret@lab/db/quick")
+    assert "secret" not in str(told.value)
 
 
 def test_folders_and_campaigns_are_no_stores() -> None:
