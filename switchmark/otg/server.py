@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 
 from switchmark.listening import GuardedServer, is_foreign, says_token
@@ -13,6 +14,7 @@ from switchmark.otg.service import Answer, Service
 
 MOST_BYTES = 64 << 20  # of a request
 MOST_DIGITS = 12  # of a length
+PIECE_BYTES = 1 << 16  # of a body that nobody will read
 
 
 class OtgServer(GuardedServer):
@@ -58,8 +60,12 @@ class _ApiHandler(BaseHTTPRequestHandler):
             self.close_connection = True
 
     def _answered(self, method: str) -> Answer:
-        body = self._body()
-        self._check_caller()
+        try:
+            self._check_caller()
+        except Refused:
+            self._pass_over()
+            raise
+        body = self.rfile.read(self._length())
         route = self.server.service.routes.get((method, self.path.partition("?")[0]))
         if route is None:
             raise Refused(f"{method} {self.path}: {NOT_HERE}", code=501)
@@ -82,7 +88,8 @@ class _ApiHandler(BaseHTTPRequestHandler):
             raise Refused("Content-Type: must be application/json", code=415)
         check_caller(self.client_address, self.connection.getsockname(), token)
 
-    def _body(self) -> bytes:
+    def _length(self) -> int:
+        """How long the request's body is. Raises `Refused`."""
         text = self.headers.get("Content-Length", "0")
         if "Transfer-Encoding" in self.headers or not (text.isascii() and text.isdecimal()):
             self.close_connection = True
@@ -90,7 +97,15 @@ class _ApiHandler(BaseHTTPRequestHandler):
         if len(text) > MOST_DIGITS or int(text) > MOST_BYTES:
             self.close_connection = True
             raise Refused(f"{MOST_BYTES} bytes at most, not {text[:MOST_DIGITS]}", code=413)
-        return self.rfile.read(int(text))
+        return int(text)
+
+    def _pass_over(self) -> None:
+        """Read the body of a request that is refused, and keep nothing of it: a client that still
+        sends would not see the answer."""
+        with suppress(Refused):  # of no known length: the connection is closed
+            left = self._length()
+            while left and (piece := self.rfile.read(min(left, PIECE_BYTES))):
+                left -= len(piece)
 
     def _send(self, code: int, answer: Answer) -> None:
         is_file = isinstance(answer, bytes)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -17,6 +18,7 @@ from typing import Any, cast
 import pytest
 
 from switchmark.otg import callers
+from switchmark.otg import server as otg_server
 from switchmark.otg.grpc_server import GrpcServer
 from switchmark.otg.server import OtgServer
 from switchmark.otg.service import Service
@@ -52,14 +54,20 @@ def service(asked: list[bytes]) -> Service:
     return cast(Service, SimpleNamespace(routes=routes))
 
 
+@contextmanager
+def answering(service: Service, token: str | None = None) -> Iterator[int]:
+    with OtgServer(("127.0.0.1", 0), service, token) as made:
+        thread = threading.Thread(target=made.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield made.server_port
+        made.shutdown()
+        thread.join()
+
+
 @pytest.fixture
 def port(service: Service) -> Iterator[int]:
-    with OtgServer(("127.0.0.1", 0), service) as server:
-        thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with answering(service) as one:
+        yield one
 
 
 def post(port: int, body: bytes = b"{}", **headers: str) -> tuple[int, str]:
@@ -101,6 +109,54 @@ def test_a_page_and_a_malformed_request_are_refused(
     found, said = post(port, **headers)
     assert (found, asked) == (status, []), said
     assert capfd.readouterr().err == ""
+
+
+LARGE = b"x" * (8 << 20)
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The sizes of bodies, or of their pieces, as they are read."""
+    sizes: list[int] = []
+    real = otg_server._ApiHandler.setup
+
+    def setup(handler: Any) -> None:
+        real(handler)
+        whole = handler.rfile.read
+
+        def read(size: int) -> Any:
+            sizes.append(size)
+            return whole(size)
+
+        handler.rfile.read = read
+
+    monkeypatch.setattr(otg_server._ApiHandler, "setup", setup)
+    return sizes
+
+
+@pytest.mark.parametrize(
+    ("token", "headers", "status"),
+    [("a token of theirs", Json, 401), (None, {"Origin": "http://evil.example", **Json}, 403)],
+)
+def test_who_is_refused_reads_so_and_no_body_of_his_is_held(
+    service: Service, asked: list[bytes], reads: list[int],
+    token: str | None, headers: dict[str, str], status: int,
+) -> None:  # fmt: skip
+    with answering(service, token) as port:
+        connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+        for body in (LARGE, b"{}"):  # (and the connection is as good as before)
+            connection.request("POST", "/config", body, headers)
+            answer = connection.getresponse()
+            assert (answer.status, asked) == (status, [])
+            assert answer.read()
+        connection.close()
+    assert sum(reads) >= len(LARGE)
+    assert max(reads) <= otg_server.PIECE_BYTES
+
+
+def test_who_is_refused_and_gives_no_length_is_told_why_he_is_refused(service: Service) -> None:
+    with answering(service, "a token of theirs") as port:
+        assert post(port, Content_Length="many", **Json)[0] == 401
 
 
 def test_a_fault_of_ours_is_a_line(port: int, capfd: Any) -> None:
