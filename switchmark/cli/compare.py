@@ -28,6 +28,7 @@ from switchmark.results.metric import chosen
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction
+from switchmark.store.address import is_store_address, read_store_address
 from switchmark.store.source import every_run, find_anywhere
 
 EPILOG = """
@@ -126,8 +127,8 @@ def command(
     refused_code = note_problems(refused)
     if against is not None:
         alone = len(folders) == 1 and contenders is None
-        earlier = every_run(results, store, say=lambda _: None)
-        folders.insert(0, _against(against, folders[0], alone, earlier, options))
+        known = every_run(results, store or _store_of(runs[0]), say=lambda _: None)
+        folders.insert(0, _against(against, folders[0], alone, known, options))
     if over_machines:
         found = compare_machines(folders, contenders, options, html)
     elif len(folders) == 1:
@@ -163,6 +164,11 @@ def _against(
     found = last_good(newest, known, options.metrics, options.smallest_change)
     note(found.why)
     return found.directory
+
+
+def _store_of(run: str) -> str | None:
+    """The store that a run is named in, `postgresql://.../RUN`, if it is one of a store."""
+    return read_store_address(run).url if is_store_address(run) else None
 
 
 def _renames(match: str) -> list[dict[str, str]]:

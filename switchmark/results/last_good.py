@@ -10,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from datetime import datetime
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.model.value import parse_utc
+from switchmark.results.documents import read_info
 from switchmark.results.history import PastFigure, level_of, read_history
 from switchmark.results.metric import Metric
 
@@ -29,10 +31,11 @@ class LastGood:
 def last_good(
     directory: Path, known: Sequence[Path], wanted: Sequence[Metric], threshold: float
 ) -> LastGood:
-    """The last good one of these runs (oldest first) before this one, on the same machine, with the
-    same trials. Raises UsageError where there is none."""
-    here = directory.resolve()
-    earlier = list(takewhile(lambda folder: folder.resolve() != here, known))
+    """The last good one of these runs before this one, on the same machine, with the same trials.
+    Raises UsageError where there is none."""
+    # The run itself may lie among them, or elsewhere, or be a copy: its time is the same.
+    begun = _started(directory)
+    earlier = [folder for folder in known if _started(folder) < begun]
     figures = [
         one
         for one in read_history([*earlier, directory], wanted, threshold=threshold).figures
@@ -59,6 +62,10 @@ def last_good(
     if newer := candidates[candidates.index(good[-1]) + 1 :]:
         why += f"; {len(newer)} newer passed over ({bad[newer[-1]]})"
     return LastGood(good[-1], why)
+
+
+def _started(folder: Path) -> datetime:
+    return parse_utc(read_info(folder).started_at)
 
 
 def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:

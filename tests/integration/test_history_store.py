@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli.main import run
-from switchmark.store.address import read_store_address
+from switchmark.store.address import read_store_address, with_run
 from switchmark.store.push import push_folder
 from switchmark.store.store import init_store, open_store
 from switchmark.web.pool_page import pool_reader
@@ -45,6 +45,11 @@ def test_a_store_has_the_history_of_the_folder_that_went_into_it(
         given = ["--against", "last-good", "--store", address.url]
         assert run(["compare", runs[-1].name, *given]) == 4
         assert runs[5].name in capsys.readouterr().err
+        for newest, base in ((runs[-1], runs[5]), (runs[3], runs[2])):
+            nowhere = ["--against", "last-good", "--results", str(tmp_path / "none")]
+            run(["compare", with_run(address, newest.name), *nowhere])
+            said = capsys.readouterr().err
+            assert said.startswith("last good: ") and base.name in said
         site = WebSite(StoreShelf(address), pool_reader(address))
         shown = site.show("/pool")
         assert shown.status == 200 and b"None has come" in shown.body

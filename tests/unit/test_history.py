@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -177,6 +178,19 @@ def test_a_run_of_another_machine_or_other_trials_is_no_base(tmp_path: Path, cap
     good = night(tmp_path, -1, [1e6] * 3)
     _, _, err = against(tmp_path, newest, capsys)
     assert f"last good: {good}" in err
+
+
+def test_neither_a_later_run_nor_a_copy_is_taken_for_an_earlier_one(
+    tmp_path: Path, capsys: Any
+) -> None:
+    """The run lies elsewhere; in the folder are a copy of it, and later runs that are faster."""
+    results = tmp_path / "results"
+    runs = nights(results, [1.0] * 4 + [1.3] * 9, ["1.0"] * 13)
+    elsewhere = tmp_path / runs[3].name
+    shutil.copytree(runs[3], elsewhere)
+    for newest in (elsewhere, runs[3]):
+        _, _, err = against(results, newest, capsys)
+        assert f"last good: {runs[2]}\n" in err
 
 
 @pytest.mark.parametrize(
