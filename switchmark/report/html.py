@@ -10,7 +10,7 @@ whatever a record says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -89,13 +89,28 @@ def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, 
     return _render(run, rows, table, problems), problems
 
 
-def _read(table: RecordTable, status: str) -> list[Record]:
-    files = table.frame.filter(pl.col("status") == status)["file"].to_list()
-    return [read_record(Path(file)) for file in files[:MAX_DETAILED_TRIALS]]
+def _files(table: RecordTable, status: str) -> list[Path]:
+    return [Path(file) for file in table.frame.filter(pl.col("status") == status)["file"]]
+
+
+def _read(files: Iterable[Path]) -> list[Record]:
+    """The records of a run, for what is said of all. Those beyond the first, which have no part of
+    their own on the page, are without their bulk."""
+    records = map(read_record, files)
+    return [one if n < MAX_DETAILED_TRIALS else _bare(one) for n, one in enumerate(records)]
+
+
+def _bare(record: Record) -> Record:
+    """The record without its bulk: samples, figures, and what the switch said."""
+    engines = [one.model_copy(update={"intervals": [], "result": {}}) for one in record.engines]
+    figures = dict.fromkeys(("throughput", "latency", "one_way"))
+    said = {"switch_counters_before": {}, "switch_counters_after": {}, "switch_log": ""}
+    return record.model_copy(update={"engines": engines, **figures, **said})
 
 
 def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequence[str]) -> str:
-    records, failed = _read(table, "finished"), _read(table, "failed")
+    records = _read(_files(table, "finished"))
+    failed = _read(_files(table, "failed")[:MAX_DETAILED_TRIALS])
     environment = templates()
     environment.filters |= {
         "number": words.number, "percent": words.percent, "time_ns": words.time_ns,
@@ -157,7 +172,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "table": one_table(rows, answered),
         "swatch": lambda name: look[name].color.removeprefix("@"),
         "published": published_beside(rows, published),
-        "trials": [_trial(record) for record in records],
+        "trials": [_trial(record) for record in records[:MAX_DETAILED_TRIALS]],
         "total_trials": len(table.frame),
         "finished_trials": int((table.frame["status"] == "finished").sum()),
         "failed": [_trial(record) for record in failed],

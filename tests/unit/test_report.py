@@ -196,6 +196,30 @@ def test_size_and_speed_with_a_hundred_trials(tmp_path: Path) -> None:
     assert (tmp_path / "report.html").stat().st_size < 6_000_000
 
 
+def test_what_is_said_of_all_trials_is_of_those_without_a_part_of_their_own_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("switchmark.report.html.MAX_DETAILED_TRIALS", 3)
+    *others, last = quick_records(1)
+    ready = {"engine_version": "another"}
+    assert last.trim is not None
+    last = last.model_copy(
+        update={
+            "engines": [one.model_copy(update={"ready": ready}) for one in last.engines],
+            "provenance": last.provenance | {"kernel": "6.19.0"},
+            "trim": last.trim.model_copy(update={"policy": "nothing is left out"}),
+            "port_kind": "tap",
+        }
+    )
+    text = Page(written(tmp_path, [*others, last])[1]).text
+    assert "engine another and synthetic" in text
+    assert "6.18.0; 6.19.0 (changed during the run)" in text
+    assert "/ nothing is left out. The raw samples" in text
+    assert "oversubscribed in 16 of 16 trials" in text and "tap (direct)" in text
+    assert "3 of 16 finished trials are shown" in text
+    assert text.count("Verdict: valid; limited by") == 3
+
+
 @pytest.mark.parametrize(
     ("records", "says"),
     [
