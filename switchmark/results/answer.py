@@ -147,8 +147,10 @@ def answer(
     whole_s = proving.round_s({one.trial.id: one.trial for one in observed}.values())
     for point, everywhere in points_of(observed).items():
         for testbed, held in _by_testbed(everywhere, proving):
+            was_decided = False
             for place, metric in enumerate(metrics_of(held)):
-                looks = looks_at(held, metric, proving, whole_s)
+                looks = looks_at(held, metric, proving, whole_s, was_decided=was_decided)
+                was_decided = was_decided or (place == 0 and not looks.needed)
                 made = _answer(point, held, metric, place == 0, looks, proving, names)
                 found.append(replace(made, testbed=testbed))
     return found
@@ -184,15 +186,27 @@ def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
 
 
 def looks_at(
-    observed: Sequence[Observed], metric: Metric, proving: Proving, whole_round_s: float
+    observed: Sequence[Observed],
+    metric: Metric,
+    proving: Proving,
+    whole_round_s: float,
+    *,
+    was_decided: bool = False,
 ) -> Looks:
-    """All looks at a figure that were due; the last one is at what there is."""
+    """All looks at a figure that were due; the last one is at what there is.
+
+    What is left of the level is spent there only if time ended the campaign, not a decision: at
+    this figure, or (`was_decided`) at the one that decides."""
     contenders = {one.contender: one.trial for one in observed}
-    rule = proving.rule(list(contenders.values()), whole_round_s)
+    rule, blocks = proving.rule(list(contenders.values()), whole_round_s), blocks_of(observed)
+    if not proving.stops and blocks > rule.looks[-1]:  # more were asked for later
+        rule = replace(rule, looks=(blocks,))
     looks = Looks(metric, rule, proving.prove, list(contenders))
-    blocks = blocks_of(observed)
-    for count in range(1, blocks + 1):
-        looks.after([one for one in observed if one.block < count], count, is_last=count == blocks)
+    for count in range(1 if proving.stops else blocks, blocks + 1):
+        looks.after([one for one in observed if one.block < count], count)
+    was_planned = rule.is_look(blocks) and (was_decided or not proving.stops or not looks.needed)
+    if blocks and not was_planned:
+        looks.after(observed, blocks, is_last=True)
     return looks
 
 

@@ -35,7 +35,7 @@ class Proving:
     prove: float = PROVE  # the smallest lead worth knowing
     confidence: float = CONFIDENCE  # of all that is claimed of one figure at one point
     budget_s: float | None = None  # None: a set number of blocks
-    blocks: int = 1  # where their number is set
+    blocks: int = 1  # where their number is set; the first that may be the last of `until_ci`
     most_blocks: float = 1
     testbeds: tuple[str, ...] = ()  # of a pool, each of which decides by itself
     testbed: str = ""  # the one of these that decides
@@ -87,11 +87,13 @@ class Proving:
         They follow from the usual length of its trials, and of a block at every point of the
         campaign (`round_s`). The time is enough for `expected` blocks while everything is
         undecided, and for the last look's when only the two contenders with the shortest trials
-        remain. The claims of all testbeds about a figure at a point hold together: they share the
-        level."""
+        remain. Where figures end the campaign by themselves (`until_ci`), any block from the first
+        that may may be the last. The claims of all testbeds about a figure at a point hold
+        together: they share the level."""
         family = max(1, math.comb(len(contenders), 2)) * max(1, len(self.testbeds))
         if self.budget_s is None:
-            return StoppingRule((max(2, self.blocks),), 1 - self.confidence, family)
+            each = StoppingRule.after_each(self.blocks, int(self.most_blocks))
+            return replace(each, level=1 - self.confidence, family=family)
         quickest_s = sum(sorted(map(self.turn_s, contenders))[:2])
         most = max(2, self.blocks, math.ceil(self.budget_s / quickest_s))
         expected = min(most, max(1, round(self.budget_s / whole_round_s)))
