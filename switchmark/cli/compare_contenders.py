@@ -45,6 +45,10 @@ def compare_contenders(
     remarks = [
         *table.problems,
         *(f"WORSE: {where}: {a} has a figure, {b} has none" for where in broken),
+        *(
+            f"{words.point(dict(point), varying)}: a figure of 0 has no ratio, left out"
+            for point in found.without_ratio
+        ),
         *_further(found),
         certified(of_rows(rows)),
     ]

@@ -21,7 +21,15 @@ from switchmark.cli.compare_words import (
 from switchmark.cli.output import note_problems, print_json, print_table
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
-from switchmark.results.comparable import Key, LoadedRun, describe, done_alike, host_differences
+from switchmark.results.comparable import (
+    Key,
+    LoadedRun,
+    Measured,
+    describe,
+    done_alike,
+    host_differences,
+)
+from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import Verdict, adjust
 from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest
 
@@ -36,8 +44,8 @@ def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Comp
         runs = [run.trials[key] for run in loaded if key in run.trials]
         alike = [one for one in runs if done_alike(one, measured)]
         for metric in options.metrics:
-            history = [one.values[metric.name] for one in alike if metric.name in one.values]
-            if metric.name in measured.values and len(history) > 1:
+            history = [held for one in alike if (held := _above_0(one, metric))]
+            if _above_0(measured, metric) and len(history) > 1:
                 found.append((key, metric, history, newest_run(history)))
     broken = _broken_in_newest(loaded)
     remarks = _series_remarks(loaded, broken)
@@ -75,6 +83,12 @@ def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Comp
     cases = [_case(row, threshold) for row in rows]
     cases += [broken_case(names[key], newest[key]) for key in broken]
     return Compared(code, cases)
+
+
+def _above_0(measured: Measured, metric: Metric) -> list[float]:
+    """The values of a run in a series of levels; none where one is 0, which is no level."""
+    values = measured.values.get(metric.name, [])
+    return values if all(value > 0 for value in values) else []
 
 
 def _case(row: dict[str, Any], threshold: float) -> Case:
@@ -117,6 +131,11 @@ def _series_remarks(loaded: Sequence[LoadedRun], broken: Sequence[Key]) -> list[
         invalid = sum(run.trials[key].invalid for key in shared)
         if invalid:
             remarks.append(f"{run.directory}: {invalid} repetitions not valid, left out")
+        if any(0 in values for key in shared for values in run.trials[key].values.values()):
+            remarks.append(
+                f"{run.directory}: figures of 0 have no place in a series of ratios, left out; "
+                "compare it with one other run"
+            )
         if differences := host_differences(run.host, newest.host):
             remarks.append(
                 f"{run.directory}: another host than the newest: {'; '.join(differences[:8])}"

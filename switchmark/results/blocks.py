@@ -23,6 +23,7 @@ from switchmark.statistics.state_figures import state_figures
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}
 _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
+WITHOUT_RATIO = "a figure of 0, or none: it has no ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,14 +55,15 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
     before, after = record.state_before, record.state_after
     testbed, lease = _of_pool(record)
     cores = _cores(before.cores) if before and before.cores else ""
+    figures = _figures(record)
     return Observed(
         trial=record.trial.repeated(0),
         block=record.trial.repetition,
         part=lease or bisect_right(resumed, begun),
         start_s=begun.timestamp(),
         end_s=ended.timestamp(),
-        figures=_figures(record),
-        unused=_unused(record),
+        figures=figures,
+        unused=_unused(record) or ("" if figures else WITHOUT_RATIO),
         line_before_ns=before.line_ns if before else None,
         line_after_ns=after.line_ns if after else None,
         cores=f"{testbed}: {cores}" if testbed and cores else cores,

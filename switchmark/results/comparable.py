@@ -131,8 +131,8 @@ def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -
         value = row.get(metric.column) if metric.column else figures.get(metric.name)
         if row["dimension"] != metric.dimension.value or value is None:
             continue
-        if value <= 0:
-            measured.invalid += 1  # no ratio can be formed with it
+        if value < 0:
+            measured.invalid += 1
         else:
             measured.values.setdefault(metric.name, []).append(float(value))
 

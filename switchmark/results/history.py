@@ -47,9 +47,10 @@ class PastRun:
     directory: Path
     started_at: datetime
     version: str  # of the switch; empty: unknown
-    values: tuple[float, ...]  # of its valid repetitions; empty: none was
+    values: tuple[float, ...]  # of its valid repetitions, above 0; empty: none was
     trials: int  # repetitions tried
     info: RunInfo = field(repr=False)
+    zeros: int = 0  # of its valid repetitions: they have no level
 
     @property
     def level(self) -> float:
@@ -122,9 +123,12 @@ def read_history(
     wanted: Sequence[Metric],
     switch: str | None = None,
     threshold: float = THRESHOLD,
+    *,
+    with_zeros: bool = False,
 ) -> History:
     """The series of these results directories, of one switch or of all but the bare wire. Changes
-    below the threshold are left out."""
+    below the threshold are left out; so are series without a figure above 0, unless `with_zeros`.
+    """
     held: dict[_Key, list[PastRun]] = defaultdict(list)
     problems: list[str] = []
     for folder in folders:
@@ -139,7 +143,7 @@ def read_history(
     figures = [
         _figure(name, machines[machine], workload, metric, runs, threshold)
         for (name, machine, workload, metric), runs in held.items()
-        if any(one.values for one in runs)
+        if any(one.values or (with_zeros and one.zeros) for one in runs)
     ]
     return History(tuple(sorted(figures, key=_order)), tuple(problems))
 
@@ -173,9 +177,9 @@ def _of_run(
             key = (row["switch"], origin.machine, _workload(row), metric)
             found[key, origin.version, str(row["program"] or "")].append(value)
     for (key, version, _), values in found.items():
-        usable = tuple(one for one in values if one is not None)
+        usable = tuple(one for one in values if one)
         started = parse_utc(info.started_at)
-        yield key, PastRun(folder, started, version, usable, len(values), info)
+        yield key, PastRun(folder, started, version, usable, len(values), info, values.count(0.0))
 
 
 def _values(
@@ -190,7 +194,7 @@ def _values(
             continue
         if is_plain == bool(metric.column) and (is_plain or metric.name in figures):
             value = row[metric.column] if metric.column else figures[metric.name]
-            yield metric, float(value) if is_valid and value and value > 0 else None
+            yield metric, float(value) if is_valid and value is not None and value >= 0 else None
 
 
 def _workload(row: Mapping[str, Any]) -> Point:

@@ -38,7 +38,9 @@ def last_good(
     earlier = [folder for folder in known if _started(folder) < begun]
     figures = [
         one
-        for one in read_history([*earlier, directory], wanted, threshold=threshold).figures
+        for one in read_history(
+            [*earlier, directory], wanted, threshold=threshold, with_zeros=True
+        ).figures
         if any(run.directory == directory for run in one.runs)
     ]
     tried = [run for one in figures for run in one.runs if run.directory != directory]
@@ -72,7 +74,9 @@ def _bad(one: PastFigure, newest: Path, threshold: float) -> dict[Path, str]:
     """Runs of a series that are not good, and why. The newest, which is being judged, does not
     count."""
     found = {
-        run.directory: "a trial of it has no valid figure" for run in one.runs if not run.values
+        run.directory: "a trial of it has no valid figure"
+        for run in one.runs
+        if not run.values and (one.metric.higher_is_better or not run.zeros)
     }
     good: float | None = None
     for stretch in one.stretches:

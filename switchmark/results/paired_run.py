@@ -12,6 +12,7 @@ from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameters import point_of
 from switchmark.results.answer import LeadRatio, PointAnswer, RankedContender, answer, observations
+from switchmark.results.blocks import WITHOUT_RATIO
 from switchmark.results.metric import Metric
 from switchmark.results.points import Point
 from switchmark.results.proving import Proving
@@ -40,6 +41,7 @@ class PairedRun:
 
     figures: tuple[PairedFigure, ...]
     broken: tuple[Point, ...]  # where A has a figure, and B was tried in vain
+    without_ratio: tuple[Point, ...]  # where a figure of A or B is 0
     blocks: int
     prove: float
     confidence: float
@@ -69,15 +71,20 @@ def compare_in_run(
         proving = replace(proving, prove=threshold)
     observed = [seen for seen, _ in observations(run)]
     found = [one for one in answer(observed, proving, names) if one.metric in wanted]
-    tried = {(point_of(one.trial), names.get(one.contender)) for one in observed}
+    told = [(point_of(one.trial), names.get(one.contender), one.unused) for one in observed]
+    zeros = {(point, name) for point, name, why in told if why == WITHOUT_RATIO}
+    tried = {(point, name) for point, name, _ in told}
     broken = [
         one.point
         for one in found
         if one.decides and _held(one, a) and not _held(one, b) and (one.point, b) in tried
+        # nothing lost is no failure
+        if one.metric.higher_is_better or (one.point, b) not in zeros
     ]
     return PairedRun(
         figures=tuple(figure for one in found for figure in _figures(one, a, b)),
         broken=tuple(broken),
+        without_ratio=tuple(dict.fromkeys(point for point, name in zeros if name in (a, b))),
         blocks=max((one.blocks for one in found), default=0),
         prove=proving.prove,
         confidence=proving.confidence,

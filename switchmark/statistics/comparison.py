@@ -14,6 +14,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +69,7 @@ class Ratio:
     method: str
     count_a: int
     count_b: int
+    rises: bool | None = None  # whether B is above A, where only their ranks are compared
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,12 +97,10 @@ def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """The ratio of the geometric means, by Welch's t on logarithms.
 
     With many and skewed values it is the ratio of the means by the bootstrap instead; `method`
-    names which. Values must be above 0; below two a side there is no interval."""
+    names which. Where a value is 0, ranks are compared, without an interval; below two a side
+    there is neither."""
     if not a or not b or min(*a, *b) <= 0:
-        value = None
-        if a and b and statistics.fmean(a) > 0:
-            value = statistics.fmean(b) / statistics.fmean(a)
-        return Ratio(value, None, None, None, "none: a value of 0 or none", len(a), len(b))
+        return _by_ranks(a, b)
     if min(len(a), len(b)) >= BOOTSTRAP_FROM and _is_skewed(a, b):
         return _bootstrap(a, b)
     return _welch_on_logs(a, b)
@@ -118,7 +118,7 @@ def judge(
         raise UsageError(f"threshold {threshold:g}: must be 0 to below 1 (0.02 is 2 %)")
     adjusted = adjust([ratio.p for ratio in ratios], correction)
     return [
-        Judged(ratio, p, verdict(ratio.value, ratio.low, ratio.high, p, good, threshold))
+        Judged(ratio, p, _verdict_of(ratio, p, good, threshold))
         for ratio, p, good in zip(ratios, adjusted, higher_is_better, strict=True)
     ]
 
@@ -159,6 +159,16 @@ def verdict(
         return Verdict.BETTER if (ratio > 1) == higher_is_better else Verdict.WORSE
     is_narrow = is_negligible(low, threshold) and is_negligible(high, threshold)
     return Verdict.SAME if is_small and is_narrow else Verdict.UNCLEAR
+
+
+def _verdict_of(
+    ratio: Ratio, adjusted_p: float | None, higher_is_better: bool, threshold: float
+) -> Verdict:
+    if ratio.rises is None or adjusted_p is None:
+        return verdict(ratio.value, ratio.low, ratio.high, adjusted_p, higher_is_better, threshold)
+    if adjusted_p >= LEVEL:
+        return Verdict.UNCLEAR
+    return Verdict.BETTER if ratio.rises == higher_is_better else Verdict.WORSE
 
 
 def is_negligible(ratio: float, threshold: float) -> bool:
@@ -217,9 +227,25 @@ def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) 
     return Difference(ratio, found.low, found.high, p, significant, note)
 
 
+def _by_ranks(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Compare ranks, since 0 has no logarithm (H. B. Mann, D. R. Whitney, 1947)."""
+    counts = len(a), len(b)
+    if min(counts) < 2:
+        value = fmean(b) / fmean(a) if a and b and fmean(a) > 0 else None
+        return Ratio(value, None, None, None, "none: a value of 0 or none", *counts)
+    if max(*a, *b) == 0:
+        return Ratio(1.0, 1.0, 1.0, 1.0, "all values are 0", *counts)
+    from scipy.stats import mannwhitneyu
+
+    p = float(mannwhitneyu(b, a).pvalue)
+    value = fmean(b) / fmean(a) if fmean(a) > 0 else None
+    return Ratio(value, None, None, p, "ranks (Mann, Whitney): a value of 0", *counts,
+                 rises=fmean(b) > fmean(a))  # fmt: skip
+
+
 def _welch_on_logs(a: Sequence[float], b: Sequence[float]) -> Ratio:
     logs_a, logs_b = [math.log(x) for x in a], [math.log(x) for x in b]
-    value = math.exp(statistics.fmean(logs_b) - statistics.fmean(logs_a))
+    value = math.exp(fmean(logs_b) - fmean(logs_a))
     method = "Welch's t on logarithms, ratio of geometric means"
     if len(a) < 2 or len(b) < 2:
         return Ratio(value, None, None, None, "none: one repetition", len(a), len(b))

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import stdtr
+from scipy.stats import mannwhitneyu
 
 from switchmark.errors import UsageError
 from switchmark.statistics.comparison import Correction, Ratio, Verdict, adjust, judge, ratio_of
@@ -97,9 +98,23 @@ def test_what_cannot_be_tested_is_not():
     assert ratio_of([1.0], [2.0, 2.1]).p is None
     assert ratio_of([1.0], [2.0]).value == 2.0
     assert ratio_of([], [2.0]).value is None
-    assert ratio_of([0.0, 1.0], [2.0, 3.0]).p is None
+    assert ratio_of([0.0], [2.0, 3.0]).p is None
     assert ratio_of([2.0, 2.0], [2.0, 2.0]).p == 1.0
     assert ratio_of([2.0, 2.0], [3.0, 3.0]).p == 0.0
+
+
+def test_where_a_figure_is_0_ranks_are_compared():
+    nothing, little = [0.0] * 5, [1e-6, 2e-6, 1e-6, 3e-6, 2e-6]
+    pairs = [(little, nothing), (nothing, little), (nothing, nothing), (nothing[:2], little[:2])]
+    ratios = [ratio_of(a, b) for a, b in pairs]
+    assert [one.value for one in ratios] == [0.0, None, 1.0, None]
+    less, more = (
+        [one.verdict for one in judge(ratios, higher_is_better=[good] * 4, correction="none")]
+        for good in (False, True)
+    )
+    assert less == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME, Verdict.UNCLEAR]
+    assert more == [Verdict.WORSE, Verdict.BETTER, Verdict.SAME, Verdict.UNCLEAR]
+    assert ratios[1].p == pytest.approx(mannwhitneyu(little, nothing).pvalue)
 
 
 def test_holm_and_fdr_are_the_published_procedures():

@@ -9,6 +9,8 @@ from switchmark.cli import main
 from switchmark.cli.compare_words import ratio_text
 from switchmark.model.choices import Dimension
 from switchmark.results.record import PairLoads, Throughput
+from switchmark.simulation.switch import Behaviour
+from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 
 BASE_PPS = 1e6
@@ -63,6 +65,37 @@ def test_a_regression_is_exit_4(tmp_path, capsys):
     assert "packet_size_bytes=64" in out
     assert "packet_size_bytes=1500" in out
     assert "0.90" in out
+
+
+def soaks(ratios, switch="linux-bridge"):
+    """Soaks that lost so much."""
+    found = run_simulated("soak", Behaviour(capacity_pps=2e6), rate_pps=1_000_000, duration_s=10.0)
+    records = []
+    for repetition, ratio in enumerate(ratios):
+        trial = synthetic_trial(
+            switch=switch, method="soak", rate_pps=1_000_000, repetition=repetition
+        )
+        seen = found.figures[0].model_copy(update={"value": ratio, "low": None, "high": None})
+        method = found.model_copy(update={"figures": [seen, *found.figures[1:]]})
+        changes = {"marks": [], "throughput": None, "trim": None, "method": method}
+        records.append(synthetic_record(trial, number=repetition, **changes))
+    return records
+
+
+def test_a_soak_that_lost_nothing_is_the_best(tmp_path, capsys):
+    lossy = write_run(tmp_path, soaks([1e-3, 2e-3, 1e-3, 3e-3]))
+    clean = write_run(tmp_path, soaks([0.0] * 4))
+    code, out, err = compare(lossy, clean, capsys=capsys)
+    assert code == 0 and "better" in out and "WORSE" not in err
+    code, out, _ = compare(clean, lossy, capsys=capsys)
+    assert code == 4 and "worse" in out and "not valid" not in out
+    assert compare(clean, clean, "--json", capsys=capsys)[0] == 0
+    code, _, err = compare(clean, lossy, lossy, capsys=capsys)
+    assert "figures of 0 have no place in a series" in err
+    both = [*soaks([1e-3, 2e-3, 1e-3, 3e-3, 1e-3]), *soaks([0.0] * 5, "basicfwd")]
+    run, pair = write_run(tmp_path, both), ("linux-bridge", "basicfwd")
+    code, _, err = compare(run, "--contenders", *pair, capsys=capsys)
+    assert code == 5 and "a figure of 0 has no ratio" in err and "WORSE" not in err
 
 
 def test_what_is_not_given_is_named_by_its_word(tmp_path, capsys):

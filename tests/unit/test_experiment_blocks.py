@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from datetime import timedelta
 
@@ -11,9 +12,10 @@ from switchmark.errors import UsageError
 from switchmark.experiment.course import GIVEN_UP_AFTER
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadVerdict, PointAnswer, answer
-from switchmark.results.blocks import observe
+from switchmark.results.blocks import WITHOUT_RATIO, as_block_trials, observe
 from switchmark.results.proving import Proving
 from switchmark.statistics.boundaries import FIRST_LOOK
+from switchmark.statistics.sequential import look
 from switchmark.statistics.states import State
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import BEGIN, OVERHEAD_S, Killed, Machine, campaign, run_all, steps_of
@@ -166,6 +168,56 @@ def test_the_answer_of_a_set_number_of_blocks() -> None:
                 machine.measure(_trial(text, switch, repetition))
     (found,) = answers(machine, text)
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
+
+
+@pytest.mark.parametrize(
+    ("asked", "blocks"),
+    [("until_ci: 2%", 12), ("repetitions: 5\nuntil_ci: 2%", 9), ("repetitions: 5", 9)],
+)
+def test_every_block_counts_for_the_leads_of_a_campaign_without_a_budget(
+    asked: str, blocks: int
+) -> None:
+    """It ends by its figures (`until_ci`), or has more blocks than were asked for first."""
+    text = f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{asked}"
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    for repetition in range(blocks):
+        for switch in ("basicfwd", "ovs-dpdk"):
+            machine.measure(_trial(text, switch, repetition))
+    (found,) = answers(machine, text)
+    (lead,) = found.leads
+    assert (lead.verdict, lead.pairs) == (LeadVerdict.AHEAD, blocks)
+    assert lead.ratios[0].low < 2 < lead.ratios[0].high < 3
+
+
+def test_an_answer_has_the_interval_of_the_look_that_ended_the_campaign() -> None:
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    run_all(machine, campaign(text))
+    (found,) = answers(machine, text)
+    (lead,) = found.leads
+    proving = Proving.of(campaign(text).model_dump(), usual_overhead_s)
+    trials = [step.plan.trial for step in steps_of(campaign(text))]
+    rule = proving.rule(trials, proving.round_s(trials))
+    observed = [observe(one) for one in machine.records.values()]
+    blocks = as_block_trials(observed, found.metric)
+    ((at_it,), (at_the_end,)) = (
+        [decision.ratio for decision in one.decisions]
+        for spends_all in (False, True)
+        for one in look(blocks, rule, found.blocks, is_last=spends_all)
+    )
+    widths = [math.log(one.high / one.low) for one in (lead.ratios[0], at_it, at_the_end)]
+    assert found.blocks == FIRST_LOOK
+    assert widths[0] == pytest.approx(widths[1]) and widths[1] > 1.1 * widths[2]
+
+
+def test_a_contender_whose_figure_is_0_is_named() -> None:
+    text = "switch: [basicfwd, ovs-dpdk, linux-bridge]\npacket_size: 64\nrepetitions: 5"
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6, "linux-bridge": 0.0}, dwell_s=1e9)
+    for repetition in range(5):
+        for switch in ("basicfwd", "ovs-dpdk", "linux-bridge"):
+            machine.measure(_trial(text, switch, repetition))
+    (found,) = answers(machine, text)
+    assert found.left_out == {WITHOUT_RATIO: 5}
 
 
 def _trial(text: str, switch: str, repetition: int) -> Trial:

@@ -14,6 +14,7 @@ from switchmark.model.ports import ConnectMode
 from switchmark.results.store import open_run
 from tests.unit.histories import HOST, dated, night, nights
 from tests.unit.records import synthetic_failure, write_run
+from tests.unit.test_compare_cli import soaks
 
 VERSIONS = ["1.0"] * 10 + ["2.0"] * 8
 LEVELS = [1.0] * 10 + [0.88] * 8
@@ -167,6 +168,16 @@ def test_once_mended_the_newest_before_is_good(tmp_path: Path, capsys: Any) -> N
     _, _, err = against(tmp_path, runs[-1], capsys)
     assert f"last good: {runs[-2]}\n" in err
     assert "passed over" not in err
+
+
+def test_a_soak_that_lost_nothing_is_good(tmp_path: Path, capsys: Any) -> None:
+    lossy, clean, newest = (
+        dated(write_run(tmp_path, soaks([ratio] * 3), campaign="nightly"), number)
+        for number, ratio in enumerate((1e-3, 0.0, 0.0))
+    )
+    _, _, err = against(tmp_path, newest, capsys)
+    assert f"last good: {clean}\n" in err
+    assert f"last good: {lossy}" in against(tmp_path, clean, capsys)[2]
 
 
 def test_a_run_of_another_machine_or_other_trials_is_no_base(tmp_path: Path, capsys: Any) -> None:
