@@ -21,7 +21,8 @@ CEILING, FLOOR = "ceiling", "one-way floor, median"
 
 def run(task: Task) -> MethodResult:
     """Measure the ceiling by saturated trials, then paced trials at fractions of it."""
-    found = of_trial(task)
+    paced_s = task.trial.duration_s * (len(LATENESS_FRACTIONS) + 1)  # and the floor
+    found = of_trial(task, later_s=paced_s)
     figures = [figure(CEILING, found.estimate, "pps")]
     for fraction in LATENESS_FRACTIONS:
         task.measurer.measure(task.trial.duration_s, fraction * found.pps)

@@ -205,13 +205,12 @@ def run(task: Task) -> MethodResult:
 
 
 def _lower_bound(task: Task, found: GoalBounds) -> MethodFigure:
-    """The lower bound. Where the sender decided, it has a name that does not claim to be the
-    switch's, and no upper bound."""
+    """The lower bound. Where the sender decided, or the highest load was carried, it has a name
+    that does not claim to be the switch's, and no upper bound."""
     assert found.lower_pps is not None, "asked of goals with a lower bound only"
     best = max(point.forwarded_pps for point in task.measurer.points)
-    switchs = found.decided_by != "sender" or refused_in_kernel(
-        found.lower_pps, best, task.wire_pps, in_kernel=task.in_kernel
-    )
+    refused = refused_in_kernel(found.lower_pps, best, task.wire_pps, in_kernel=task.in_kernel)
+    switchs = refused if found.decided_by == "sender" else found.decided_by != "range"
     return MethodFigure(
         name=found.goal if switchs else f"{found.goal} at least",
         value=found.lower_pps,

@@ -189,10 +189,9 @@ def _figures(found: Soak) -> list[MethodFigure]:
 
 
 def _notes(found: Soak) -> list[str]:
-    notes = [
-        f"course: {found.course.reason}",
-        *in_words(found.course.outliers, None, "window", pps_text),
-    ]
+    course = found.course
+    notes = [] if course.bands is not None else [f"course: {course.reason}"]
+    notes += in_words(course.outliers, course.bands, "window", pps_text)
     if not found.load_met:
         notes.append("not every window was offered what was intended")
     if found.silence_s:

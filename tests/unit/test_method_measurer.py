@@ -43,6 +43,16 @@ def test_a_shortfall_within_tolerance_is_no_loss():
     assert almost.search_loss_ratio == 0.0
 
 
+def test_frames_lost_while_away_are_left_out_up_to_half_of_the_load():
+    little = point(lost_away=500)
+    assert (little.uncarried_frames, little.search_loss_ratio) == (0, 0.0)
+    most = point(lost_away=700)
+    assert (most.uncarried_frames, most.search_loss_ratio) == (700, 0.7)
+    both = point(offered_frames=700, late_frames=300, lost_away=300)
+    assert both.excused_frames == 0, "together they are more than half"
+    assert both.search_loss_ratio == 0.6
+
+
 def test_the_schedules_own_count_goes_before_rate_times_duration():
     assert point(intended_frames=960, offered_frames=960).load_met
     assert not point(offered_frames=960).load_met

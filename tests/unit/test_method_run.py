@@ -8,6 +8,7 @@ from switchmark.method.registry import METHODS
 from switchmark.model.changes import Change
 from switchmark.results.record import MethodResult
 from switchmark.simulation.switch import Behaviour
+from switchmark.trial.judge import method_checks
 from tests.unit.method_fakes import LATE_NS, TIMED, run_simulated
 
 CAPACITY_PPS = 2e6
@@ -54,6 +55,13 @@ def test_ndr_of_a_sender_that_is_the_limit_claims_less() -> None:
     assert (found.figures[0].high, found.bounds[0].decided_by) == (None, "sender")
 
 
+def test_ndr_of_a_switch_that_carries_the_highest_load_claims_less() -> None:
+    found = run_simulated("ndr-pdr", Behaviour(capacity_pps=9e6), goals="quick",
+                          rate_pps=1_000_000)  # fmt: skip
+    assert (found.headline, value(found, "NDR at least")) == ("NDR at least", 1e6)
+    assert (found.figures[0].high, found.bounds[0].decided_by) == (None, "range")
+
+
 def test_r_plus_and_one_way_times_at_fractions_of_it() -> None:
     found = run_simulated("r-plus", Behaviour(capacity_pps=CAPACITY_PPS, sender_ceiling_pps=4e6))
     assert value(found, "R+") == NEAR
@@ -66,6 +74,12 @@ def test_calibrate_finds_ceiling_lateness_and_floor() -> None:
     assert value(found, "ceiling") == pytest.approx(4e6, rel=0.02)
     assert value(found, "latest frame at 50 % of the ceiling") == LATE_NS
     assert value(found, "one-way floor, median") == TIMED.percentiles_ns["50"]
+
+
+def test_calibrate_keeps_its_budget() -> None:
+    noisy = Behaviour(capacity_pps=CAPACITY_PPS, trial_noise=0.2)
+    found = run_simulated("calibrate", noisy, budget_s=60.0, duration_s=5.0)
+    assert found.stopped == "budget" and found.spent_s <= 60.0
 
 
 def test_plateau_and_where_the_load_was_followed_to() -> None:
@@ -93,6 +107,13 @@ def test_soak_states_a_limit_where_nothing_was_lost() -> None:
     assert ratio is not None
     assert (ratio.value, ratio.low, ratio.high) == (0.0, 0.0, pytest.approx(3e-7))
     assert value(found, "longest clean") == 10.0
+
+
+def test_a_soak_in_two_bands_is_marked() -> None:
+    flapping = Behaviour(capacity_pps=2e6, second_band=0.8)
+    found = run_simulated("soak", flapping, rate_pps=2_100_000, duration_s=7200.0)
+    assert method_checks(found, sent=1)["two-bands"]
+    assert len([note for note in found.notes if "two bands" in note]) == 1
 
 
 def test_recovery_restarts_the_switch_and_times_it() -> None:

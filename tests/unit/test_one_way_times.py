@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from switchmark.errors import TrialFailed
+from switchmark.method.support.one_way import figures_of
 from switchmark.results.record import Latency
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.verification import PairEnds
+from tests.unit.method_fakes import TIMED
 from tests.unit.trial_fakes import (
     T0,
     FakeEngine,
@@ -59,3 +61,10 @@ def test_probes_both_ways_are_told_together_and_apart() -> None:
 def test_a_direction_that_stays_silent_is_no_figure() -> None:
     with pytest.raises(TrialFailed, match="no probe arrived going reverse"):
         measured(end({}, sent=100), end({10_000: 90}, sent=100))
+
+
+def test_the_uncertainty_of_two_clocks_moves_all_times_alike_and_no_deviation() -> None:
+    unsure = TIMED.model_copy(update={"clock_uncertainty_ns": 400})
+    mean, deviation = figures_of(unsure, ["mean", "stdev"])
+    assert (mean.low, mean.high) == (mean.value - 400, mean.value + 400)
+    assert (deviation.value, deviation.low, deviation.high) == (TIMED.stdev_ns, None, None)

@@ -69,14 +69,24 @@ class LoadPoint:
         return max(0, self.wanted_frames - self.offered_frames)
 
     @property
-    def excused_frames(self) -> int:
+    def unexplained_frames(self) -> int:
         """The unoffered frames that the load does not explain: a sender was away from its core when
-        they were due, or the switch was. None where so many are left that the load was never really
-        offered."""
+        they were due, or the switch was."""
         due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
         late = min(self.late_frames, self.unoffered_frames)
-        excused = min(self.unoffered_frames, late + due_meanwhile)
-        return excused if excused <= MOST_EXCUSED * self.wanted_frames else 0
+        return min(self.unoffered_frames, late + due_meanwhile)
+
+    @property
+    def excuses(self) -> bool:
+        """Whether frames are left out of what is judged. Not where so many would be that the load
+        was never really on."""
+        left_out = self.unexplained_frames + self.lost_away
+        return left_out <= MOST_EXCUSED * self.wanted_frames
+
+    @property
+    def excused_frames(self) -> int:
+        """The unoffered frames that are left out."""
+        return self.unexplained_frames if self.excuses else 0
 
     @property
     def judged_frames(self) -> int:
@@ -118,7 +128,8 @@ class LoadPoint:
     def uncarried_frames(self) -> int:
         """Frames lost, or still queued when their trial was long over: a load that a queue takes in
         is not carried. (RFC 2544 waits for residual frames, too, but its trials last a minute.)"""
-        return min(self.offered_frames, self.lost_frames + self.queued_frames)
+        away = 0 if self.excuses else self.lost_away
+        return min(self.offered_frames, self.lost_frames + away + self.queued_frames)
 
     @property
     def uncarried_ratio(self) -> float:

@@ -62,7 +62,8 @@ def both_ways(times: Latency, names: Sequence[str], where: str = "") -> list[Met
 
 
 def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[MethodFigure]:
-    """One-way times by their names, with the uncertainty of two hosts' clocks."""
+    """One-way times by their names, with the uncertainty of two hosts' clocks, which moves all
+    alike and leaves their deviation as it is."""
     values = {
         "mean": times.mean_ns,
         "min": times.min_ns,
@@ -70,14 +71,14 @@ def figures_of(times: Latency, names: Sequence[str], where: str = "") -> list[Me
         "stdev": times.stdev_ns,
         "median": times.percentiles_ns["50"],
     } | {f"p{key}": value for key, value in times.percentiles_ns.items()}
-    unsure = times.clock_uncertainty_ns
+    unsure = {name: times.clock_uncertainty_ns for name in names if name != "stdev"}
     return [
         MethodFigure(
             name=f"one-way {name}{where}",
             value=values[name],
             unit="ns",
-            low=None if unsure is None else max(0.0, values[name] - unsure),
-            high=None if unsure is None else values[name] + unsure,
+            low=None if (by := unsure.get(name)) is None else max(0.0, values[name] - by),
+            high=None if by is None else values[name] + by,
             count=times.count,
         )
         for name in names
