@@ -11,11 +11,11 @@ from switchmark.model.campaign import Published
 from switchmark.report import pen, words
 from switchmark.reproduction.drawn import (
     figure_of,
-    half_interval,
     is_wide,
     legend,
     published_label,
     row_label,
+    whiskers,
 )
 from switchmark.reproduction.paper import Figure
 from switchmark.reproduction.tried import estimate_of
@@ -95,7 +95,7 @@ def _column(
     ours = [one.mean / scale for one in found]
     axes.barh(
         [at for _, at in held], ours, height=0.6, color=pen.COLORS[0],
-        xerr=[half_interval(one, scale) for one in found], ecolor="#1c2128", capsize=2.5,
+        xerr=whiskers(found, scale), ecolor="#1c2128", capsize=2.5,
         label="measured here" if named else "",
     )  # fmt: skip
     theirs = [

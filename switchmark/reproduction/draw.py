@@ -17,13 +17,13 @@ from switchmark.reproduction.bars import draw_bars, height_in
 from switchmark.reproduction.drawn import (
     SweptAxis,
     figure_of,
-    half_interval,
     in_order,
     is_wide,
     legend,
     not_measured,
     published_label,
     row_label,
+    whiskers,
 )
 from switchmark.reproduction.grouped import grouped_bars
 from switchmark.reproduction.paper import Item
@@ -119,7 +119,7 @@ def _lines(
         ticks |= {x for x, _ in line}
         axes.errorbar(
             [x for x, _ in line], [one.mean / scale for one in found],
-            yerr=[half_interval(one, scale) for one in found], color=color, marker=marker,
+            yerr=whiskers(found, scale), color=color, marker=marker,
             label=name, capsize=2.5, markersize=5,
         )  # fmt: skip
         theirs = [
@@ -165,7 +165,7 @@ def _scatter(
         found, across = figure_of(row, x_of), figure_of(row, y_of)
         axes.errorbar(
             found.mean / x_of.scale[0], across.mean / y_of.scale[0],
-            xerr=half_interval(found, x_of.scale[0]), yerr=half_interval(across, y_of.scale[0]),
+            xerr=whiskers([found], x_of.scale[0]), yerr=whiskers([across], y_of.scale[0]),
             fmt=marker, color=color, elinewidth=0.7, markersize=size, label=labels[id(row)],
         )  # fmt: skip
         theirs = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -104,10 +104,16 @@ def figure_of(row: SummaryRow, figure: Figure) -> Estimate:
     return found
 
 
-def half_interval(found: Estimate, scale: float) -> float:
-    """Half an interval; one that is wider than the figure is cut, and without an interval nothing
-    is drawn."""
-    return math.nan if found.low is None else min(found.mean - found.low, found.mean) / scale
+def whiskers(found: Iterable[Estimate], scale: float) -> list[list[float]]:
+    """How far each interval reaches below and above its figure, as Matplotlib takes it; none is
+    drawn below 0, and nothing without an interval."""
+    ends = [
+        (math.nan, math.nan)
+        if one.low is None or one.high is None
+        else (min(one.mean - one.low, one.mean) / scale, (one.high - one.mean) / scale)
+        for one in found
+    ]
+    return [list(side) for side in zip(*ends, strict=True)]
 
 
 def is_wide(values: Collection[float]) -> bool:

@@ -12,10 +12,10 @@ from switchmark.report import pen
 from switchmark.reproduction.drawn import (
     SweptAxis,
     figure_of,
-    half_interval,
     in_order,
     is_wide,
     legend,
+    whiskers,
 )
 from switchmark.reproduction.paper import Item
 from switchmark.reproduction.tried import estimate_of
@@ -55,7 +55,7 @@ def grouped_bars(
         found = [figure_of(row, item.y) for row in own]
         axes.bar(
             x, [one.mean / scale for one in found], width=0.9 * width, label=name,
-            yerr=[half_interval(one, scale) for one in found], ecolor="#1c2128", capsize=2,
+            yerr=whiskers(found, scale), ecolor="#1c2128", capsize=2,
             color=pen.COLORS[number % len(pen.COLORS)],
             hatch=("", "//", "..", "xx")[number // len(pen.COLORS) % 4],
         )  # fmt: skip

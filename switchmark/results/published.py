@@ -96,7 +96,8 @@ def _statistic(found: Estimate, statistic: str) -> Estimate | None:
     if len(found.values) < 2:
         return None
     cuts = statistics.quantiles(found.values, n=1000, method="inclusive")
-    return _single(cuts[max(0, round(10 * float(statistic.removeprefix("p"))) - 1)])
+    place = round(10 * float(statistic.removeprefix("p"))) - 1
+    return _single(cuts[min(max(0, place), len(cuts) - 1)])
 
 
 def _single(value: float) -> Estimate:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +18,7 @@ from switchmark.campaign.installed import installed
 from switchmark.reproduction.bars import draw_bars
 from switchmark.reproduction.beside import lines_of
 from switchmark.reproduction.draw import drawing
-from switchmark.reproduction.drawn import in_order
+from switchmark.reproduction.drawn import in_order, whiskers
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding
 from switchmark.reproduction.page import _instead, as_html, as_markdown, make_page
 from switchmark.reproduction.paper import Figure, read_paper
@@ -25,6 +26,7 @@ from switchmark.reproduction.run import folder_of, read_measured, rows_of
 from switchmark.reproduction.tried import estimate_of
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
+from switchmark.statistics.means import Estimate
 from tests.unit.browser import browsing, chromium
 from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
@@ -244,3 +246,11 @@ def test_the_page_in_a_browser(tmp_path: Path) -> None:
                 "[...document.querySelectorAll('.scroll')]"
                 ".every(one => one.scrollWidth <= one.clientWidth)"
             ), "nor is a table wider than the page"
+
+
+def test_whiskers_reach_both_ends_of_the_interval() -> None:
+    wide = Estimate(129.0, 129.0, 3, low=32.1, high=521.0)
+    alone = Estimate(5.0, 5.0, 1)
+    below, above = whiskers([wide, alone], 1.0)
+    assert (below[0], above[0]) == (pytest.approx(96.9), pytest.approx(392.0))
+    assert math.isnan(below[1]) and math.isnan(above[1])

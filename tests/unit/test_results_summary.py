@@ -291,6 +291,15 @@ def test_a_published_figure_stands_beside_its_own_kind_alone(tmp_path: Path) -> 
     assert beside("pps", direction="each") == both.throughput.forwarded_pps / 2
 
 
+def test_the_highest_percentiles_of_loads_are_those_of_few_repetitions(tmp_path: Path) -> None:
+    rows = summary(write_run(tmp_path, repeated(3)))
+    most = max(one for row in rows if row.throughput for one in row.throughput.forwarded_pps.values)
+    for percentile in ("p99.9", "p99.99", "p99.999"):
+        figure = Published(match={}, value=1, unit="pps", statistic=percentile, source="a")
+        ((_, _, beside),) = published_beside(rows, [figure])
+        assert beside == pytest.approx(most, rel=1e-3)
+
+
 def test_a_static_mac_row_does_not_join_a_learning_one(tmp_path: Path) -> None:
     records = [
         synthetic_record(synthetic_trial(connect_mode=mode, repetition=repetition))
