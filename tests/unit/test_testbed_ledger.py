@@ -412,3 +412,32 @@ def test_a_ledger_that_cannot_be_compacted_goes_on(
     ledger.undo_all()
     ledger.close()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_noted_as_the_ledger_is_written_anew_is_in_the_new_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bench that is killed just then must not leave it behind."""
+    monkeypatch.setattr(ledgers, "COMPACT_BYTES", 500)
+    ledger = ledgers.Ledger.create(tmp_path, "abc123")
+    files = [ledger.path.stat().st_ino]
+    for number in range(200):
+        made = ledger.record(File(str(tmp_path / f"{number}")))
+        assert made in ledgers.read(ledger.path).entries
+        files.append(ledger.path.stat().st_ino)
+    assert len(set(files)) > 1, "it was written anew meanwhile"
+    ledger.undo_all()
+    ledger.close()
+
+
+def test_what_could_not_be_noted_is_not_there_to_be_undone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledgers.Ledger.create(tmp_path, "abc123")
+    with monkeypatch.context() as full:
+        full.setattr(ledgers.os, "write", lambda _fd, _text: 0)
+        with pytest.raises(SwitchmarkError, match=r"cannot be written .*make room there"):
+            ledger.record(File(str(tmp_path / "f")))
+    assert ledger.outstanding() == []
+    assert ledgers.read(ledger.path).entries == {}
+    ledger.close()

@@ -134,8 +134,12 @@ class Ledger:
         with self._mutex:
             number = self._next
             self._next += 1
-            self._append({"made": number, **entries.to_json(entry)})
-            self._entries[number] = entry
+            self._entries[number] = entry  # before its line, which may begin a file of all entries
+            try:
+                self._append({"made": number, **entries.to_json(entry)})
+            except BaseException:
+                self._entries.pop(number)
+                raise
             return number
 
     def strike(self, number: int) -> None:
