@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 from switchmark.errors import SwitchmarkError
 from switchmark.testbed.kernel import procfs
 from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.testbed.session import open_session
 from switchmark.testbed.undo import entries
 from switchmark.testbed.undo import ledger as ledgers
 from switchmark.testbed.undo.clean import clean_stale
@@ -441,3 +443,21 @@ def test_what_could_not_be_noted_is_not_there_to_be_undone(
     assert ledger.outstanding() == []
     assert ledgers.read(ledger.path).entries == {}
     ledger.close()
+
+
+def test_a_ledger_that_a_cleaner_removes_before_it_is_held_is_begun_anew(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flock, held = fcntl.flock, []
+
+    def cleaned_before(fd: int, how: int) -> None:
+        if not held:
+            held.append(fd)
+            clean_stale()
+        flock(fd, how)
+
+    monkeypatch.setattr(ledgers.fcntl, "flock", cleaned_before)
+    with open_session(measuring=False) as session:
+        noted = ledgers.read(session.ledger.path).entries.values()
+        assert MarkedProcesses(session.id) in noted
+    assert held and list(state.glob("*.ledger")) == []

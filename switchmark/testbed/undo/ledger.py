@@ -91,11 +91,15 @@ class Ledger:
 
     @classmethod
     def create(cls, directory: Path, session: str) -> Ledger:
-        """Open a new ledger for this process. Raises FileExistsError when the id is taken."""
+        """Open a new ledger for this process. Raises FileExistsError when the id is taken, or when
+        a cleaner removed the file before it was held."""
         directory.mkdir(parents=True, exist_ok=True)
         path = directory / f"{session}{SUFFIX}"
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
         fcntl.flock(fd, fcntl.LOCK_EX)
+        if os.fstat(fd).st_nlink == 0:  # nobody would find what is written to it
+            os.close(fd)
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
         ledger = cls(path, Owner.ourselves(session), fd, Content(None, {}, []))
         ledger._append({"v": 1, **asdict(ledger.owner)})
         return ledger
