@@ -107,9 +107,9 @@ class DockerEnvironment(NetnsEnvironment):
         check_name(spec)
         name, daemon = f"sm{session.id}-{spec.name}", _daemon(session)
         held = DockerObject("container", f"{name}-net", daemon.host)
-        entries = [session.ledger.record(one) for one in (NetworkNamespace(name), held)]
-        pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
-        namespaces.name_namespace(name, pid)
+        with session.ledger.making(NetworkNamespace(name), held) as entries:
+            pid = docker_daemon.hold_network(session, daemon, f"{name}-net", HOLD)
+            namespaces.name_namespace(name, pid)
         return Attached(spec, name, entries, holder=ProcessIdentity.of(pid))
 
     def spawn_apart(self, session: Session, program: Apart) -> Spawned:

@@ -129,15 +129,20 @@ class NetnsEnvironment:
         )  # fmt: skip
 
     def create(self, session: Session, spec: NodeSpec) -> NetnsNode:
-        """Make a node with its ports for a switch."""
+        """Make a node with its ports for a switch, whole or not at all."""
         make = self.maker()
-        return make(session, attach(session, self.place(session, spec), self.sockets_inside))
+        place = self.place(session, spec)
+        with place.or_nothing(session):
+            return make(session, attach(session, place, self.sockets_inside))
 
     def create_wire(
         self, session: Session, a: NodeSpec, b: NodeSpec
     ) -> tuple[NetnsNode, NetnsNode]:
-        """Make two nodes joined without a switch."""
+        """Make two nodes joined without a switch, both or none."""
         make = self.maker()
-        near, far = self.place(session, a), self.place(session, b)
-        ends = attach_wire(session, near, far, self.sockets_inside)
-        return make(session, ends[0]), make(session, ends[1])
+        near = self.place(session, a)
+        with near.or_nothing(session):
+            far = self.place(session, b)
+            with far.or_nothing(session):
+                ends = attach_wire(session, near, far, self.sockets_inside)
+                return make(session, ends[0]), make(session, ends[1])

@@ -62,11 +62,13 @@ class QemuEnvironment:
         return (PortKind.VHOST_USER, PortKind.TAP, PortKind.VF)
 
     def create(self, session: Session, spec: NodeSpec) -> QemuNode:
-        """Make a machine, not yet switched on, with its ports for a switch."""
+        """Make a machine, not yet switched on, with its ports for a switch, whole or not at all."""
         qemu, how = packages.qemu(), accelerator_here(session.host)
         functions = [_described(address) for address in functions_of(spec).values()]
         image = build_image(guest_engine(emulated=how.emulated), functions)
-        return QemuNode(session, attach(session, hosts_own(spec), taps=True), image, qemu, how)
+        place = hosts_own(spec)
+        with place.or_nothing(session):
+            return QemuNode(session, attach(session, place, taps=True), image, qemu, how)
 
     def create_wire(self, session: Session, a: NodeSpec, b: NodeSpec) -> tuple[QemuNode, QemuNode]:
         """Never asked for: a machine's port needs a switch behind it (campaign/rules/layout.py)."""

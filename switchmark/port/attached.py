@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from switchmark.errors import UsageError
+from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.port.door import Door
 from switchmark.testbed.host import Session
@@ -33,6 +35,17 @@ class Attached:
         self._close_doors()
         for entry in (*self.lent, *reversed(self.entries)):
             session.ledger.undo(entry)
+
+    @contextmanager
+    def or_nothing(self, session: Session) -> Iterator[None]:
+        """The making of the rest of the node: where it fails, what was attached so far is removed
+        at once, and a later node can have its names."""
+        try:
+            yield
+        except BaseException:
+            with suppress(OSError, SwitchmarkError):  # it stays in the ledger; the cause is told
+                self.detach(session)
+            raise
 
     def release_namespace(self, session: Session) -> None:
         """Give up the namespace's name. The kernel then removes it and its devices, except those
@@ -79,9 +92,9 @@ def namespace(session: Session, spec: NodeSpec) -> Attached:
     """A new namespace without ports. Raises UsageError for a name that is too long."""
     check_name(spec)
     netns = f"sm{session.id}-{spec.name}"
-    entry = session.ledger.record(NetworkNamespace(netns))
-    namespaces.create_namespace(netns)
-    return Attached(spec, netns, [entry])
+    with session.ledger.making(NetworkNamespace(netns)) as entries:
+        namespaces.create_namespace(netns)
+    return Attached(spec, netns, entries)
 
 
 def hosts_own(spec: NodeSpec) -> Attached:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -22,11 +23,12 @@ from switchmark.environment.support.closing import close_nodes
 from switchmark.environment.support.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.ports import PortKind
+from switchmark.switch.support.private import prepare_namespace
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_settings, namespaces, procfs
+from switchmark.testbed.kernel import device_settings, namespaces, netlink, procfs
 from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice
+from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice, NetworkNamespace
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
 from tests.integration.waiting import DEADLINE_S, until
 
@@ -300,6 +302,72 @@ def test_many_nodes_close_together(state: Path, environment: Environment) -> Non
         assert not any(Path("/sys/class/net", device).exists() for device in devices)
         assert len(before) - len(session.ledger.outstanding()) >= 16, "struck from the ledger"
         close_nodes(nodes)
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, where: ModuleType, what: str) -> None:
+    """The function does its work, and fails the first time."""
+    sound = getattr(where, what)
+
+    def failing(*args: object) -> None:
+        monkeypatch.setattr(where, what, sound)
+        sound(*args)
+        raise OSError("half-way")
+
+    monkeypatch.setattr(where, what, failing)
+
+
+def networks(session: Session) -> list[str]:
+    """What there is of nodes and of a switch in the session."""
+    kinds = (NetworkNamespace, NetworkDevice)
+    made = [one.entry for one in session.ledger.outstanding()]
+    return [str(one) for one in made if isinstance(one, kinds)]
+
+
+@pytest.mark.parametrize("what", ["name_namespace", "wait_passing"])
+def test_a_node_that_failed_half_way_can_be_made_again(
+    state: Path, environment: Environment, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later trial of the session has the same names."""
+    where = namespaces if what == "name_namespace" else netlink
+    ends = node_spec("tx0", 0), node_spec("rx0", 1)
+    with open_session() as session:
+        fail_once(monkeypatch, where, what)
+        with pytest.raises(OSError, match="half-way"):
+            environment.create(session, ends[0])
+        assert networks(session) == []
+        environment.create(session, ends[0]).close()
+        fail_once(monkeypatch, where, what)
+        with pytest.raises(OSError, match="half-way"):
+            environment.create_wire(session, *ends)
+        assert networks(session) == []
+        close_nodes(environment.create_wire(session, *ends))
+        assert networks(session) == []
+
+
+def test_a_bare_node_that_failed_half_way_can_be_made_again(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = ENVIRONMENTS["bare"]()
+    with open_session() as session:
+        fail_once(monkeypatch, netlink, "wait_passing")
+        with pytest.raises(OSError, match="half-way"):
+            made.create(session, node_spec("tx0", 0))
+        assert networks(session) == []
+        made.create(session, node_spec("tx0", 0)).close()
+        assert networks(session) == []
+
+
+def test_a_switchs_namespace_that_failed_half_way_can_be_made_again(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_session() as session:
+        fail_once(monkeypatch, namespaces, "name_namespace")
+        with pytest.raises(OSError, match="half-way"):
+            prepare_namespace(session)
+        assert networks(session) == []
+        name, entry = prepare_namespace(session)
+        assert (namespaces.NETNS_DIR / name).exists()
+        session.ledger.undo(entry)
 
 
 def test_bare_devices_are_ours_by_name_and_have_no_address(state: Path) -> None:

@@ -1,16 +1,21 @@
-"""A device of the host's own that a switch has, and an end that is interrupted at any moment."""
+"""A device of the host's own that a switch or a node has, and an end that is interrupted at any
+moment, or comes before all is made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.errors import UsageError
+from switchmark.model.ports import PortKind
 from switchmark.switch.support.private import Resources
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.session import open_session
-from tests.integration.machine import needs_root, own_state
+from tests.integration.machine import needs_root, node_spec, own_state
 from tests.integration.two_hosts import sh
 
 pytestmark = [pytest.mark.integration, needs_root]
@@ -54,3 +59,19 @@ def test_it_goes_back_although_its_return_is_interrupted(
         assert is_at_home()
         assert namespace.name not in sh("ip", "netns")
     assert asked == [DEVICE, DEVICE]
+
+
+def test_it_goes_back_at_once_where_the_node_that_has_it_cannot_be_made(state: Path) -> None:
+    """A later trial of the session needs it."""
+    spec = node_spec("tx0", 0)
+    lent = replace(spec.port, lent=DEVICE)
+    none = replace(spec.port, kind=PortKind.TAP)  # which no namespace can have
+    environment = ENVIRONMENTS["netns"]()
+    with open_session() as session:
+        with pytest.raises(UsageError, match="kind tap"):
+            environment.create(session, replace(spec, ports=(lent, none)))
+        assert is_at_home()
+        node = environment.create(session, replace(spec, ports=(lent,)))
+        assert not is_at_home()
+        node.close()
+        assert is_at_home()

@@ -48,6 +48,7 @@ from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
 from switchmark.testbed.host import Session
+from switchmark.testbed.kernel import netlink
 from switchmark.testbed.undo.ledger import Ledger
 from tests.unit.engine_lines import event
 
@@ -351,6 +352,27 @@ def node(tmp_path: Path, how: Accelerator, *ports: NodePort) -> QemuNode:
     ledger = Ledger.create(tmp_path, "abc123")
     session = Session("abc123", None, ledger, tmp_path)  # type: ignore[arg-type]
     return QemuNode(session, Attached(NodeSpec("tx0", ports, (1,)), None), IMAGE, OLD, how)
+
+
+def test_a_machine_that_cannot_be_made_leaves_no_port(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later trial of the session has the same names."""
+    deleted: list[str] = []
+
+    def refused(_device: str, _mtu_bytes: int) -> None:
+        raise OSError("no tap")
+
+    monkeypatch.setattr(qemu, "accelerator_here", lambda _: Accelerator(KVM, ""))
+    monkeypatch.setattr(qemu, "guest_engine", lambda **_: Path("/engine"))
+    monkeypatch.setattr(qemu, "build_image", lambda *_: IMAGE)
+    monkeypatch.setattr(packages, "qemu", lambda: OLD)
+    monkeypatch.setattr(netlink, "create_tap", refused)
+    monkeypatch.setattr(netlink, "delete_link", deleted.append)
+    with pytest.raises(OSError, match="no tap"):
+        qemu.QemuEnvironment().create(session, NodeSpec("tx0", (port(1),), (1,)))
+    assert deleted == [f"sm{session.id}tx0"]
+    assert session.ledger.outstanding() == []
 
 
 def test_a_node_says_what_it_rests_on(tmp_path: Path) -> None:

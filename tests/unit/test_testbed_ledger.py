@@ -461,3 +461,41 @@ def test_a_ledger_that_a_cleaner_removes_before_it_is_held_is_begun_anew(
         noted = ledgers.read(session.ledger.path).entries.values()
         assert MarkedProcesses(session.id) in noted
     assert held and list(state.glob("*.ledger")) == []
+
+
+def test_what_fails_while_it_is_made_can_be_made_again(tmp_path: Path) -> None:
+    ledger = ledgers.Ledger.create(tmp_path / "state", "abc123")
+    outer, inner = tmp_path / "outer", tmp_path / "outer" / "inner"
+    made = (Directory(str(outer)), File(str(inner)))
+    with pytest.raises(OSError, match="half-way"), ledger.making(*made):
+        outer.mkdir()
+        inner.touch()
+        raise OSError("half-way")
+    assert not outer.exists() and ledger.outstanding() == []
+    with ledger.making(*made) as numbers:
+        outer.mkdir()
+        inner.touch()
+    assert [one.number for one in ledger.outstanding()] == numbers
+    assert inner.exists()
+    assert ledger.undo_all() == []
+    ledger.close()
+
+
+def test_what_cannot_be_undone_at_once_is_undone_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger = ledgers.Ledger.create(tmp_path / "state", "abc123")
+
+    def stuck(entry: Directory) -> None:
+        raise OSError("busy")
+
+    with (
+        monkeypatch.context() as busy,
+        pytest.raises(ValueError, match="the cause"),
+        ledger.making(Directory(str(tmp_path / "made"))),
+    ):
+        busy.setattr(Directory, "undo", stuck)
+        raise ValueError("the cause")
+    assert len(ledger.outstanding()) == 1
+    assert ledger.undo_all() == []
+    ledger.close()

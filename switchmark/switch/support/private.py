@@ -162,8 +162,8 @@ def prepare_namespace(session: Session) -> tuple[str, int]:
     """Make the namespace for the switch that is started next, so that its devices can be made
     there; returns its name and its number in the ledger."""
     namespace = Namespace(session)
-    entry = session.ledger.record(NetworkNamespace(namespace.name))
-    namespace.make()
+    with session.ledger.making(NetworkNamespace(namespace.name)) as (entry,):
+        namespace.make()
     return namespace.name, entry
 
 

@@ -17,8 +17,8 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,6 +145,23 @@ class Ledger:
                 self._entries.pop(number)
                 raise
             return number
+
+    @contextmanager
+    def making(self, *made: UndoEntry) -> Iterator[list[int]]:
+        """Note what is made in this context; gives the numbers. Where it fails all of it is undone
+        at once, so that the same can be made again before the session ends."""
+        with ExitStack() as undo:
+            numbers: list[int] = []
+            for entry in made:
+                numbers.append(self.record(entry))
+                undo.callback(self._give_up, numbers[-1])
+            yield numbers
+            undo.pop_all()
+
+    def _give_up(self, number: int) -> None:
+        """Undo an entry; one that cannot be undone stays, for the session's end."""
+        with suppress(OSError, SwitchmarkError):
+            self.undo(number)
 
     def strike(self, number: int) -> None:
         """Note that what was made is gone. Striking twice is fine."""
