@@ -304,6 +304,32 @@ def test_many_nodes_close_together(state: Path, environment: Environment) -> Non
         close_nodes(nodes)
 
 
+class Stuck:
+    """A process that nothing ends."""
+
+    def poll(self) -> None:
+        return None
+
+    def terminate(self, grace_s: float = 2.0) -> int:
+        raise TimeoutError("still running")
+
+
+def test_a_node_that_cannot_be_closed_does_not_keep_the_others(
+    state: Path, environment: Environment
+) -> None:
+    with open_session() as session:
+        nodes = [environment.create(session, node_spec(f"tx{k}", k % 2)) for k in range(3)]
+        devices = [str(node.spec.port.device_switch_side) for node in nodes]
+        nodes[0]._spawned.append(Stuck())  # type: ignore[attr-defined]
+        with pytest.raises(TimeoutError, match="still running"):
+            close_nodes(nodes)
+        left = [device for device in devices if Path("/sys/class/net", device).exists()]
+        assert left == devices[:1]
+        nodes[0]._spawned.clear()  # type: ignore[attr-defined]
+        close_nodes(nodes)
+        assert networks(session) == []
+
+
 def fail_once(monkeypatch: pytest.MonkeyPatch, where: ModuleType, what: str) -> None:
     """The function does its work, and fails the first time."""
     sound = getattr(where, what)

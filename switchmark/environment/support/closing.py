@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support.base import Node
+from switchmark.errors import SwitchmarkError
 
 PATIENCE_S = 2.0  # for the kernel; what is left then is removed one by one
 
@@ -18,7 +19,8 @@ def close_nodes(nodes: Sequence[Node]) -> None:
     One that cannot be closed does not keep the others; its error is raised last."""
     local = [node for node in nodes if isinstance(node, NetnsNode) and node.netns is not None]
     for node in local:
-        node.begin_close()
+        with suppress(OSError, SwitchmarkError):  # `close` tries again, and raises
+            node.begin_close()
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline and not all(node.port_gone() for node in local):
         time.sleep(0.002)
