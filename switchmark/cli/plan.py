@@ -67,9 +67,10 @@ class Plan:
         from switchmark.testbed.facts import read_cpus
         from switchmark.trial.plan import Cores, plan_trial
 
-        cores = Cores(read_cpus())
+        tuned = self.campaign.tuning
+        cores = Cores(read_cpus(), tuned=tuned)
         if self.target is not None:
-            cores = Cores(self.target.cpus, [cpu.id for cpu in self.target.cpus])
+            cores = Cores(self.target.cpus, [cpu.id for cpu in self.target.cpus], tuned)
         alike = {place_key(trial): trial for trial in reversed(self.trials)}
         placed = {}
         for key, trial in reversed(alike.items()):

@@ -60,7 +60,7 @@ def plan_steps(
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
-    cores = Cores(read_cpus())
+    cores = Cores(read_cpus(), tuned=campaign.tuning)
     steps: list[Step] = []
     wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:

@@ -34,6 +34,8 @@ from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.switch.support.base import Switch, has_main_thread, plug_in, splits
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
+from switchmark.testbed import tuning
+from switchmark.testbed.cores.cpu_order import first_threads
 from switchmark.testbed.cores.demand import Demand
 from switchmark.testbed.cores.placement import place
 from switchmark.testbed.facts import Cpu
@@ -46,9 +48,16 @@ class Cores:
     """The machine's cores. Trials with the same demand are placed once: campaigns have many trials
     and few ways to place them."""
 
-    def __init__(self, cpus: Sequence[Cpu], usable: Collection[int] | None = None) -> None:
-        """`usable`: the CPUs of another machine that a bench there may use."""
-        self._cpus = tuple(cpus)
+    def __init__(
+        self,
+        cpus: Sequence[Cpu],
+        usable: Collection[int] | None = None,
+        tuned: str = tuning.AS_IS,
+    ) -> None:
+        """`usable`: the CPUs of another machine that a bench there may use; `tuned`: the profile by
+        which the machine is set before the first trial."""
+        without_smt = tuning.parse(tuned).get("smt") == "off"
+        self._cpus = tuple(first_threads(cpus) if without_smt else cpus)
         self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
         self._placed: dict[Demand, Placement] = {}
 

@@ -223,3 +223,19 @@ def test_a_cable_that_a_switch_cannot_take_is_refused_with_file_and_end() -> Non
     for switch in ("ovs-dpdk", "testpmd", "fastclick", "bess", "vpp", "t4p4s", "basicfwd"):
         more = "connect_mode: cross-connect\n"
         assert len(between_hosts(ONE.replace("linux-bridge", switch) + more, nic)) == 2
+
+
+def test_second_threads_are_left_alone_where_tuning_takes_them_offline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It does so before the first trial, whose applications could not be pinned there."""
+    cpus = [Cpu(number, (0, number % 2), 0) for number in range(4)]  # siblings: 0-2 1-3
+    monkeypatch.setattr(planning, "read_cpus", lambda: cpus)
+
+    def cores(more: str) -> set[int]:
+        wires, trials = steps_of(ONE + more)
+        placed = (step.plan.placement.application_cores for step in (*wires, *trials))
+        return {core for one in placed for own in one.values() for core in own}
+
+    assert cores("") == {1, 2}
+    assert cores("tuning: smt:off\n") == {0, 1}

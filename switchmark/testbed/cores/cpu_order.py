@@ -23,11 +23,19 @@ def wanted_cpus(candidates: Sequence[Cpu], smt: str, numa: str) -> list[Cpu]:
     """The CPUs that may be used at all, by the campaign's choice of siblings and nodes."""
     chosen = sorted(candidates, key=lambda cpu: cpu.id)
     if smt == "avoid":
-        chosen = list({cpu.core: cpu for cpu in reversed(chosen)}.values())
+        chosen = first_threads(chosen)
     if numa == "same":
         home = home_node(chosen)
         chosen = [cpu for cpu in chosen if cpu.node == home]
     return chosen
+
+
+def first_threads(cpus: Sequence[Cpu]) -> list[Cpu]:
+    """The first CPU of each physical core, which stays where SMT is switched off."""
+    first: dict[tuple[int, int], Cpu] = {}
+    for cpu in sorted(cpus, key=lambda cpu: cpu.id):
+        first.setdefault(cpu.core, cpu)
+    return list(first.values())
 
 
 def home_node(candidates: Sequence[Cpu]) -> int:
