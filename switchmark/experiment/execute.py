@@ -124,12 +124,8 @@ def _execute(
     find_engine()  # raises where there is none, before a trial fails for it
     with _open_run(campaign, request) as run:
         request.opened(run.directory)
-        kept = Calibrations.of_this_machine()
-        if request.recalibrate:
-            for step in steps:
-                kept.forget(step.plan)
         try:
-            steps = _run_steps(run, campaign, steps, kept, request)
+            steps = _run_steps(run, campaign, steps, request)
         except UnavailableError:  # another bench is measuring
             run.discard_empty()
             raise
@@ -169,11 +165,7 @@ def _open_run(campaign: CampaignDefinition, request: Request) -> Run:
 
 
 def _run_steps(
-    run: Run,
-    campaign: CampaignDefinition,
-    steps: Sequence[Step],
-    kept: Calibrations,
-    request: Request,
+    run: Run, campaign: CampaignDefinition, steps: Sequence[Step], request: Request
 ) -> list[Step]:
     """Run the steps and what `until_ci` adds; returns all of them."""
     _clean_up(request)  # (after one that has died meanwhile)
@@ -194,7 +186,8 @@ def _run_steps(
     with open_session() as session:
         facts = _provenance(_tune(session, campaign, request))
         made: list[Step] = []
-        certificates = Certificates.of_this_machine()
+        # What is known of the machine as it is tuned now: a setting changes its figures.
+        kept, certificates = _calibrations(steps, request), Certificates.of_this_machine()
         proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
         for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
             open_end = OpenEnd(len(made), proving.left_s) if proving else None
@@ -205,6 +198,16 @@ def _run_steps(
             ):  # fmt: skip
                 break
     return made
+
+
+def _calibrations(steps: Sequence[Step], request: Request) -> Calibrations:
+    """The kept figures of this machine as it is now; where new ones are asked for, without those at
+    the points of these steps."""
+    kept = Calibrations.of_this_machine()
+    if request.recalibrate:
+        for step in steps:
+            kept.forget(step.plan)
+    return kept
 
 
 def _clean_up(request: Request) -> None:

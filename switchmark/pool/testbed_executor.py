@@ -109,14 +109,16 @@ class TestbedExecutor:
         campaign = CampaignDefinition.model_validate(lease.definition)
         self._demand_trials_of(campaign, lease)
         with self._site(lease) as site:
-            cores = Cores(read_cpus())
+            cores = Cores(read_cpus(), tuned=campaign.tuning)
             plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
             steps = [Step(plan, None) for plan in plans]
             check_available(steps)
-            kept = Calibrations.of_this_machine()
-            wires = self._unknown_wires(campaign, plans, kept, site) if lease.baseline else []
             with open_session(wait_s=_WAIT_S) as session:
                 tuned = asdict(tuning.apply(session, campaign.tuning))
+                kept = Calibrations.of_this_machine()  # as it is tuned now
+                wires: list[Step] = []
+                if lease.baseline:
+                    wires = self._unknown_wires(campaign, plans, kept, cores, site)
                 fixed = {
                     "switchmark": full_version(), "tools": tool_versions(),
                     "bench_pid": os.getpid(), "tuning": tuned,
@@ -181,17 +183,17 @@ class TestbedExecutor:
         campaign: CampaignDefinition,
         plans: list[TrialPlan],
         kept: Calibrations,
+        cores: Cores,
         site: Site | None,
     ) -> list[Step]:
         """The bare wires that judge these trials and of which this machine has no figure. They
         belong to the testbed, and not to the campaign's results."""
-        cores, wires = Cores(read_cpus()), {}
+        wires: dict[Trial, Step] = {}
         for plan in plans:
             wire = baseline_of(plan, self._there.switches[plan.trial.switch])
             if wire is not None and kept.find(plan) == Baseline():
-                wires[wire] = Step(
-                    plan_trial(campaign, wire, self._there, cores, site), None, is_baseline=True
-                )
+                planned = plan_trial(campaign, wire, self._there, cores, site)
+                wires[wire] = Step(planned, None, is_baseline=True)
         return list(wires.values())
 
     def _wire_pps(self, session: Session) -> float:

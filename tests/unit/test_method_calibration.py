@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.experiment import calibration, execute
 from switchmark.experiment.calibration import Calibrations, machine_facts, point_of
+from switchmark.experiment.campaign import Observer
+from switchmark.experiment.execute import Request
+from switchmark.experiment.steps import Step
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Record
 from switchmark.testbed.testbed import Cable
@@ -136,3 +144,45 @@ def test_this_machine_tells_its_facts() -> None:
     facts = machine_facts()
     assert {"cpu_model", "microcode", "kernel", "governor", "cores", "engine"} <= set(facts)
     assert point_of(plan_for())["io"] == "raw-mmsg"
+
+
+def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are asked for anew, too."""
+    machine, used = dict(MACHINE), []
+    tuned = MACHINE | {"governor": "performance"}
+
+    def tune(*_: object) -> dict[str, object]:
+        machine.update(tuned)
+        return {}
+
+    def run_campaign(*arguments: object) -> bool:
+        used.extend(one for one in arguments if isinstance(one, Calibrations))
+        return True
+
+    monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
+    for name, value in (
+        ("_clean_up", lambda _: None),
+        ("plan_steps", lambda *_, **__: [Step(plan_for(), None)]),
+        ("check_available", lambda _: None),
+        ("find_engine", lambda: None),
+        ("open_session", lambda: nullcontext(SESSION)),
+        ("_tune", tune),
+        ("run_campaign", run_campaign),
+    ):
+        monkeypatch.setattr(execute, name, value)
+    there = installed()
+    campaign = load_text("switch: linux-bridge\n", "unit.yaml", there.known)
+    before, now = (Calibrations(tmp_path / "cache/calibration", one) for one in (MACHINE, tuned))
+    for kept in (before, now):
+        assert kept.keep(wire(), measured(wire()))
+    request = Request(
+        campaign_text="", observer=cast(Observer, None), say=lambda _: None, quiet=True,
+        results=tmp_path / "results", recalibrate=True,
+    )  # fmt: skip
+    execute.execute(campaign, there, request)
+    assert [one.machine for one in used] == [tuned]
+    assert now.find(plan_for()) == Baseline()
+    assert before.find(plan_for()) != Baseline(), "it was not measured as the machine is now"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
@@ -10,11 +11,19 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
+from switchmark.experiment import calibration
+from switchmark.experiment.calibration import Calibrations
 from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.trial import Trial
+from switchmark.pool import testbed_executor
 from switchmark.pool.blocks import blocks_of
 from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.testbed_executor import TestbedExecutor
 from switchmark.pool.values import BlockLease
+from switchmark.testbed import tuning
+from switchmark.testbed.facts import Cpu
+from switchmark.testbed.tuning import Tuned
+from switchmark.trial.plan import Cores
 from tests.pool_fakes import simulated_campaign, with_simulated
 
 
@@ -62,6 +71,46 @@ def test_a_trial_that_is_none_of_the_campaign_is_refused_before_it_is_planned() 
         executor.measure(lease, lambda trial: None, lambda record: None)
     later = block.trials[0].repeated(7)  # of a campaign that goes on until it is decided
     executor._demand_trials_of(campaign, replace(lease, trials=(later,)))
+
+
+def test_a_block_is_measured_by_what_is_kept_of_the_machine_as_it_is_tuned(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """And planned on the CPUs that its tuning leaves."""
+    there, tuned = installed(), {"governor": "performance"}
+    machine = {"governor": "powersave"}
+    seen: list[object] = []
+
+    def apply(*_: object) -> Tuned:
+        machine.update(tuned)
+        return Tuned("")
+
+    def plan(_campaign: object, trial: Trial, _there: object, cores: Cores, _site: object) -> str:
+        seen.append([cpu.id for cpu in cores._cpus])
+        return trial.id
+
+    def measured(*arguments: object) -> bool:
+        seen.extend(one.machine for one in arguments if isinstance(one, Calibrations))
+        return True
+
+    monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
+    for name, value in (
+        ("read_cpus", lambda: [Cpu(number, (0, number % 2), 0) for number in range(4)]),
+        ("plan_trial", plan),
+        ("check_available", lambda _: None),
+        ("open_session", lambda **_: nullcontext()),
+        ("run_campaign", measured),
+    ):
+        monkeypatch.setattr(testbed_executor, name, value)
+    monkeypatch.setattr(tuning, "apply", apply)
+    campaign = load_text("switch: linux-bridge\ntuning: smt:off", "c.yaml", there.known)
+    (block,) = blocks_of(campaign, there)
+    lease = BlockLease(
+        1, 1, "run", "id", "c", 0, "lab1", campaign.model_dump(mode="json"), baseline=False,
+        trials=block.trials, stored=frozenset(), lease_s=60.0,
+    )  # fmt: skip
+    TestbedExecutor(there).measure(lease, lambda trial: None, lambda record: None)
+    assert seen == [[0, 1], tuned, tuned], "the bare wires and the trials"
 
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:
