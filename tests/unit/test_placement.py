@@ -264,7 +264,30 @@ def test_what_is_chosen_here_keeps_off_the_cores_that_are_named() -> None:
     placed = place(cpus, set(range(4)), asked)
     assert not set(placed.switch_cores) & {1, 2} and len(placed.switch_cores) == 1
     named = place(cpus, set(range(4)), replace(asked, application_cpus=(), switch_cpus=(3,)))
-    assert 3 not in {core for own in named.application_cores.values() for core in own}
+    assert named.application_cores == {"tx0": [1], "rx0": [2]}, "a core each, as without a name"
+    assert named.bench_cores == [0] and not named.oversubscribed
+
+
+def test_siblings_of_named_cores_are_kept_free_where_there_are_others() -> None:
+    cpus = machine(4, threads=2)  # siblings: 0-4 1-5 2-6 3-7
+    ends = place(cpus, set(range(8)), asked(switch_cpus=(1,)))
+    assert used(ends) == {2, 3} and ends.bench_cores == [0]
+    many = place(cpus, set(range(8)), replace(asked(switch_cpus=(6,)), pairs=pairs(4)))
+    assert not used(many) & {2, 6} and len(used(many)) == 4
+    switch = place(cpus, set(range(8)), asked(application_cpus=(1, 6)))
+    assert switch.switch_cores == [3]
+    few = place(machine(2, threads=2), set(range(4)), asked(switch_cpus=(0, 1)))
+    assert used(few) == {3}, "there is nothing but siblings"
+    everything = place(machine(2), {0, 1}, asked(switch_cpus=(0, 1)))
+    assert used(everything) == {0} and everything.oversubscribed
+
+
+def test_the_switch_stays_off_the_core_of_the_bench_where_applications_are_named() -> None:
+    two = asked(application_cpus=(1, 2), smt="avoid")
+    assert place(machine(4, threads=2), set(range(8)), two).switch_cores == [3]
+    most = place(machine(4), set(range(4)), replace(two, switch_cores=2))
+    assert most.switch_cores == [3, 0], "the housekeeping core before an application's"
+    assert place(machine(4), set(range(4)), replace(two, switch_cores=3)).oversubscribed
 
 
 def asked(**changes: object) -> Demand:

@@ -21,9 +21,9 @@ The rules, in the order in which they are applied:
 7. A sender makes up for a pause of 1 ms; one that shares its core, for 9 ms: the kernel may give
    the core to other programs for up to two ticks. With less, the sender would give frames up at
    any rate, and a search would find the sender's pauses instead of the switch.
-8. What the campaign says goes before all this: named cores; no SMT siblings at all, or the
-   applications on those of the switch's cores; one NUMA node, or the applications on another, or
-   the generator alone (generator_apart.py).
+8. What the campaign says goes before all this: named cores, beside which the rest is chosen from
+   the others; no SMT siblings at all, or the applications on those of the switch's cores; one NUMA
+   node, or the applications on another, or the generator alone (generator_apart.py).
    What the machine does not have is refused, never silently left out.
 9. A switch that is not pinned begins on the cores that it would get, and may then move over all.
    The rest is placed as for one that is, so that the two can be compared.
@@ -83,8 +83,8 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
             f"switch_cores: {wanted} wanted, but this process may use {len(ordered)} CPUs;"
             " ask for fewer"
         )
-    cores = _hand_out(ordered, wanted, len(demand.nodes))
-    cores = _as_asked(_apart(cores, ordered, demand), candidates, demand)
+    _check_named(candidates, demand)
+    cores = _hand_out(ordered, wanted, demand)
     if demand.numa == "generator-apart":
         applications = _with_generator_apart(cores, ordered, demand)
     else:
@@ -106,16 +106,60 @@ def _with_generator_apart(
     return generator_apart(ordered, switch, home, inside, demand.outside)
 
 
-def _apart(cores: _Handed, ordered: Sequence[Cpu], demand: Demand) -> _Handed:
-    """Put the applications on siblings of the switch's cores, or on another node, if that is asked
-    for.
+def _check_named(candidates: Sequence[Cpu], demand: Demand) -> None:
+    """Raise UnavailableError where the campaign names cores that may not be used."""
+    here = {cpu.id for cpu in candidates}
+    for what, asked in (
+        ("switch_cpus", demand.switch_cpus),
+        ("application_cpus", demand.application_cpus),
+        ("main_cpu", () if demand.main_cpu is None else (demand.main_cpu,)),
+    ):
+        if missing := sorted(set(asked) - here):
+            raise UnavailableError(
+                f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
+                f"it may use {', '.join(map(str, sorted(here)))}"
+            )
+
+
+def _hand_out(ordered: Sequence[Cpu], switch_cores: int, demand: Demand) -> _Handed:
+    """Give the cores that the campaign names to whom it names them for, and the best of the others
+    to the rest. Raises UnavailableError where the machine has none that are as asked."""
+    named = list(demand.application_cpus)
+    switch = list(demand.switch_cpus) or _of_switch(ordered, switch_cores, named)
+    if demand.smt == "siblings" or demand.numa == "other":
+        applications = _apart(ordered, switch, demand)
+    else:
+        applications = _of_applications(ordered, switch, len(demand.nodes))
+    return _Handed(switch, named or applications, ordered[0].id)
+
+
+def _of_switch(ordered: Sequence[Cpu], count: int, named: Collection[int]) -> list[int]:
+    """Choose the switch's cores: off the applications' named ones and off their siblings, then off
+    the housekeeping core, as far as there are others."""
+    housekeeping, *rest = ordered
+    busy = {cpu.core for cpu in ordered if cpu.id in named}
+    by_worth = sorted((*rest, housekeeping), key=lambda cpu: (cpu.id in named, cpu.core in busy))
+    return [cpu.id for cpu in by_worth[:count]]
+
+
+def _of_applications(ordered: Sequence[Cpu], switch: Collection[int], count: int) -> list[int]:
+    """Choose at most `count` cores for the applications: off the switch's and off their siblings,
+    the housekeeping core last. Where there are none it is one sibling or, where every CPU is the
+    switch's, the housekeeping core."""
+    housekeeping, *rest = ordered
+    busy = {cpu.core for cpu in ordered if cpu.id in switch}
+    free = [cpu for cpu in (*rest, housekeeping) if cpu.id not in switch]
+    chosen = [cpu for cpu in free if cpu.core not in busy] or free[-1:] or [housekeeping]
+    return [cpu.id for cpu in chosen[:count]]
+
+
+def _apart(ordered: Sequence[Cpu], own: Collection[int], demand: Demand) -> list[int]:
+    """Choose the applications' cores on siblings of the switch's `own`, or on another node, as is
+    asked for.
 
     Raises UnavailableError on a machine without."""
-    if demand.smt != "siblings" and demand.numa != "other":
-        return cores
-    named = demand.switch_cpus or tuple(cores.switch)
-    switch = [cpu for cpu in ordered if cpu.id in named]
-    pool = [cpu for cpu in ordered if cpu.id not in named]
+    switch = [cpu for cpu in ordered if cpu.id in own]
+    pool = [cpu for cpu in ordered if cpu.id not in own]
     if demand.smt == "siblings":
         pool = [cpu for cpu in pool if cpu.core in {one.core for one in switch}]
         if not pool:
@@ -131,34 +175,7 @@ def _apart(cores: _Handed, ordered: Sequence[Cpu], demand: Demand) -> _Handed:
                 f"numa: other: this process may use CPUs of {nodes} NUMA node"
                 f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
             )
-    return _Handed(cores.switch, [cpu.id for cpu in pool][: len(demand.nodes)], cores.housekeeping)
-
-
-def _as_asked(cores: _Handed, candidates: Sequence[Cpu], demand: Demand) -> _Handed:
-    """Use the cores that the campaign names in place of those chosen here. Those chosen here keep
-    off the named ones, where there are others."""
-    here = {cpu.id for cpu in candidates}
-    for what, asked in (
-        ("switch_cpus", demand.switch_cpus),
-        ("application_cpus", demand.application_cpus),
-        ("main_cpu", () if demand.main_cpu is None else (demand.main_cpu,)),
-    ):
-        if missing := sorted(set(asked) - here):
-            raise UnavailableError(
-                f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
-                f"it may use {', '.join(map(str, sorted(here)))}"
-            )
-    switch, applications = list(demand.switch_cpus), list(demand.application_cpus)
-    if not switch:
-        free = [cpu.id for cpu in candidates if cpu.id not in applications]
-        keep = applications and set(cores.switch) & set(applications)
-        wanted = len(cores.switch)
-        switch = free[-wanted:] if keep and len(free) >= wanted else cores.switch
-    if not applications:
-        free = [core for core in cores.applications if core not in switch]
-        others = [cpu.id for cpu in candidates if cpu.id not in switch]
-        applications = free or others or cores.applications
-    return _Handed(switch, applications, cores.housekeeping)
+    return [cpu.id for cpu in pool][: len(demand.nodes)]
 
 
 def core_map(placement: Placement) -> dict[int, list[str]]:
@@ -175,19 +192,6 @@ def core_map(placement: Placement) -> dict[int, list[str]]:
         for core in cores:
             found.setdefault(core, []).append(what)
     return dict(sorted(found.items()))
-
-
-def _hand_out(ordered: list[Cpu], switch_cores: int, applications: int) -> _Handed:
-    housekeeping, *rest = ordered
-    if len(rest) < switch_cores:  # every CPU is the switch's, which then shares with all
-        everything = [cpu.id for cpu in ordered]
-        return _Handed(everything, [housekeeping.id], housekeeping.id)
-    switch, left = rest[:switch_cores], rest[switch_cores:]
-    busy = {cpu.core for cpu in switch}
-    chosen = [cpu for cpu in left if cpu.core not in busy][:applications]
-    if len(chosen) < applications and (housekeeping.core not in busy or not chosen):
-        chosen.append(housekeeping)
-    return _Handed([cpu.id for cpu in switch], [cpu.id for cpu in chosen], housekeeping.id)
 
 
 def _assign(cores: Sequence[int], demand: Demand) -> dict[str, list[int]]:
