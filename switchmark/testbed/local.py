@@ -118,13 +118,15 @@ class LocalHost:
         return process
 
     def close(self) -> None:
-        """End every process that still runs, all at once, and stop reading their pipes."""
+        """End every process that still runs, all at once, and stop reading their pipes. One that
+        does not die does not keep the others: its entry in the ledger stays."""
         running = [process for process in self._spawned if process.poll() is None]
         for process in running:
             process.send_signal(signal.SIGTERM)
         deadline = time.monotonic() + 2.0
         for process in running:
-            process.terminate(grace_s=max(0.0, deadline - time.monotonic()))
+            with suppress(TimeoutError):  # told when the entry is undone
+                process.terminate(grace_s=max(0.0, deadline - time.monotonic()))
         self._spawned.clear()
         if self._pump is not None:
             self._pump.close()

@@ -16,7 +16,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -52,11 +52,12 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
             run_dir.mkdir(mode=0o700)
             yield Session(ledger.session, host, ledger, run_dir)
         finally:
-            with signals_wait():
-                host.close()
-                for problem in ledger.undo_all():
-                    print(f"switchmark: left behind: {problem}", file=sys.stderr)
-                ledger.close()
+            with signals_wait(), closing(ledger):
+                try:
+                    host.close()
+                finally:
+                    for problem in ledger.undo_all():
+                        print(f"switchmark: left behind: {problem}", file=sys.stderr)
 
 
 def _new_ledger(directory: Path) -> Ledger:

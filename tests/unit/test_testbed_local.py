@@ -260,3 +260,37 @@ def test_a_pump_that_has_seen_its_end_before_it_is_woken_is_closed() -> None:
     pump.close()
     with pytest.raises(OSError, match="Bad file descriptor"):
         os.fstat(pump._wake_read)
+
+
+def test_a_process_that_does_not_die_does_not_keep_the_others(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(grace_s: float = 2.0) -> int:
+        raise TimeoutError("still running")
+
+    with open_session(measuring=False) as session:
+        host = session.host
+        assert isinstance(host, LocalHost)
+        first = host.spawn(["sleep", "60"])
+        monkeypatch.setattr(first, "terminate", stuck)
+        deaf = host.spawn(["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"])
+        assert deaf.read_line(PATIENCE_S) == "up"
+        host.close()
+        assert deaf.poll() == -signal.SIGKILL
+        assert host._pump is None
+
+
+def test_what_was_made_is_undone_although_the_host_cannot_be_closed(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(host: LocalHost) -> None:
+        raise OSError("no descriptor is free")
+
+    monkeypatch.setattr(LocalHost, "close", broken)
+    with (
+        pytest.raises(OSError, match="no descriptor"),
+        open_session(measuring=False) as session,
+    ):
+        run_dir, ledger = session.run_dir, session.ledger.path
+        (run_dir / "socket").touch()
+    assert not run_dir.exists() and not ledger.exists()
