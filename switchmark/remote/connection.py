@@ -23,7 +23,7 @@ from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
-from switchmark.remote.refusal import CONNECT_TIMEOUT_S, read_known_hosts, refusal
+from switchmark.remote.refusal import CONNECT_TIMEOUT_S, no_command, read_known_hosts, refusal
 from switchmark.testbed.answers import no_number
 from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
 from switchmark.testbed.last_words import NOTHING, last_line
@@ -166,12 +166,19 @@ class Connection:
             )
         except (OSError, asyncssh.Error, asyncssh.KeyImportError) as error:
             raise UnavailableError(f"{target}: {refusal(target, error, known)}") from None
-        line = bundle.command(target.python, target.become)
-        self._agent = await self._ssh.create_process(line, encoding=None)
         archive = bundle.archive()
-        self._agent.stdin.write(f"{len(archive)}\n".encode() + archive)
+        try:
+            await asyncio.wait_for(self._start_agent(self._ssh, archive), CONNECT_TIMEOUT_S)
+        except (OSError, asyncssh.Error) as error:
+            raise UnavailableError(f"{target}: {no_command(error)}") from None
         for work in (self._listen(), self._overhear(), self._beat()):
             self._tasks.append(asyncio.get_running_loop().create_task(work))
+
+    async def _start_agent(self, ssh: asyncssh.SSHClientConnection, archive: bytes) -> None:
+        """Run the agent over a channel of the connection, and hand it its program."""
+        line = bundle.command(self.target.python, self.target.become)
+        self._agent = await ssh.create_process(line, encoding=None)
+        self._agent.stdin.write(f"{len(archive)}\n".encode() + archive)
 
     async def _listen(self) -> None:
         """Take in the agent's messages until it sends no more."""

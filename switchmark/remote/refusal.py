@@ -35,6 +35,15 @@ def refusal(target: SshTarget, error: Exception, known: asyncssh.SSHKnownHosts) 
     return f"cannot be reached on port {target.port}: {reason}; is sshd running there?"
 
 
+def no_command(error: Exception) -> str:
+    """Why a host that let us in runs no command for us, and the remedy: one line for the user."""
+    reason = " ".join(str(error).split()) or f"no answer within {CONNECT_TIMEOUT_S:g} s"
+    return (
+        f"we are let in, but no command is run: {reason}; look at what sshd lets us do there "
+        "(MaxSessions, command= in authorized_keys)"
+    )
+
+
 def _key_refusal(
     target: SshTarget, error: asyncssh.HostKeyNotVerifiable, known: asyncssh.SSHKnownHosts
 ) -> str:

@@ -4,9 +4,10 @@ revoked one is a warning. The server is a real one, on this machine."""
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,15 +38,48 @@ def text_of(key: asyncssh.SSHKey) -> str:
     return key.export_public_key().decode().strip()
 
 
+class LetsIn(asyncssh.SSHServer):
+    """Lets everybody in, and refuses to run anything."""
+
+    def begin_auth(self, username: str) -> bool:
+        return False
+
+
+class FallsSilent(LetsIn):
+    """Never answers who wants to run something."""
+
+    def __init__(self) -> None:
+        self._gone = asyncio.Event()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._gone.set()
+
+    async def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._gone.wait(), 30)
+        raise asyncssh.ChannelOpenError(asyncssh.OPEN_CONNECT_FAILED, "too late")
+
+
+class HangsUp(FallsSilent):
+    """Ends the connection of who wants to run something."""
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        self._conn = conn
+
+    async def session_requested(self) -> asyncssh.SSHServerSession[bytes]:
+        self._conn.abort()
+        return await super().session_requested()
+
+
 @contextmanager
-def serving(*keys: asyncssh.SSHKey) -> Iterator[int]:
-    """A server with these host keys; gives its port."""
+def serving(*keys: asyncssh.SSHKey, kind: type[asyncssh.SSHServer] | None = None) -> Iterator[int]:
+    """A server of this kind with these host keys; gives its port."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
 
     async def listen() -> asyncssh.SSHAcceptor:
-        return await asyncssh.listen(ADDRESS, 0, server_host_keys=list(keys))
+        return await asyncssh.listen(ADDRESS, 0, server_host_keys=list(keys), server_factory=kind)
 
     listening = asyncio.run_coroutine_threadsafe(listen(), loop).result(30)
     yield listening.get_port()
@@ -121,6 +155,21 @@ def test_a_key_of_any_kind_is_taken_if_it_is_known(tmp_path: Path) -> None:
         for key in keys:
             known = Server(port, text_of(key), "", "")
             assert "nobody is not let in" in refused(known, tmp_path, "HOST KEY\n")
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [(LetsIn, "Session refused"), (FallsSilent, "no answer within"), (HangsUp, ".*(lost|closed)")],
+)
+def test_a_host_that_lets_us_in_and_runs_nothing_is_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: type[asyncssh.SSHServer], reason: str
+) -> None:
+    """In time, too: such a host may well answer what keeps the connection alive."""
+    monkeypatch.setattr("switchmark.remote.connection.CONNECT_TIMEOUT_S", 3.0)
+    key = asyncssh.generate_private_key("ssh-ed25519")
+    with serving(key, kind=kind) as port:
+        said = refused(Server(port, text_of(key), "", ""), tmp_path, "HOST KEY\n")
+    assert re.search(f"we are let in, but no command is run: {reason}", said)
 
 
 @pytest.mark.parametrize(("problem", "code"), [("", 0), ("its host key is not in x", 3)])
