@@ -7,11 +7,13 @@ deadline.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar, get_args
 
+from switchmark.engine.deadline import Deadline
 from switchmark.engine.event_parts.counters import Totals
 from switchmark.engine.events import (
     EngineCounters,
@@ -25,11 +27,14 @@ from switchmark.engine.events import (
     parse,
 )
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.model.campaign import SHORTEST_SAMPLE_S
 from switchmark.results.record import EngineRun, Interval
 from switchmark.testbed.host import Spawned
 from switchmark.testbed.last_words import last_line
 
 EXIT_GRACE_S = 1.0
+PUMP_S = 1.0  # of reading at a time: the bench has others to look at
+SPARE_INTERVALS = 10_000  # beyond those that there was time for: clocks differ
 ANSWER_TIMEOUT_S = 15.0  # only one that hangs needs so long; on a full machine seconds may pass
 _LAST_WORDS_S = 1.0
 _SURE_TO_RUN_NS = 2_000_000_000
@@ -56,6 +61,7 @@ class EngineProcess:
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
     _ready: Ready | None = None
     _result: Result | None = None
+    _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
 
     @property
     def ready(self) -> Ready:
@@ -118,6 +124,7 @@ class EngineProcess:
         """Tell it to begin a trial; `wait_started` must follow."""
         self.intervals.clear()
         self._result = None
+        self._asked_s = time.monotonic()
         if isinstance(at := overrides.get("at"), int):
             overrides = {**overrides, "at": at + self.ahead_ns}
         if self.sender_clock and (overrides.get("latency") or overrides.get("probes")):
@@ -147,27 +154,29 @@ class EngineProcess:
 
     def pump(self, timeout_s: float) -> bool:
         """Take in what the engine has printed, waiting at most `timeout_s` for the first line;
-        returns whether there was any."""
-        deadline = time.monotonic() + timeout_s
+        returns whether there was any. What takes longer to read than `PUMP_S` is left for the next
+        call."""
+        deadline, until = time.monotonic() + timeout_s, math.inf
         seen = False
-        while self._result is None:
+        while self._result is None and time.monotonic() < until:
             try:
                 event = self._next_event(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
                 return seen
             self._take(event)
-            seen = True
-            deadline = time.monotonic()
+            if not seen:
+                seen, deadline = True, time.monotonic()
+                until = deadline + PUMP_S
         return seen
 
     def wait_result(self, timeout_s: float) -> Result:
         """Wait for the trial's result. Raises `TrialFailed` when it does not come in time."""
         timeout_s *= self.patience
-        deadline = time.monotonic() + timeout_s
+        deadline = Deadline(timeout_s)
         while self._result is None:
-            left = deadline - time.monotonic()
-            # What lies in the pipe came in time, however late this process comes to look.
-            if not self.pump(max(0.0, left)) and left <= 0:
+            left_s = deadline.left_s
+            is_silent = not self.pump(left_s) and left_s == 0
+            if self._result is None and (is_silent or deadline.is_exhausted()):
                 raise TrialFailed(self._say(f"gave no result within {timeout_s:.1f} s"))
         return self._result
 
@@ -199,6 +208,7 @@ class EngineProcess:
     def _take(self, event: Event) -> None:
         match event:
             case IntervalEvent():
+                self._check_pace()
                 if self.ahead_ns:
                     event = event.model_copy(update={"t_ns": event.t_ns - self.ahead_ns})
                 self.intervals.append(event)
@@ -210,30 +220,36 @@ class EngineProcess:
             case _:
                 pass
 
+    def _check_pace(self) -> None:
+        """Raise `TrialFailed` for more intervals than an engine can have ended by now."""
+        since_s = time.monotonic() - self._asked_s
+        if len(self.intervals) > SPARE_INTERVALS + since_s / SHORTEST_SAMPLE_S:
+            raise TrialFailed(self._say(f"printed {len(self.intervals)} intervals, too many"))
+
     def ask(self, line: str) -> None:
         """Send a command. Where the engine has ended, its last words are the error: they say more
         than the broken pipe."""
         try:
             self.spawned.write_line(line)
         except SwitchmarkError as broken:
+            deadline = Deadline(_LAST_WORDS_S)
             with contextlib.suppress(TimeoutError):
-                while True:
+                while not deadline.is_exhausted():
                     self._take(self._next_event(_LAST_WORDS_S))
             raise TrialFailed(self._say(str(broken))) from broken
 
     def _wait_event(self, kind: type[E], timeout_s: float) -> E:
-        deadline = time.monotonic() + timeout_s
-        while True:
+        deadline = Deadline(timeout_s)
+        while not deadline.is_exhausted():
             try:
-                event = self._next_event(max(0.0, deadline - time.monotonic()))
+                event = self._next_event(deadline.left_s)
             except TimeoutError:
-                name = kind.model_fields["event"].annotation
-                raise TrialFailed(
-                    self._say(f"gave no '{get_args(name)[0]}' event within {timeout_s:.1f} s")
-                ) from None
+                break
             if isinstance(event, kind):
                 return event
             self._take(event)
+        name = get_args(kind.model_fields["event"].annotation)[0]
+        raise TrialFailed(self._say(f"gave no '{name}' event within {timeout_s:.1f} s"))
 
     def _next_event(self, timeout_s: float) -> Event:
         line = self.spawned.read_line(timeout_s)

@@ -186,8 +186,10 @@ class Connection:
         reason = "closed from the other side"
         line = b""
         try:
-            while line := await self._agent.stdout.readline():
+            while self.lost is None and (line := await self._agent.stdout.readline()):
                 self._exchange.take(json.loads(line, parse_constant=no_number), time.monotonic_ns())
+            if self.lost is not None:
+                return  # what else it sends stays with it
             await self._agent.wait_closed()
             if (code := self._agent.exit_status) is not None:
                 words = last_line(self._words.decode(errors="replace"), NOTHING)

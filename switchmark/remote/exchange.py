@@ -10,10 +10,13 @@ from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.remote.contact import HostLost
-from switchmark.testbed.pump import LineQueue
+from switchmark.testbed.pump import LineQueue, Room
 from switchmark.testbed.testbed import SshTarget
 
 GREETING = 0  # the number under which the agent says hello
+# What waits to be read: minutes of an engine with the shortest samples have less.
+MOST_WAITING_BYTES = 256 << 20
+MOST_UNASKED = 1000  # processes that are heard of before who started them asks
 _KINDS: dict[str, type[SwitchmarkError]] = {
     "UsageError": UsageError,
     "UnavailableError": UnavailableError,
@@ -46,6 +49,8 @@ class Exchange:
         self._target = target
         self._waiting: dict[int, Future[AgentAnswer]] = {}
         self._processes: dict[int, RemoteLines] = {}
+        self._unasked: set[int] = set()
+        self._room = Room(MOST_WAITING_BYTES)
         self._lock = threading.Lock()
         self._last = GREETING
 
@@ -54,6 +59,8 @@ class Exchange:
         greeting: Future[AgentAnswer] = Future()
         with self._lock:
             self._processes.clear()
+            self._unasked.clear()
+            self._room = Room(MOST_WAITING_BYTES)
             self._waiting = {GREETING: greeting}
             self.lost = None
         return greeting
@@ -72,9 +79,11 @@ class Exchange:
     def process(self, number: int) -> RemoteLines:
         """The output of a process; lines that came before this call are in it, too."""
         with self._lock:
-            found = self._processes.setdefault(number, RemoteLines())
+            found = self._lines_of(number)
+            self._unasked.discard(number)
             if self.lost is not None:
                 _end(found)
+            self._let_go(number, found)
             return found
 
     def take(self, message: dict[str, Any], heard_ns: int) -> None:
@@ -98,13 +107,36 @@ class Exchange:
             waiting.set_result(AgentAnswer(value, heard_ns))
 
     def _take_output(self, message: dict[str, Any]) -> None:
+        number = message["process"]
         with self._lock:
-            process = self._processes.setdefault(message["process"], RemoteLines())
-        if "line" in message:
+            process = self._lines_of(number)
+            is_crowded = len(self._unasked) > MOST_UNASKED
+        if is_crowded:
+            self.lose(f"it tells of more than {MOST_UNASKED} processes that nobody has started")
+        elif "line" in message:
             process.lines.take(message["line"].encode() + b"\n")
+            if self._room.is_overfull:
+                self.lose(
+                    f"{MOST_WAITING_BYTES >> 20} MiB of its processes' output wait to be read"
+                )
         else:
             process.code = message["ended"]
             _end(process)
+            with self._lock:
+                self._let_go(number, process)
+
+    def _lines_of(self, number: int) -> RemoteLines:
+        found = self._processes.get(number)
+        if found is None:
+            found = self._processes[number] = RemoteLines(LineQueue(room=self._room))
+            self._unasked.add(number)
+        return found
+
+    def _let_go(self, number: int, process: RemoteLines) -> None:
+        """Forget a process that has ended, once who started it has its output."""
+        if process.ended.is_set() and number not in self._unasked:
+            self._processes.pop(number, None)
+            process.lines.leave_room()
 
     def lose(self, reason: str) -> None:
         """Tell all who wait that the host is lost; only the first reason counts."""

@@ -19,6 +19,7 @@ from typing import IO
 
 CHUNK_BYTES = 1 << 16
 SETTLES_S = 30.0
+LINE_BYTES = 64  # that a line takes beside its own
 Sink = Callable[[bytes], None]  # takes each chunk; b"" once at end of file
 
 
@@ -100,15 +101,36 @@ class Pump:
         sink(b"")
 
 
+class Room:
+    """How much queues may hold together, in memory and in their files. Any thread may use it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._left = most_bytes
+        self._lock = threading.Lock()
+
+    @property
+    def is_overfull(self) -> bool:
+        """Whether they hold more."""
+        return self._left < 0
+
+    def take(self, size_bytes: int) -> None:
+        """Count what is held from now on; less than 0: no more."""
+        with self._lock:
+            self._left -= size_bytes
+
+
 class LineQueue:
     """Lines in the order in which they came: in memory up to a bound, beyond it in an unnamed
     file."""
 
-    def __init__(self, memory_bytes: int = 8 << 20) -> None:
+    def __init__(self, memory_bytes: int = 8 << 20, room: Room | None = None) -> None:
+        """`room`: what it shares with other queues, whose owner looks whether it suffices."""
         self._changed = threading.Condition()
         self._memory: deque[bytes] = deque()
         self._memory_bytes = 0
         self._bound = memory_bytes
+        self._room = room
+        self._held_bytes = 0  # in the room
         self._spill: IO[bytes] | None = None
         self._spill_read_at = 0
         self._spilled = 0  # lines in the file not yet read
@@ -139,9 +161,23 @@ class LineQueue:
                 if remaining_s <= 0:
                     raise TimeoutError(f"no line within {timeout_s:g} s")
                 self._changed.wait(remaining_s)
-            return self._next().decode(errors="replace")
+            line = self._next()
+            self._count(-len(line) - LINE_BYTES)
+            return line.decode(errors="replace")
+
+    def leave_room(self) -> None:
+        """Be counted no more, once no line can come."""
+        with self._changed:
+            self._count(-self._held_bytes)
+            self._room = None
+
+    def _count(self, size_bytes: int) -> None:
+        if self._room is not None:
+            self._room.take(size_bytes)
+            self._held_bytes += size_bytes
 
     def _put(self, line: bytes) -> None:
+        self._count(len(line) + LINE_BYTES)
         if self._spilled == 0 and self._memory_bytes + len(line) <= self._bound:
             self._memory.append(line)
             self._memory_bytes += len(line)

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.remote import exchange
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import Connection, HostLost
 from switchmark.remote.hello import Hello, NodeMade
@@ -162,3 +163,44 @@ def test_a_clock_that_is_none_is_no_clock(connect: Callable[..., Connection], to
 def test_the_codec_lets_no_other_type_through(kind: Any, value: Any) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_plain(kind, value)
+
+
+@pytest.mark.parametrize(
+    ("processes", "reason"),
+    [(1, "output wait to be read"), (5000, "more than 1000 processes that nobody has started")],
+)
+def test_a_host_that_tells_more_than_is_read_is_given_up(
+    connect: Callable[..., Connection],
+    monkeypatch: pytest.MonkeyPatch,
+    processes: int,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(exchange, "MOST_WAITING_BYTES", 1 << 19)
+    told = [{"process": number % processes, "line": "x" * 100} for number in range(5000)]
+    connection = connect(lambda _: "".join(f"{json.dumps(one)}\n" for one in told).encode())
+    lines = connection.process(0).lines
+    with pytest.raises(HostLost, match=reason):
+        connection.ask("it")
+    held = 0
+    while lines.get(0) is not None:
+        held += 1
+    assert held < 5000, "what came after that is not kept"
+
+
+def test_what_is_read_makes_room_and_so_does_what_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hosts are asked for days."""
+    monkeypatch.setattr(exchange, "MOST_WAITING_BYTES", 10_000)
+    far = exchange.Exchange(SshTarget("far", "192.0.2.1"))
+    far.begin()
+    read = far.process(0)
+    for number in range(1, 1000):
+        far.take({"process": 0, "line": "x" * 1000}, 0)
+        assert read.lines.get(0) == "x" * 1000
+        far.take({"process": number, "line": "x" * 1000}, 0)
+        unread = far.process(number)
+        far.take({"process": number, "ended": 0}, 0)
+        assert unread.ended.is_set() and unread.lines.get(0) == "x" * 1000
+    assert far.lost is None and set(far._processes) == {0}
+    for _ in range(20):
+        far.take({"process": 0, "line": "x" * 1000}, 0)
+    assert far.lost is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
+from dataclasses import dataclass
 
 import pytest
 
@@ -192,3 +193,55 @@ def test_close_ends_its_input_first_and_uses_force_then() -> None:
     deaf = Deaf()
     process(deaf).close()
     assert deaf.exit_code == -15
+
+
+@dataclass
+class Flooding(FakeEngine):
+    """Prints one line again and again, faster than is read."""
+
+    line: str = event("verification", sent=1)
+
+    def read_line(self, timeout_s: float) -> str:
+        return self.lines.popleft() if self.lines else self.line
+
+
+def test_an_end_that_prints_faster_than_is_read_does_not_hold_the_bench(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, value in (("PUMP_S", 0.05), ("_LAST_WORDS_S", 0.05)):
+        monkeypatch.setattr(f"switchmark.engine.process.{name}", value)
+    monkeypatch.setattr("switchmark.engine.deadline.READ_ON_S", 0.1)
+    fake = Flooding(started() | {"counters": lambda _: []})  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    assert engine.pump(0)
+    with pytest.raises(TrialFailed, match=r"no result within 0.1 s"):
+        engine.wait_result(0.1)
+    with pytest.raises(TrialFailed, match=r"no 'counters' event within 0.1 s"):
+        engine.counters(timeout_s=0.1)
+    fake.exit_code = 1
+    with pytest.raises(TrialFailed, match="takes no more commands"):
+        engine.request_stop()
+
+
+def test_more_intervals_than_there_was_time_for_end_a_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("switchmark.engine.process.SPARE_INTERVALS", 100)
+    engine = process(Flooding(started(), line=interval(0, 0.2)))  # type: ignore[arg-type]
+    engine.start()
+    with pytest.raises(TrialFailed, match=r"sender in se0 printed \d+ intervals, too many"):
+        engine.wait_result(1)
+    assert 100 < len(engine.intervals) < 100 + 2 * 1000
+
+
+def test_a_long_trial_of_the_shortest_samples_is_read_however_late_the_look(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("switchmark.engine.process.PUMP_S", 0.01)
+    fake = FakeEngine(started(*samples(20_000, 0.001), result(20.0)))  # type: ignore[arg-type]
+    engine = process(fake)
+    engine.start()
+    engine._asked_s -= 20.0
+    assert engine.wait_result(0).duration_ns == 20 * S
+    assert len(engine.intervals) == 20_000

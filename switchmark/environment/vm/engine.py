@@ -24,6 +24,7 @@ USUAL = re.compile(r"guest: engine ended|\[ *[\d.]+\] (reboot: |ACPI: PM: Prepar
 OFF = "the guest was reset or switched off"  # it said nothing, and its QEMU ended well
 PANIC = "Kernel panic - not syncing"  # what follows says where, not why
 ANSWER_S = 20.0  # of an emulated guest on a busy machine
+MOST_PASSED = 10_000  # lines before an answer; between trials an engine prints none
 
 
 class GuestEngine:
@@ -89,11 +90,12 @@ class GuestEngine:
             self.clock_error_ns, self._ahead_ns = min(found)
 
     def _reading(self) -> tuple[int, int] | None:
-        """(bound of the error, how far the host's clock is ahead), ns; None: no answer."""
+        """(bound of the error, how far the host's clock is ahead), ns; None: no answer, or too much
+        that is none."""
         asked_ns = time.monotonic_ns()
         self.machine.write_line("counters")
         deadline = time.monotonic() + ANSWER_S
-        while True:
+        while len(self._passed) < MOST_PASSED:
             try:
                 line = self.machine.read_line(max(0.0, deadline - time.monotonic()))
             except TimeoutError:
@@ -108,6 +110,7 @@ class GuestEngine:
                     middle_ns = (asked_ns + answered_ns) // 2
                     return (answered_ns - asked_ns) // 2, middle_ns - event.t_ns
             self._passed.append(line)
+        return None
 
 
 def clock_error_us(engines: Iterable[GuestEngine]) -> str:
