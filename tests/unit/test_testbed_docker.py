@@ -52,3 +52,20 @@ def test_one_that_runs_is_not_started_again_for_another_import(
         with pytest.raises(UnavailableError, match="docker import: disk full"):
             docker_daemon.daemon_for(session, root)
     assert (tmp_path / "starts").read_text().split() == ["started"]
+
+
+def test_what_imports_bears_the_mark_of_the_session(
+    tools: Path, session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So that it is ended where the bench is killed meanwhile."""
+    monkeypatch.setattr(docker_daemon, "_RUNNING", {})
+    told = tmp_path / "told"
+    script(tools / "tar", f'echo "tar $SWITCHMARK_SESSION" >> {told}')
+    script(
+        tools / "docker",
+        'case "$*" in *version*) echo 1.0;;'
+        f' *) cat > /dev/null; echo "docker $SWITCHMARK_SESSION" >> {told};; esac',
+    )
+    script(tools / "dockerd", "exec sleep 60")
+    docker_daemon.daemon_for(session, tmp_path)
+    assert sorted(told.read_text().splitlines()) == [f"docker {session.id}", f"tar {session.id}"]

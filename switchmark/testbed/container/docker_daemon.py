@@ -66,7 +66,7 @@ def daemon_for(session: Session, root: Path) -> Daemon:
     daemon = Daemon(host, version or server_version(host) or "unknown", name)
     if not daemon.host:  # one of our own takes it along
         session.ledger.record(DockerObject("image", name, host))
-    _import(daemon, root)
+    _import(session, daemon, root)
     _RUNNING[session.id] = daemon
     return daemon
 
@@ -117,13 +117,14 @@ def _storage_driver(data: Path) -> str:
     return "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
 
 
-def _import(daemon: Daemon, root: Path) -> None:
+def _import(session: Session, daemon: Daemon, root: Path) -> None:
     tar = ["tar", "-C", str(root), "--numeric-owner", "-c", "."]
-    archive = subprocess.Popen(tar, stdout=subprocess.PIPE)
+    marked = {**os.environ, SESSION_VARIABLE: session.id}  # found again where the bench is killed
+    archive = subprocess.Popen(tar, stdout=subprocess.PIPE, env=marked)
     try:
         with archive:
             command = daemon.command("import", "-", daemon.image)
-            done = finished(command, WORK_TIMEOUT_S, archive.stdout)
+            done = finished(command, WORK_TIMEOUT_S, archive.stdout, env=marked)
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"docker import: not done in {WORK_TIMEOUT_S:g} s") from None
     if done.returncode != 0:
