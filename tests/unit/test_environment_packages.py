@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from switchmark.environment.support.building import building
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
 from tests.unit.switch_programs import script
@@ -49,3 +53,34 @@ def test_what_cannot_be_fetched_is_told_and_leaves_nothing(
     with pytest.raises(UnavailableError, match=r"not done in 0.1 s$"):
         packages.unpack(["p"], root)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["tools"]
+
+
+def test_what_a_killed_bench_was_unpacking_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not what another one unpacks now."""
+    machines = tmp_path / "machines"
+    machines.mkdir()
+    unpacks = f"with building(Path({str(machines / 'kernel')!r})): print(flush=True); input()"
+    benches = [
+        subprocess.Popen(
+            [sys.executable, "-c", f"from {building.__module__} import *\n{unpacks}"],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]  # fmt: skip
+    for bench in benches:
+        assert bench.stdout is not None and bench.stdout.readline() == b"\n"
+    folders = set(machines.iterdir())
+    assert len(folders) == 2
+    for folder in folders:
+        os.utime(folder, (0, 0))  # long ago
+    benches[0].kill()
+    benches[0].communicate()
+    monkeypatch.setattr(packages, "_run", lambda *_, **__: "")
+    packages.unpack(["p"], machines / "kernel")
+    left = {one.name for one in machines.iterdir()}
+    assert "kernel" in left and len(left) == 2
+    assert {machines / name for name in left} & folders, "the other bench has its folder"
+    benches[1].communicate(b"\n")
+    assert [one.name for one in machines.iterdir()] == ["kernel"]

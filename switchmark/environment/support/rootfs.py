@@ -8,19 +8,17 @@ engine lies in the folder of each session.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import re
 import shutil
 import subprocess
-import tempfile
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
+from switchmark.environment.support.building import building
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, unavailable_for
 from switchmark.testbed.programs import digest
@@ -48,8 +46,6 @@ DPDK_DRIVERS = (
 OF_FUNCTIONS = ("net_e1000", "net_ixgbe", "net_iavf")
 
 LDD_TIMEOUT_S = 30.0
-BUILDS_WITHIN_S = 60.0  # longer than from making the folder of a root to holding it
-BUILDING = ".building-"
 FORMAT = "4"  # raise when the layout changes, so that old roots are not used
 
 
@@ -57,10 +53,9 @@ def build_root(engine: Path, drivers: Sequence[str] = DPDK_DRIVERS) -> Path:
     """The root directory for this engine, built now or before. Raises UnavailableError."""
     busybox = find_busybox()
     needed = _needed(engine, engine.stat().st_mtime_ns, tuple(drivers))
-    parent = cache_folder("roots")
-    root = parent / key_of(f"{FORMAT} {digest(engine)}", [busybox, *needed])
+    root = cache_folder("roots") / key_of(f"{FORMAT} {digest(engine)}", [busybox, *needed])
     if not root.is_dir():
-        _build(parent, root, engine, busybox, needed)
+        _build(root, engine, busybox, needed)
     return root
 
 
@@ -136,51 +131,24 @@ def key_of(what: str, files: Iterable[Path]) -> str:
     return key.hexdigest()[:16]
 
 
-def _build(
-    parent: Path, root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]
-) -> None:
-    """Build under a temporary name and rename, so that a root is there whole or not at all."""
-    _remove_abandoned(parent)
-    building = Path(tempfile.mkdtemp(prefix=BUILDING, dir=parent))
-    held = os.open(building, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+def _build(root: Path, engine: Path, busybox: Path, libraries: Sequence[Path]) -> None:
+    """Build a root, whole or not at all."""
+    with building(root) as made:
         for folder in ("usr/bin", "usr/lib", "dev", "proc", "sys", "run", "tmp", "etc", "var"):
-            (building / folder).mkdir(parents=True)
+            (made / folder).mkdir(parents=True)
         for name in ("bin", "sbin", "lib", "lib64"):
-            (building / name).symlink_to(f"usr/{name.replace('sbin', 'bin')}")
-        (building / "usr/lib64").mkdir()
-        (building / "var/run").symlink_to("../run")
-        shutil.copy2(busybox, building / BUSYBOX_INSIDE.lstrip("/"))
-        shutil.copy2(engine, building / ENGINE_INSIDE.lstrip("/"))
+            (made / name).symlink_to(f"usr/{name.replace('sbin', 'bin')}")
+        (made / "usr/lib64").mkdir()
+        (made / "var/run").symlink_to("../run")
+        shutil.copy2(busybox, made / BUSYBOX_INSIDE.lstrip("/"))
+        shutil.copy2(engine, made / ENGINE_INSIDE.lstrip("/"))
         for applet in APPLETS:
-            (building / "usr/bin" / applet).symlink_to("busybox")
+            (made / "usr/bin" / applet).symlink_to("busybox")
         for library in libraries:
-            install(building, library)
+            install(made, library)
         with suppress(FileNotFoundError):  # where the loader looks for libraries elsewhere
-            shutil.copy2("/etc/ld.so.cache", building / "etc/ld.so.cache")
-        _close(building)
-        try:
-            building.rename(root)
-        except OSError:
-            if not root.is_dir():  # else another bench was faster, with the same content
-                raise
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
-        os.close(held)
-
-
-def _remove_abandoned(parent: Path) -> None:
-    """Remove what benches were building when they were killed: nobody holds it."""
-    for building in parent.glob(f"{BUILDING}*"):
-        with suppress(OSError):  # held, or another bench removes it, too
-            fd = os.open(building, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-            try:
-                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                if time.time() - os.fstat(fd).st_mtime > BUILDS_WITHIN_S:
-                    shutil.rmtree(building, ignore_errors=True)
-            finally:
-                os.close(fd)
+            shutil.copy2("/etc/ld.so.cache", made / "etc/ld.so.cache")
+        _close(made)
 
 
 def _close(root: Path) -> None:

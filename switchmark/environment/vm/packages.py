@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from switchmark.environment.support.building import building
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.last_words import NOTHING, last_line
@@ -166,20 +167,14 @@ def qemu(program: str | None = None) -> Qemu:
 
 def unpack(packages: Sequence[str], root: Path, options: Sequence[str] = ()) -> None:
     """Fetch packages and unpack them under `root`, all or nothing. Raises UnavailableError."""
-    work = root.with_name(f"{root.name}.part{os.getpid()}")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(mode=0o700)  # (nobody else may touch packages before they are unpacked)
-    (work / "debs").mkdir()
-    try:
-        _run(["apt-get", *options, "-q", "download", *packages], cwd=work / "debs")
-        for package in sorted((work / "debs").glob("*.deb")):
+    with building(root) as work:  # (nobody else may touch packages before they are unpacked)
+        debs = work / "debs"
+        debs.mkdir()
+        _run(["apt-get", *options, "-q", "download", *packages], cwd=debs)
+        for package in sorted(debs.glob("*.deb")):
             _run(["dpkg", "-x", str(package), str(work)])
-        shutil.rmtree(work / "debs")
+        shutil.rmtree(debs)
         work.chmod(0o755)
-        if not root.exists():
-            work.rename(root)
-    finally:
-        shutil.rmtree(work, ignore_errors=True)
 
 
 def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) -> str:
