@@ -109,6 +109,8 @@ class Exchange:
     def _take_output(self, message: dict[str, Any]) -> None:
         number = message["process"]
         with self._lock:
+            if self.lost is not None:
+                return
             process = self._lines_of(number)
             is_crowded = len(self._unasked) > MOST_UNASKED
         if is_crowded:

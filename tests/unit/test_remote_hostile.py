@@ -181,10 +181,14 @@ def test_a_host_that_tells_more_than_is_read_is_given_up(
     lines = connection.process(0).lines
     with pytest.raises(HostLost, match=reason):
         connection.ask("it")
+    assert connection._loop is not None
+    listens = asyncio.wait(connection._tasks, timeout=60)
+    _, still = asyncio.run_coroutine_threadsafe(listens, connection._loop).result()
+    assert not still, "what else it sends is not read"
     held = 0
     while lines.get(0) is not None:
         held += 1
-    assert held < 5000, "what came after that is not kept"
+    assert held < 5000
 
 
 def test_what_is_read_makes_room_and_so_does_what_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -199,8 +203,11 @@ def test_what_is_read_makes_room_and_so_does_what_ends(monkeypatch: pytest.Monke
         far.take({"process": number, "line": "x" * 1000}, 0)
         unread = far.process(number)
         far.take({"process": number, "ended": 0}, 0)
-        assert unread.ended.is_set() and unread.lines.get(0) == "x" * 1000
+        assert unread.ended.is_set()
+    assert unread.lines.get(0) == "x" * 1000
     assert far.lost is None and set(far._processes) == {0}
     for _ in range(20):
         far.take({"process": 0, "line": "x" * 1000}, 0)
     assert far.lost is not None
+    held = [read.lines.get(0) for _ in range(20)]
+    assert held[:9] == ["x" * 1000] * 9 and held[10:] == [None] * 10, "no more than there is room"
