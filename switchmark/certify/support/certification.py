@@ -17,7 +17,7 @@ from switchmark.certify.support.decision import MOST_TURNS
 from switchmark.certify.support.series import Series
 from switchmark.certify.support.stand import CpuTimes, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
-from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError
+from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.calibration import machine_facts
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
@@ -86,9 +86,13 @@ class Certification:
                 rig = stack.enter_context(
                     deployed(switch_for(self.port_kind), self.session, **settings)
                 )
-            except SwitchmarkError as error:
+            except (UnavailableError, UsageError) as error:
                 for one in tried:
                     one.why_not = one.why_not or str(error)
+                return
+            except SwitchmarkError as error:  # it might do another time
+                for one in tried:
+                    one.failed(str(error), 0.0)
                 return
             placement = rig.plan.placement
             self.cores |= {core for own in placement.application_cores.values() for core in own}

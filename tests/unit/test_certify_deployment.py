@@ -1,0 +1,43 @@
+"""A stand that cannot be deployed: what this machine cannot do is not tried, all else is open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+
+from switchmark.certify.support import certification
+from switchmark.certify.support.certification import Certification
+from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.model.io import Io
+from switchmark.model.ports import PortKind
+from switchmark.results.record.certificate import NOT_TRIED, UNDECIDED, CertifiedOutcome
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (UnavailableError("no BPF here"), NOT_TRIED),
+        (UsageError("no such I/O on this port"), NOT_TRIED),
+        (TrialFailed("frames of the verification did not arrive"), UNDECIDED),
+        (SwitchmarkError("ip: exit code 1"), UNDECIDED),
+    ],
+)
+def test_only_what_cannot_be_tried_here_is_not_tried(
+    error: SwitchmarkError, outcome: CertifiedOutcome, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def deployed(*_given: object, **_settings: str) -> Iterator[None]:
+        raise error
+        yield
+
+    monkeypatch.setattr(certification, "deployed", deployed)
+    monkeypatch.setattr(certification, "machine_facts", dict)
+    one = Certification(
+        SimpleNamespace(),  # type: ignore[arg-type]
+        PortKind.VETH, Io.RAW_MMSG, 10.0, lambda *_: None, names=("counts", "one-way"),
+    )  # fmt: skip
+    figures = one.run().figures
+    assert [(figure.outcome, figure.why) for figure in figures] == [(outcome, str(error))] * 2
