@@ -110,6 +110,40 @@ def test_counts_that_contradict_each_other_refute() -> None:
     assert [figure.outcome for figure in one.figures(None)] == [REFUTED]
 
 
+def contradicted(one: Series) -> None:
+    one.failed("counts contradict each other", 1.0, contradicts=True)
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_contradictions_among_clean_turns_leave_counts_unproven(number: int) -> None:
+    clean = Turn({"sent": 0, "received": 0}, frames=200_000)
+    one = fed("counts", clean)
+    for _ in range(number):
+        contradicted(one)
+    one.add(clean, 40.0, 0.5)
+    one.add(clean, 40.0, 0.5)
+    assert one.outcome == UNDECIDED and one.is_open
+
+
+@pytest.mark.parametrize("name", ["counts", "rate"])
+def test_three_contradictions_refute_in_the_certificate_too(name: str) -> None:
+    one = fed(name, Turn({"of ours": 0.0}, frames=1_000))
+    for _ in range(CONTRADICTIONS):
+        contradicted(one)
+    one.end()
+    (figure,) = one.figures(None)
+    assert one.outcome == figure.outcome == REFUTED
+    assert figure.why == "counts contradict each other"
+
+
+def test_a_wrong_turn_and_contradictions_refute_together() -> None:
+    one = fed("counts", Turn({"sent": 0, "received": 1}, frames=1_000))
+    for _ in range(CONTRADICTIONS - 1):
+        contradicted(one)
+    outcomes = {figure.quantity: figure.outcome for figure in one.figures(None)}
+    assert outcomes == {"sent": UNDECIDED, "received": REFUTED}
+
+
 def test_what_cannot_be_tried_is_not_tried() -> None:
     one = Series(TRUTHS["one-way"], why_not="no calls")
     assert not one.is_open and [each.outcome for each in one.figures(None)] == [NOT_TRIED]

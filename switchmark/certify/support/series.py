@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
@@ -33,7 +34,7 @@ class Series:
     lines_ns: list[float | None] = field(default_factory=list)  # a cache line's, at each turn
     seconds: float = 0.0  # spent on it
     failures: list[str] = field(default_factory=list)  # turns that gave no figure
-    contradicted: int = 0  # times that the bench itself refused the counts
+    contradictions: list[str] = field(default_factory=list)  # of counts the bench refused itself
     why_not: str = ""  # it cannot be tried
     judged: dict[str, JudgedErrors] = field(default_factory=dict)
 
@@ -50,9 +51,14 @@ class Series:
     def outcome(self) -> Outcome:
         """The outcome of all its quantities together."""
         seen = {one.outcome for one in self.judged.values()}
-        if REFUTED in seen or self.contradicted >= CONTRADICTIONS:
+        if REFUTED in seen or self.is_contradicted:
             return REFUTED
         return PROVEN if seen == {PROVEN} else UNDECIDED
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the bench itself refused the counts so often that they are refuted."""
+        return len(self.contradictions) >= CONTRADICTIONS
 
     def add(self, turn: Turn, line_ns: float | None, seconds: float) -> None:
         """Add a turn, and look where a look is planned. A decision is final."""
@@ -65,7 +71,9 @@ class Series:
         """Note a turn without a figure."""
         self.failures.append(reason)
         self.seconds += seconds
-        self.contradicted += contradicts
+        if contradicts:
+            self.contradictions.append(reason)
+            self._look(is_last=False)
 
     def end(self) -> None:
         """End the series: time is over, and the rest of the level is spent now."""
@@ -81,7 +89,7 @@ class Series:
         return [
             self._figure(
                 quantity,
-                found.outcome,
+                REFUTED if self.is_contradicted else found.outcome,
                 low=found.low if math.isfinite(found.low) else None,
                 high=found.high if math.isfinite(found.high) else None,
                 within=self.truth.tolerance(quantity),
@@ -89,7 +97,7 @@ class Series:
                 frames=sum(turn.frames for turn in self.turns),
                 turns=found.turns,
                 by_state=self._by_state(quantity, states),
-                why=self._what_it_would_take(found),
+                why=self._why(found),
             )
             for quantity, found in self.judged.items()
         ]
@@ -120,7 +128,7 @@ class Series:
                 continue
             errors = [one for turn in self.turns if not math.isnan(one := turn.errors[quantity])]
             self.judged[quantity] = (
-                judge_counts(errors, [turn.frames for turn in self.turns], self.truth.frames_due)
+                self._judged_counts(errors)
                 if self.truth.is_exact
                 else judge(
                     errors,
@@ -130,6 +138,15 @@ class Series:
                     is_last=is_last,
                 )
             )
+
+    def _judged_counts(self, errors: Sequence[float]) -> JudgedErrors:
+        """Judge an exact figure. A turn whose counts the bench refused is a wrong one, of no
+        frames."""
+        refused = len(self.contradictions)
+        frames = [turn.frames for turn in self.turns]
+        return judge_counts(
+            [*errors, *[1.0] * refused], [*frames, *[0] * refused], self.truth.frames_due
+        )
 
     def _by_state(self, quantity: str, states: LineTimes | None) -> dict[str, float]:
         if states is None:
@@ -141,7 +158,10 @@ class Series:
                 named.setdefault(state, []).append(turn.errors[quantity])
         return {state: float(median(errors)) for state, errors in named.items()}
 
-    def _what_it_would_take(self, found: JudgedErrors) -> str:
+    def _why(self, found: JudgedErrors) -> str:
+        """The counts that contradict each other, or what it would take to decide it."""
+        if self.is_contradicted:
+            return self.contradictions[-1]
         if found.outcome != UNDECIDED:
             return ""
         each_s = self.seconds / len(self.turns)
