@@ -17,11 +17,15 @@ def turn(rig: Rig) -> Turn:
         point = measurer.measure(DURATION_S, RATE_PPS)
         frames, due = truth.counts()
     beside = measurer.side_counts[-1]
-    extra = beside.socket_drops  # either of the two may be among them
-    missing = due - beside.duplicates
     lost = point.lost_frames + point.lost_away
-    off = missing if not 0 <= missing + lost <= extra else 0
-    return Turn({"doubled": off, "sent": point.offered_frames - frames}, frames=due)
+    doubled = missing(due, beside.duplicates, lost, beside.socket_drops)
+    return Turn({"doubled": doubled, "sent": point.offered_frames - frames}, frames=due)
+
+
+def missing(due: int, duplicates: int, lost: int, socket_drops: int) -> int:
+    """How many copies were not counted. A frame that found no room at the receiver's socket is one
+    duplicate less where the other of the two came, and one frame lost where none came."""
+    return due - duplicates + lost - socket_drops
 
 
 TRUTH = Truth(

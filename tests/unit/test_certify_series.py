@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from switchmark.certify.ceiling import saturated_error
+from switchmark.certify.duplicates import missing
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, switch_for
 from switchmark.certify.support.decision import MOST_TURNS
@@ -170,3 +171,21 @@ def test_frames_without_room_at_the_receivers_socket_were_counted_at_the_port() 
     assert saturated_error([saturated(6_860, 3_000)], read) == pytest.approx(-0.02)
     with pytest.raises(TrialFailed, match="no core"):
         saturated_error([saturated(0, 10_000)], read)
+
+
+@pytest.mark.parametrize(
+    ("duplicates", "lost", "socket_drops", "error"),
+    [
+        (100, 0, 0, 0),
+        (99, 0, 1, 0),  # one of two had no room
+        (100, 1, 1, 0),  # one without a copy
+        (99, 1, 2, 0),  # both of two
+        (98, 0, 1, 1),
+        (97, 1, 9, -5),
+        (100, 0, 3, -3),
+    ],
+)
+def test_every_copy_is_counted_lost_or_without_room_at_the_socket(
+    duplicates: int, lost: int, socket_drops: int, error: int
+) -> None:
+    assert missing(100, duplicates, lost, socket_drops) == error
