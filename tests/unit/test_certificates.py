@@ -175,6 +175,13 @@ def test_a_certificate_is_as_good_as_its_worst_figure(
     )
 
 
+def test_a_step_that_seems_shorter_than_none_is_kept(kept: Certificates) -> None:
+    one = certificate(levels={"resolution: ns seen of 1 us": -10.0})
+    kept.keep(one)
+    found = Certificates(kept.directory, MACHINE).find("veth", "raw-mmsg")
+    assert found is not None and found.levels == one.levels
+
+
 def test_the_answer_fits_a_screen_whatever_there_is_to_say() -> None:
     many = [figure(f"truth-{k}", "undecided", why="12 s more") for k in range(12)]
     short, long = answer([certificate()]), answer([certificate(*many, io=f"io-{k}")

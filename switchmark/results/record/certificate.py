@@ -54,7 +54,8 @@ class Certificate(Value):
     lines_ns: list[Amount] = Field(default_factory=list)  # of a cache line: near, far, or one
     others_cores: Amount = 0.0  # used by other programs meanwhile, median over the turns
     figures: list[CertifiedFigure]
-    levels: dict[str, Amount] = Field(default_factory=dict)  # floor, ceiling ...: medians
+    # Medians of floor, ceiling ...: the time seen of a step may lie below zero.
+    levels: dict[str, float] = Field(default_factory=dict)
 
     @property
     def outcome(self) -> Outcome:
