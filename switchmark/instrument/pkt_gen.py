@@ -34,6 +34,7 @@ SETTING, PROGRAM = "SWITCHMARK_PKT_GEN", "pkt-gen"
 LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it holds the frame against a device's MTU of 1500
 QUIET_REPORTS = 3  # that say nothing came: nothing comes any more
 LATE_S = 1.0  # beyond its duration, for a sender that makes up for a pause
+TOO_LONG_S = 490  # its clock tells apart what lies within 500 s (support/pkt_gen_words.py)
 _LONGEST_WAIT_S = 0.1
 # Its reports come on the one, its totals on the other.
 _MERGED = ("sh", "-c", 'exec "$@" 2>&1', "sh")
@@ -63,12 +64,17 @@ class PktGen(Instrument):
         return netmap.not_loaded() or available(_version())
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
-        """Refuse frames beyond its limits."""
+        """Refuse frames and runs beyond its limits."""
         own_ports = set(sweep.port_kind) == {PortKind.VALE}
         most = LARGEST_FRAME if own_ports else LARGEST_ON_DEVICE
         if max(sweep.packet_size_bytes) > most:
             more = "" if own_ports else f" ({LARGEST_FRAME} with port_kind: vale)"
             yield f"pkt-gen sends frames of {most} bytes at most{more}; use a smaller size"
+        if max(sweep.duration_s) >= TOO_LONG_S:
+            yield (
+                f"pkt-gen tells times modulo 1000 s, and runs for less than {TOO_LONG_S} s; use a "
+                "shorter duration"
+            )
 
     def launch(self, job: Job) -> PktGenRun:
         """Say whose port the receiver's is, where the switch is VALE; else start the receiver."""

@@ -95,6 +95,7 @@ def run(desk: Desk, kind: PortKind = PortKind.VETH, **fields: object) -> pkt_gen
         ({"packet_size": "1600", "port_kind": "vale"}, "frames of 1518 bytes at most; use"),
         ({"rate": "2G", "packet_size": "64"}, "lower rate"),
         ({"burst": "1024"}, "bursts of 512"),
+        ({"duration": "490s"}, "less than 490 s; use a shorter duration"),
         ({"environment": "lxc"}, "environment: netns"),
         ({"io": "raw"}, "io: auto"),
         ({"vlan": "100"}, "vlan: none"),
@@ -107,6 +108,10 @@ def test_what_it_cannot_do_is_refused_with_place_and_remedy(
     with pytest.raises(UsageError) as caught:
         planned(**given)
     assert says in str(caught.value)
+
+
+def test_a_run_may_last_until_its_clock_is_no_help() -> None:
+    assert planned(duration="489s")
 
 
 def test_it_takes_ports_of_vale_and_devices() -> None:
