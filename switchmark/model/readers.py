@@ -120,15 +120,24 @@ def fractions(text: str, _known: Known) -> str:
     return "+".join(f"{share:g}" for share in dict.fromkeys(shares))
 
 
-def cores(*words: str) -> Reader:
-    """Read one of some words, or cores joined by `+`."""
+def cores(*words: str, in_turn: bool = False) -> Reader:
+    """Read one of some words, or cores joined by `+`; only those that are dealt out in turn may
+    stand there more than once."""
 
     def read(text: str, _known: Known) -> str:
-        if text in words or re.fullmatch(choices.CORES_PATTERN, text, re.ASCII):
+        if text in words:
             return text
-        raise BadValueError(
-            f"'{values.shorten(text)}' names no cores; write e.g. 2+3, or {' or '.join(words)}"
-        )
+        if not re.fullmatch(choices.CORES_PATTERN, text, re.ASCII):
+            raise BadValueError(
+                f"'{values.shorten(text)}' names no cores; write e.g. 2+3, or {' or '.join(words)}"
+            )
+        numbers = [int(number) for number in text.split("+")]
+        again = [number for number in numbers if numbers.count(number) > 1]
+        if again and not in_turn:
+            raise BadValueError(
+                f"'{values.shorten(text)}' names core {again[0]} more than once; name each once"
+            )
+        return text
 
     return read
 

@@ -248,7 +248,7 @@ class Trial(Frozen):
         "application_cpus", CORES, SAME, "4+5+6",
         "which cores the traffic applications and VNFs get, one after the other, from the first "
         "again where there are more of them; `auto`: by placement",
-        read=read.cores("auto"))] = "auto"
+        read=read.cores("auto", in_turn=True))] = "auto"
     main_cpu: Annotated[str, Parameter(
         "main_cpu", CORES, DEFAULT, "0",
         "the core of the switch's main thread, where that does not forward (`ovs-dpdk`, `testpmd`, "

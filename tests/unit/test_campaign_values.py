@@ -6,6 +6,8 @@ from hypothesis import strategies as st
 
 from switchmark.language import values
 from switchmark.language.values import BadValueError, Limits
+from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
 
 SIZE = Limits(64, 9018, "below the least", "above the most")
 RATE = Limits(1, 10**10, "not a rate", "above any link", suffixes=True)
@@ -217,6 +219,15 @@ def test_format_rate(rate_pps: int | None, text: str) -> None:
 
 def test_a_sum_of_times_is_printed_to_the_nanosecond() -> None:
     assert values.format_seconds(0.1 + 0.2) == "300ms"
+
+
+@pytest.mark.parametrize("text", ["2+2", "2+02", "1+2+3+1"])
+def test_a_core_is_named_once_unless_cores_are_dealt_out(text: str) -> None:
+    for key in ("switch_cpus", "neighbour_cpus"):
+        with pytest.raises(BadValueError, match=r"names core [12] more than once; name each once"):
+            BY_NAME[key].value(text, Known())
+        assert BY_NAME[key].value("3+2", Known()) == "3+2"
+    assert BY_NAME["application_cpus"].value(text, Known()) == text
 
 
 @given(st.integers(1, 10**10))

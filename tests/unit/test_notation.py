@@ -17,7 +17,9 @@ from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN
 
 NAMES = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,20}", fullmatch=True)
-CORES = st.lists(st.integers(0, 9999), min_size=1, max_size=4).map(lambda c: "+".join(map(str, c)))
+CORES = st.lists(st.integers(0, 9999), min_size=1, max_size=4, unique=True).map(
+    lambda cores: "+".join(map(str, cores))
+)
 TIMES = st.integers(1_000_000, 604_800 * 10**9).map(lambda ns: ns / 10**9)
 TRIALS = st.builds(
     Trial,
