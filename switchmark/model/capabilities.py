@@ -33,6 +33,7 @@ class SwitchOption:
     least_cores: Mapping[str, int] = field(default_factory=dict, hash=False)
     sets: Mapping[str, Mapping[str, str]] = field(default_factory=dict, hash=False)
     only_io: Mapping[str, Io] = field(default_factory=dict, hash=False)  # that its ports then take
+    one_host: Mapping[str, str] = field(default_factory=dict, hash=False)  # values, and why
 
     @property
     def allowed(self) -> str:

@@ -66,6 +66,21 @@ def mode_refusal(
     return None
 
 
+def between_refusal(
+    name: str, capabilities: Capabilities, options: Mapping[str, str]
+) -> str | None:
+    """Why the switch cannot take these options between two hosts; None when it can."""
+    values = in_force(capabilities, options)
+    for option in capabilities.options:
+        value = values[option.name]
+        if value in option.one_host:
+            return (
+                f"{name}: switch option {option.name} is {value}, which works on one host only: "
+                f"{option.one_host[value]}; use {option.name}: {option.default}"
+            )
+    return None
+
+
 def io_required(
     capabilities: Capabilities, options: Mapping[str, str]
 ) -> Iterator[tuple[SwitchOption, str, Io]]:

@@ -71,9 +71,22 @@ class Sriov(WithOptions, PortMakingSwitch):
                 ("kernel", "vfio"),
                 only_io={"vfio": Io.DPDK},
             ),
-            SwitchOption("vlan", "`pair`: a VLAN for each pair", "none", ("none", "pair")),
+            SwitchOption(
+                "vlan",
+                "`pair`: a VLAN for each pair, on one host; the witness is in none of them, and "
+                "flooding is not seen",
+                "none",
+                ("none", "pair"),
+                one_host={"pair": "each host deals VLANs out to its own ports, in their order"},
+            ),
         ),
     )
+
+    @property
+    def _apart(self) -> bool:
+        """Whether pairs have VLANs. A VF has one at most, and so the witness is in none of theirs:
+        nothing could come out there."""
+        return self.option("vlan") == "pair"
 
     def availability(self) -> Availability:
         """Available where a NIC that has VFs is named, and none of them is in use."""
@@ -122,8 +135,9 @@ class Sriov(WithOptions, PortMakingSwitch):
         for number in by_vfio:
             self._bind_to_vfio(number)
         self._let_drivers_look()
-        self.witness = self._device_of_vf(len(wanted))
-        self.namespace.adopt([self.witness])
+        witness = self._device_of_vf(len(wanted))
+        self.namespace.adopt([witness])
+        self.witness = None if self._apart else witness
         for number in by_vfio:
             self._check_apart(number, to_guests=to_guests)
         return [
@@ -190,7 +204,7 @@ class Sriov(WithOptions, PortMakingSwitch):
         lines = []
         for number, mac in enumerate([*macs, WITNESS_MAC]):
             lines.append(f"link set dev {self._device} vf {number} mac {mac}")
-            if self.option("vlan") == "pair":
+            if self._apart:
                 vlan = FIRST_VLAN + number // 2
                 lines.append(f"link set dev {self._device} vf {number} vlan {vlan}")
         self.session.host.run(["ip", "-batch", "-"], input_text="\n".join(lines) + "\n")

@@ -85,6 +85,10 @@ def trials_of(text: str) -> list[Trial]:
             "direct moves the cable into a namespace",
         ),
         ("switch: direct\nlocation: remote\nport_kind: memif", "direct uses the cable as its port"),
+        (
+            "switch: sriov\nlocation: remote\nswitch_options: {vlan: pair}",
+            "vlan is pair, which works on one host only.*; use vlan: none",
+        ),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only as"),
         ("switch: macvlan\nlocation: remote", "cannot run between hosts: its ports exist only"),
         ("switch: sriov\nscenario: p2p\nnics: eth1/eth2", "sriov takes no port of the host's own"),

@@ -92,6 +92,7 @@ def test_functions_are_made_addressed_and_taken_back(nic: Path, session: Session
     ]
     assert "modprobe -q pci:v8086d10CA" in ran
     assert not any("vlan" in line for line in ran)
+    assert switch.witness == "eth3"
     switch.stop()
     assert (nic / "device/sriov_numvfs").read_text().strip() == "0"
     assert (nic / "device/sriov_drivers_autoprobe").read_text().strip() == "1"
@@ -125,6 +126,7 @@ def test_each_pair_may_have_its_vlan(nic: Path, session: Session) -> None:
     )
     vlans = [line for line in session.host.ran if "vlan" in line]  # type: ignore[attr-defined]
     assert [line.split()[-1] for line in vlans] == ["100", "100", "101", "101", "102"]
+    assert switch.witness is None, "its VF is in no pair's VLAN, and would see nothing"
     switch.stop()
 
 

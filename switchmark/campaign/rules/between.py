@@ -11,6 +11,7 @@ from itertools import product
 
 from switchmark.environment.registry import traits_of
 from switchmark.method.registry import METHODS
+from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
@@ -32,6 +33,9 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
         for problem in between_problems(switch, can, mode, environment, kind, io, pairs)
     ]
     yield from dict.fromkeys(told)
+    for text in sweep.switch_options:
+        if (message := options.between_refusal(switch, can, options.parse(text))) is not None:
+            yield message
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
             yield f"method {method} works on one host only: {METHODS[method].one_host}"
