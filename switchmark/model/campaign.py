@@ -52,7 +52,7 @@ SHORTEST_SAMPLE_S = 0.001  # the engine's
 
 def sample_s(interval_s: float, duration_s: float) -> float:
     """The length of a sample in a trial of this length, in seconds: as asked for. The default is
-    shorter in short trials."""
+    shorter in short trials, also where it is written out."""
     if interval_s != Trial.model_fields["interval_s"].default:
         return interval_s
     return min(interval_s, max(SHORTEST_SAMPLE_S, duration_s / SAMPLES_A_TRIAL))

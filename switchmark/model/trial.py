@@ -159,8 +159,9 @@ class Trial(Frozen):
         "how long a trial lasts (a latency trial's warm-up comes before it)",
         unit="time", read=read.time, show=format_seconds, say="{:g} s".format)] = 10.0
     interval_s: Annotated[Seconds, Parameter(
-        "interval", METHOD, ANY, "200ms",
-        "length of one sample inside a trial; by default at most a 25th of it",
+        "interval", METHOD, ANY, "100ms",
+        "length of one sample inside a trial; the default, also where it is written out, is at "
+        "most a 25th of the trial",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
     switch_options: Annotated[str, Parameter(  # `name:value+name:value`, sorted

@@ -16,6 +16,7 @@ from switchmark.model import traffic
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodePort
 from switchmark.model.parameter import Known
+from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.switch.registry import SWITCHES
@@ -184,3 +185,16 @@ def test_notations_carry_them() -> None:
     assert from_notation(text) == trial
     both = expand_notation("(V=ovs, vlan={none, 5}, P=68)")
     assert [t.vlan for t in both] == ["", "5"]
+
+
+def test_every_length_of_a_sample_must_fit_into_the_shortest_trial() -> None:
+    """The default is shorter in short trials: another one may be the longest there."""
+    assert trials(duration="500ms", interval="100ms, 200ms")
+    with pytest.raises(UsageError, match="500ms leaves fewer than 3 samples of 150ms"):
+        trials(duration="500ms", interval="150ms, 200ms")
+
+
+def test_the_example_of_a_samples_length_is_told_from_the_default() -> None:
+    row = BY_NAME["interval"]
+    assert "written out" in row.meaning
+    assert row.value(row.example, KNOWN) != row.default

@@ -89,7 +89,8 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
     if PLAIN not in sweep.method:
         return  # methods of many trials warm up once and trim nothing
     shortest_s = min(sweep.duration_s)
-    interval_s, own = sample_s(max(sweep.interval_s), shortest_s), trim.over(shortest_s)
+    interval_s = max(sample_s(one, shortest_s) for one in sweep.interval_s)
+    own = trim.over(shortest_s)
     trimmed_s = own.warm_up_s + own.cool_down_s
     needed_s = trimmed_s + MIN_SAMPLES * interval_s
     if shortest_s + 1e-9 < needed_s:
