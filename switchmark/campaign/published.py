@@ -7,6 +7,7 @@ the trials that it is of, and a match that no trial of the campaign can fulfil i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from enum import Enum
@@ -17,8 +18,8 @@ from switchmark.language import values
 from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
 from switchmark.model import rates
-from switchmark.model.campaign import STATISTICS, Published
-from switchmark.model.parameter import Known
+from switchmark.model.campaign import STATISTIC_PATTERN, STATISTICS, Published
+from switchmark.model.parameter import Known, Parameter
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.scenario import resolve
 
@@ -31,7 +32,7 @@ def _choice(field: str) -> Callable[[str], str]:
 
 
 def _statistic(text: str) -> str:
-    if text.startswith("p") and text[1:].replace(".", "", 1).isdigit():
+    if re.fullmatch(STATISTIC_PATTERN, text):
         return text
     return values.choice(text, (*STATISTICS, "p99"), "statistic")
 
@@ -94,8 +95,11 @@ def _figures(node: Node, known: Known, problems: Problems) -> list[Published]:
         problems.note(node.place, "published", f"{name} is missing; {message}")
     if len(problems) > before:
         return []
+    fixed = fields.pop("match", {})
     found = [
-        Published(**{**fields, "match": fields.get("match", {}) | match}, value=value, written=text)
+        Published(
+            **fields, match=_with_canonical_scenario(fixed | match), value=value, written=text
+        )
         for match, value, text in _values(node, known, problems)
     ]
     return found if len(problems) == before else []
@@ -131,16 +135,9 @@ def _values(
             problems.note(node.place, "published", message)
             return
         for word, value in held.entries.items():
-            entry = sweeps.read_values(
-                BY_NAME[name],
-                Text(word, held.key_places.get(word, held.place)),
-                "published.values",
-                known,
-                problems,
-            )
-            for one in entry.values[:1]:
-                match = {BY_NAME[name].field: one.value if isinstance(one, Enum) else one}
-                yield match, *_value(sweeps.text_of(value, "4.5"))
+            text = Text(word, held.key_places.get(word, held.place))
+            for one in _one_value(BY_NAME[name], text, "published.values", known, problems):
+                yield {BY_NAME[name].field: one}, *_value(sweeps.text_of(value, "4.5"))
     except BadValueError as error:
         problems.note(node.place, "published", *error.messages)
 
@@ -164,16 +161,23 @@ def _match(node: Node, known: Known, problems: Problems) -> dict[str, Any]:
             message = sweeps.unknown_key(name, BY_NAME)
             problems.note(place, f"{path}.{name}", message)
             continue
-        entry = sweeps.read_values(key, value, f"{path}.{name}", known, problems)
-        if len(entry.values) > 1:
-            problems.note(value.place, f"{path}.{name}", "takes one value, not several")
-        elif entry.values and isinstance(entry.values[0], rates.BitRate):
-            message = "a rate of trials is in packets a second; write e.g. 1M"
-            problems.note(value.place, f"{path}.{name}", message)
-        elif entry.values:
-            one = entry.values[0]
-            found[key.field] = one.value if isinstance(one, Enum) else one
+        for one in _one_value(key, value, f"{path}.{name}", known, problems):
+            found[key.field] = one
     return _with_canonical_scenario(found)
+
+
+def _one_value(
+    key: Parameter, node: Node, path: str, known: Known, problems: Problems
+) -> Iterator[Any]:
+    """The one value that trials of a match have for this key; none where it is noted as wrong."""
+    found = sweeps.read_values(key, node, path, known, problems).values
+    if len(found) > 1:
+        problems.note(node.place, path, "takes one value, not several")
+    elif found and isinstance(found[0], rates.BitRate):
+        message = "a rate of trials is in packets a second; write e.g. 1M"
+        problems.note(node.place, path, message)
+    elif found:
+        yield found[0].value if isinstance(found[0], Enum) else found[0]
 
 
 def _with_canonical_scenario(match: dict[str, Any]) -> dict[str, Any]:

@@ -277,6 +277,30 @@ def test_a_match_of_no_trial_is_refused_with_the_nearest(match: str, says: str) 
     assert str(error.value).startswith(f"c.yaml:15: published.match: {says}")
 
 
+def test_figures_over_scenarios_are_of_the_names_that_trials_have() -> None:
+    over = "  - {over: scenario, values: {p2p: 2M, pairs-4: 1M}, unit: pps, source: x}\n"
+    *_, alone, four = load(ONE_WAY + over).published
+    assert alone.match == {"scenario": "p2p"}
+    assert four.match == {"scenario": "pairs", "pairs": 4}
+
+
+def statistic_of(word: str) -> str | None:
+    entry = f"{{match: {{}}, value: 1, unit: us, statistic: {word}, source: x}}"
+    (figure,) = load(f"switch: linux-bridge\npublished: [{entry}]\n").published
+    return figure.statistic
+
+
+@pytest.mark.parametrize("word", ["p5", "p99", "p99.9", "p99.999", "median"])
+def test_a_time_is_of_any_percentile_up_to_three_decimals(word: str) -> None:
+    assert statistic_of(word) == word
+
+
+@pytest.mark.parametrize("word", ["p100", "p99.", "p99.9999", "p", "median1"])
+def test_what_is_no_statistic_is_refused(word: str) -> None:
+    with pytest.raises(CampaignError, match=f"unknown statistic '{word}'"):
+        statistic_of(word)
+
+
 def test_what_is_set_aside_on_the_command_line_is_no_wrong_match() -> None:
     assert load_text(ONE_WAY, "c.yaml", KNOWN, ["scenario=p2p", "switch=ovs-dpdk"]).published
 
@@ -289,6 +313,8 @@ def test_what_is_set_aside_on_the_command_line_is_no_wrong_match() -> None:
         ("{match: {}, value: -1, unit: pps, source: x}", "-1 is below 0"),
         ("{over: switch, unit: pps, source: x}", "values is missing"),
         ("{match: {rate: 1Gbps-l2}, value: 1, unit: pps, source: x}", "in packets a second"),
+        ("{over: rate, values: {1Gbps-l2: 1}, unit: pps, source: x}", "in packets a second"),
+        ("{over: rate, values: {'1k, 2k': 1}, unit: pps, source: x}", "one value, not several"),
     ],
 )
 def test_a_figure_that_does_not_say_what_it_is_is_refused(entry: str, says: str) -> None:
