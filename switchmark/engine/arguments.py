@@ -202,8 +202,8 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
     gathers = ["--gather-us", str(L2FWD_DRAIN_US)] if trial.vnf == "l2fwd" else []
     return [
         "forwarder",
-        "--port", port_spec(a, io),
-        "--port", port_spec(b, io),
+        "--port", port_spec(a, io, trial.ring),
+        "--port", port_spec(b, io, trial.ring),
         "--mac-update",
         "--src-mac", a.mac,
         "--dst-mac", a.peer_mac,

@@ -286,9 +286,9 @@ class Trial(Frozen):
         read=read.words(read_nics), none="none")] = ""
     ring: Annotated[Literal[256, 512, 1024, 2048, 4096], Parameter(
         "ring", LAYOUT, SAME, "256, 1024",
-        "frames that each ring of an application's vhost-user port holds: `256`, `512`, `1024`, "
-        "`2048` or `4096`; a deeper one outlasts longer pauses of whoever empties it, and costs "
-        "cache", unit="frames", noun="ring size", say="rings of {}".format)] = 256
+        "frames that each ring of an application's or VNF's vhost-user port holds: `256`, `512`, "
+        "`1024`, `2048` or `4096`; a deeper one outlasts longer pauses of whoever empties it, and "
+        "costs cache", unit="frames", noun="ring size", say="rings of {}".format)] = 256
     program: Annotated[str, Field(pattern=PROGRAM_PATTERN), Parameter(
         "program", CONTENDER, DEFAULT, "/opt/vpp-new/bin/vpp",
         "the executable of a switch that is a program (of `basicfwd` and its like a build of "

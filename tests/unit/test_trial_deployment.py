@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 
 from switchmark.engine.arguments import (
     engine_args,
+    forwarder_args,
     needed_capabilities,
     port_spec,
     resolve_io,
@@ -302,6 +304,14 @@ def test_a_deeper_ring_is_the_vhost_user_ports() -> None:
     port = spec(PortKind.VHOST_USER, socket_inside="/s/p")
     assert port_spec(port, Io.DPDK, 1024) == "dpdk:virtio-user=/s/p,server,queue-size=1024"
     assert port_spec(spec(), Io.RAW, 1024) == "raw:dev=eth0"
+
+
+def test_the_rings_of_a_vnf_are_as_deep() -> None:
+    ports = tuple(spec(PortKind.VHOST_USER, socket_inside=f"/s/{end}") for end in "ab")
+    made = forwarder_args(trial(ring=1024), ports, "poll")
+    assert [words[1] for words in pairwise(made) if words[0] == "--port"] == [
+        f"dpdk:virtio-user=/s/{end},server,queue-size=1024" for end in "ab"
+    ]
 
 
 @pytest.mark.parametrize("io", [Io.PACKET_MMAP, Io.AF_XDP, Io.IO_URING])
