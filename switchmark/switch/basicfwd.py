@@ -210,6 +210,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
             "cores": ",".join(map(str, self._cores)),
             "idle": self._idle,
             "hugepages_mb": str(MEMORY_MB * len(self._pairs)),
+            **self.option_details(),
         }
 
     def stop(self) -> None:

@@ -81,7 +81,7 @@ class Reference(AfPacket):
         return [word for name, value in self.faults.items() for word in (f"--{name}", value)]
 
     def details(self) -> dict[str, str]:
-        """See `BasicForwarder`; and the faults that are set."""
+        """See `BasicForwarder`; and the faults that are set, in short."""
         faults = ", ".join(f"{name} {value}" for name, value in self.faults.items())
         return {
             "version": str(self.availability().version),
@@ -90,4 +90,5 @@ class Reference(AfPacket):
             "cores": ",".join(map(str, self._cores)),
             "idle": self._idle,
             "faults": faults or "none",
+            **self.option_details(),
         }

@@ -85,6 +85,7 @@ def test_counters_are_sums_of_reports_up_to_the_call(engine: Path, session: Sess
         }
         assert switch.details()["dpdk_version"] == "DPDK 22.11"
         assert switch.details()["version"] == "switchmark-traffic 9.9"
+        assert {"option:cable_driver": "af-packet"}.items() <= switch.details().items()
     finally:
         switch.stop()
     assert session.ledger.outstanding() == []

@@ -140,3 +140,11 @@ def test_an_option_that_takes_two_cores_is_refused_when_the_campaign_is_read(
             options_of(text)
     else:
         assert options_of(text) == [join(parse(chosen))]
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in SWITCHES if SWITCHES[name]().capabilities.options]
+)
+def test_every_option_stands_in_the_record(name: str) -> None:
+    """As far as it can be told of a switch that is not started."""
+    assert "option_details" in type(make_switch(name)).details.__code__.co_names
