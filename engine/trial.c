@@ -130,7 +130,7 @@ static void begin(struct trial *trial)
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
     probes_begin(trial);
-    trial->run_delay_before_ns = cpu_run_delay_ns();
+    trial->run_delay_before_ns = cpu_run_delay_ns(NULL, 0);
     trial->stolen_before = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     cpu_times_read(&trial->cpu_before);
     set_times(trial);
@@ -174,7 +174,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     snapshot_fill(trial, &trial->last_snapshot); /* whatever is told of the end is of one moment */
     trial->drained_ns = trial->last_snapshot.t_ns;
     trial->cpu_after = trial->last_snapshot.cpu;
-    trial->run_delay_after_ns = cpu_run_delay_ns();
+    trial->run_delay_after_ns = workers_run_delay_ns(&workers);
     trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
     for (unsigned i = 0; i < trial->end_count; i++) {
         receive_end(&trial->ends[i].rx);

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "idle.h"
 #include "trial_state.h"
@@ -20,10 +21,11 @@ static void pin(int core)
  * its first turn, and frames would wait for it. */
 static void *run_worker(void *argument)
 {
-    const struct worker *worker = argument;
+    struct worker *worker = argument;
     struct trial *trial = worker->trial;
     struct io_port *port = trial->ends[worker->index].port;
 
+    worker->id = gettid();
     if (worker->index < trial->options->core_count)
         pin(trial->options->cores[worker->index]);
     if (port->ops->thread_enter != NULL)
@@ -34,6 +36,7 @@ static void *run_worker(void *argument)
     idle_begin(trial, worker->index);
     trial->options->role->run(trial, worker->index);
     idle_end(trial, worker->index);
+    worker->run_delay_ns = cpu_own_run_delay_ns();
     return NULL;
 }
 
@@ -70,4 +73,17 @@ void workers_join(struct workers *workers)
 {
     for (unsigned i = 0; i < workers->count; i++)
         pthread_join(workers->each[i].thread, NULL);
+}
+
+/* A thread that has been joined may still be listed for a moment. */
+uint64_t workers_run_delay_ns(const struct workers *workers)
+{
+    int ended[IO_QUEUES_MAX];
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < workers->count; i++) {
+        ended[i] = workers->each[i].id;
+        sum += workers->each[i].run_delay_ns;
+    }
+    return sum + cpu_run_delay_ns(ended, workers->count);
 }

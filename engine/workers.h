@@ -16,6 +16,8 @@ struct workers {
         struct trial *trial;
         unsigned index;
         pthread_t thread;
+        int id;                /* the kernel's */
+        uint64_t run_delay_ns; /* how long it had waited for a core when it ended */
     } each[IO_QUEUES_MAX];
 };
 
@@ -23,4 +25,8 @@ struct workers {
 bool workers_start(struct workers *workers, struct trial *trial, char *error, size_t size);
 void workers_go(struct trial *trial);
 void workers_join(struct workers *workers);
+
+/* How long all threads of the process have waited for a core, the workers that have been joined
+ * among them. */
+uint64_t workers_run_delay_ns(const struct workers *workers);
 #endif

@@ -3,7 +3,9 @@
 
 #include <dirent.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/time.h>
@@ -25,7 +27,30 @@ void cpu_times_read(struct cpu_times *times)
     times->involuntary_switches = (uint64_t)usage.ru_nivcsw;
 }
 
-uint64_t cpu_run_delay_ns(void)
+static bool is_left_out(const char *name, const int *left_out, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        if (atoi(name) == left_out[i])
+            return true;
+    }
+    return false;
+}
+
+/* "ran waited turns" */
+static uint64_t read_waited(const char *path)
+{
+    uint64_t ran, waited;
+    FILE *file = fopen(path, "re");
+
+    if (file == NULL)
+        return 0;
+    if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) != 2)
+        waited = 0;
+    fclose(file);
+    return waited;
+}
+
+uint64_t cpu_run_delay_ns(const int *left_out, unsigned count)
 {
     DIR *tasks = opendir("/proc/self/task");
     uint64_t sum = 0;
@@ -35,19 +60,18 @@ uint64_t cpu_run_delay_ns(void)
         return 0;
     while ((entry = readdir(tasks)) != NULL) {
         char path[300];
-        uint64_t ran, waited;
-        if (entry->d_name[0] == '.')
+        if (entry->d_name[0] == '.' || is_left_out(entry->d_name, left_out, count))
             continue;
         snprintf(path, sizeof path, "/proc/self/task/%s/schedstat", entry->d_name);
-        FILE *file = fopen(path, "re");
-        if (file == NULL)
-            continue;
-        if (fscanf(file, "%" SCNu64 " %" SCNu64, &ran, &waited) == 2)
-            sum += waited;
-        fclose(file);
+        sum += read_waited(path);
     }
     closedir(tasks);
     return sum;
+}
+
+uint64_t cpu_own_run_delay_ns(void)
+{
+    return read_waited("/proc/thread-self/schedstat");
 }
 
 /* "cpu", or "cpuN": user nice system idle iowait irq softirq steal ... */

@@ -13,9 +13,12 @@ struct cpu_times {
 /* One getrusage: about a microsecond. */
 void cpu_times_read(struct cpu_times *times);
 
-/* Sum over all threads of the time spent runnable but waiting for a core
+/* Sum over all threads, but those with these ids, of the time spent runnable but waiting for a core
  * (/proc/self/task/N/schedstat, second field); 0 where the kernel does not tell. */
-uint64_t cpu_run_delay_ns(void);
+uint64_t cpu_run_delay_ns(const int *left_out, unsigned count);
+
+/* The same of this thread alone. */
+uint64_t cpu_own_run_delay_ns(void);
 
 /* What the hypervisor has given to others while a core wanted to run, since boot (/proc/stat,
  * in ticks of usually 10 ms). */

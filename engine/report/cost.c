@@ -1,6 +1,13 @@
 /* What a trial cost: CPU time, cycles, turns on shared cores, events of the hardware. */
 #include "report/report.h"
 
+/* What a library's thread had waited for has gone with it, where one has ended meanwhile. */
+static uint64_t run_delay_ns(const struct trial *trial)
+{
+    const uint64_t before = trial->run_delay_before_ns, after = trial->run_delay_after_ns;
+    return after > before ? after - before : 0;
+}
+
 static void put_cpu(struct json *j, const struct trial *trial)
 {
     const struct cpu_times *from = &trial->cpu_before, *to = &trial->cpu_after;
@@ -14,7 +21,7 @@ static void put_cpu(struct json *j, const struct trial *trial)
     json_unsigned(j, "system_ns", system_ns);
     json_unsigned(j, "voluntary_switches", to->voluntary_switches - from->voluntary_switches);
     json_unsigned(j, "involuntary_switches", to->involuntary_switches - from->involuntary_switches);
-    json_unsigned(j, "run_delay_ns", trial->run_delay_after_ns - trial->run_delay_before_ns);
+    json_unsigned(j, "run_delay_ns", run_delay_ns(trial));
     json_unsigned(j, "stolen_ns", trial->stolen_after.all_ns - trial->stolen_before.all_ns);
     if (trial->options->core_count > 0)
         json_unsigned(j, "stolen_own_cores_ns",

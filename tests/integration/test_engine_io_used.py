@@ -384,3 +384,13 @@ def test_workers_take_turns_at_a_constant_rate() -> None:
     with closing_engine("sender", [*asked, "--duration", "0.2", "--start", "now"]) as sender:
         totals = sender.finish("wait")[0]["totals"]
     assert totals["tx_intended"] == totals["tx_offered"] == 2000
+
+
+def test_what_every_worker_waits_for_its_core_is_counted() -> None:
+    """Three that poll on one core: together they wait two thirds of their time, one alone at most
+    all of it."""
+    core = str(min(os.sched_getaffinity(0)))
+    asked = ["--port", "null:", "--queues", "3", "--core", ",".join([core] * 3), "--rate", "1k"]
+    with closing_engine("sender", [*asked, "--duration", "0.5", "--start", "now"]) as sender:
+        cpu = sender.finish("wait")[0]["cpu"]
+    assert 1.3 * cpu["wall_ns"] < cpu["run_delay_ns"] < 4 * cpu["wall_ns"]
