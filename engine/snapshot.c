@@ -9,7 +9,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
 {
     trial_read_drops(trial);
     snapshot->index = trial->snapshot_index++;
-    snapshot->t_ns = clock_monotonic_ns();
+    snapshot->t_ns = trial_now_ns(trial);
     trial_totals(trial, &snapshot->totals);
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);

@@ -155,7 +155,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     workers_go(trial);
     idle_begin(trial, 0);
     trial->options->role->run(trial, 0);
-    trial->ended_ns = clock_monotonic_ns();
+    trial->ended_ns = trial_now_ns(trial);
     workers_join(&workers);
     if (!ends_flush(trial, error, error_size))
         atomic_store(&trial->stop, REASON_FAILURE);

@@ -77,6 +77,12 @@ uint64_t trial_replay_frames(const struct trial *trial)
     return loops == 0 ? UINT64_MAX : loops * trial->replay.count;
 }
 
+uint64_t trial_now_ns(const struct trial *trial)
+{
+    const uint64_t now_ns = clock_monotonic_ns();
+    return now_ns > trial->started_ns ? now_ns : trial->started_ns;
+}
+
 unsigned trial_seed_index(const struct trial *trial, unsigned end)
 {
     return (unsigned)trial->options->stream * PORTS_MAX + end;

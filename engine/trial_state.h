@@ -137,6 +137,10 @@ const struct sender_clock *trial_sender_clock(const struct trial *trial);
 /* How many frames of the load were sent to be received at this end, or SENT_UNKNOWN. */
 uint64_t trial_sent_to(const struct trial *trial, unsigned end);
 
+/* CLOCK_MONOTONIC, or the start of the trial where that is still ahead: who stops it earlier ends
+ * it there. */
+uint64_t trial_now_ns(const struct trial *trial);
+
 /* Tells apart the random schedules of all ends of all streams. */
 unsigned trial_seed_index(const struct trial *trial, unsigned end);
 

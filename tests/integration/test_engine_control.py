@@ -191,6 +191,20 @@ def test_start_at_a_given_time() -> None:
     assert result["totals"]["tx_intended"] == 100
 
 
+@pytest.mark.parametrize("role", ["sender", "client", "duplex", "receiver"])
+def test_a_trial_that_is_stopped_before_its_start_has_no_length(role: str) -> None:
+    with engine(role, "--port", "null:", "--rate", "1k", *SLEEP) as running:
+        running.tell(f"start at={time.monotonic_ns() + 3600 * 1_000_000_000}")
+        running.wait("started")
+        running.tell("interval")
+        result, code = running.finish("stop")
+    assert code == 0
+    assert result["reason"] == "stop"
+    assert result["duration_ns"] == result["drain_ns"] == result["cpu"]["wall_ns"] == 0
+    assert result["totals"]["tx_intended"] == 0
+    check_sums(running.all("interval"), result)
+
+
 def test_pacing_keeps_the_rate(wire: tuple[Node, Node]) -> None:
     with engine(
         "sender",
