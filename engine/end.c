@@ -34,13 +34,23 @@ void end_join(struct end *end, const struct options *o, unsigned index, uint16_t
     queues_join(end, (unsigned)o->stream);
 }
 
+/* Roles that do not send may have been told no size, or one that holds no stamp: their templates
+ * are asked for their mark alone. */
+static uint32_t template_size(const struct trial *trial, const struct end *end)
+{
+    const uint32_t asked = (uint32_t)trial->traffic.frame_size;
+    const uint32_t smallest = frame_size_min(&end->address);
+
+    return asked > smallest ? asked : smallest;
+}
+
 void end_begin(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
 {
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
 
-    frame_template_build(&end->tx.template, &end->address, (uint32_t)trial->traffic.frame_size,
-                         stream, kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_build(&end->tx.template, &end->address, template_size(trial, end), stream, kind,
+                         trial->epoch, end->port->udp_payload_only);
     frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
     varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
                  &end->flows, &trial->zipf);

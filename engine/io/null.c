@@ -65,8 +65,9 @@ static void invent(struct null_port *port, const struct io_config *config)
     memcpy(own.dst_mac, config->dst_mac, 6);
     const struct frame_address peer = frame_address_swapped(&own);
 
-    frame_template_build(&port->invented, &peer, config->frame_length + FCS_BYTES, config->stream,
-                         config->kind, 0, false);
+    const uint32_t asked = config->frame_length + FCS_BYTES, smallest = frame_size_min(&peer);
+    frame_template_build(&port->invented, &peer, asked > smallest ? asked : smallest,
+                         config->stream, config->kind, 0, false);
     for (unsigned i = 0; i < IO_BURST_MAX; i++)
         memcpy(port->rx_buffers + i * port->stride, port->invented.bytes, port->invented.length);
 }
