@@ -49,6 +49,7 @@ IO_BACKEND(io_af_xdp);
 #include "io/socket.h"
 
 #define COLORS 8 /* frames begin in so many different cache lines of their slots */
+#define SPREAD_BYTES (64U * (COLORS - 1))
 
 static struct xdp_memory *shared; /* of this process's ports */
 
@@ -68,6 +69,17 @@ static unsigned count_queues(const struct io_config *config)
     return queues > 0 ? queues : 1;
 }
 
+/* A slot holds what was asked for, and of what a forwarder is given as much of the MTU, with two
+ * VLAN tags, as leaves the slots their different cache lines. */
+static uint32_t room_in_slots(const struct xdp_memory *memory, const struct io_config *config,
+                              uint32_t mtu_bytes)
+{
+    const uint32_t most = memory->slot_chunks * memory->chunk_bytes - SPREAD_BYTES;
+    const uint32_t received = mtu_bytes + 22 < most ? mtu_bytes + 22 : most;
+
+    return received > config->frame_length_max ? received : config->frame_length_max;
+}
+
 static void fill_slots(struct xdp_port *port)
 {
     const struct xdp_queue *q = &port->queues[0];
@@ -75,7 +87,7 @@ static void fill_slots(struct xdp_port *port)
     const uint64_t slot_bytes = (uint64_t)memory->slot_chunks * memory->chunk_bytes;
     const uint64_t first = q->first + (uint64_t)XDP_RX_FRAMES * memory->chunk_bytes;
     const bool has_colors =
-        memory->slot_chunks == 1 && slot_bytes >= port->slot_room + 64U * (COLORS - 1);
+        memory->slot_chunks == 1 && slot_bytes >= port->slot_room + SPREAD_BYTES;
 
     for (unsigned i = 0; i < XDP_TX_SLOTS; i++)
         port->spare[i] = first + i * slot_bytes + (has_colors ? i % COLORS * 64 : 0);
@@ -119,7 +131,6 @@ static bool open_in_memory(struct xdp_port *port, const struct xdp_arguments *ar
     const bool shares = shared != NULL && shared->used + arguments->queues <= shared->regions;
     struct xdp_memory *memory = shares ? shared : NULL;
 
-    port->slot_room = config->frame_length_max;
     if (shares && open_queues(port, memory, arguments, error, size))
         return true;
     memory = xdp_memory_make(shared == NULL ? count_queues(config) : arguments->queues,
@@ -201,6 +212,8 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
         port_close(&port->base);
         return NULL;
     }
+    port->slot_room = room_in_slots(port->queues[0].memory, config, device.mtu_bytes);
+    port->base.room = port->slot_room;
     fill_slots(port);
     socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_xdp %s%s%s%s",

@@ -190,6 +190,7 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
         RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
     port->longest = config->frame_length_max;
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
+    port->base.room = port->room_bytes;
     port->base.rx_ring = spec->queue_size;
     return port;
 }

@@ -150,5 +150,5 @@ bool io_fits(const struct io_port *port, const struct io_frame *frame)
             break;
         header += 4;
     }
-    return frame->length <= port->mtu_bytes + header;
+    return frame->length <= port->mtu_bytes + header && io_has_room(port, frame->length);
 }

@@ -186,6 +186,7 @@ struct io_port {
     char failure[160];   /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
+    uint32_t room;    /* for a frame, in what tx_acquire gives; 0: as much as the MTU allows */
     uint32_t rx_ring; /* frames that can wait here to be received; 0: not known */
     unsigned trial;   /* number of the running trial, from 1; 0 between trials */
     bool ended;       /* nothing more will come: the file that is the port's input is at its end */
@@ -193,7 +194,13 @@ struct io_port {
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
 
-/* May this port send so long a frame, by its MTU? What forwards may be given any. */
+static inline bool io_has_room(const struct io_port *port, uint32_t length)
+{
+    return port->room == 0 || length <= port->room;
+}
+
+/* May this port send so long a frame, by its MTU, and has it a buffer for it? What forwards may be
+ * given any. */
 bool io_fits(const struct io_port *port, const struct io_frame *frame);
 
 /* Send copies of these frames; returns how many the port accepted (a prefix). */

@@ -138,6 +138,7 @@ static bool describe(struct netmap_port *port, const struct netmap_arguments *ar
         port->promiscuous_fd = hear_everything(device.index);
     }
     socket_describe(&port->base, &device, config);
+    port->base.room = room;
     port->is_pipe = strpbrk(arguments->name, "{}") != NULL;
     snprintf(port->base.driver, sizeof port->base.driver, "netmap API %d, %u+%u slots", NETMAP_API,
              port->tx->num_slots, NETMAP_RXRING(port->rings, 0)->num_slots);

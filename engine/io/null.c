@@ -96,6 +96,7 @@ static struct io_port *null_open(const struct io_config *config, char *error, si
     snprintf(port->base.driver, sizeof port->base.driver, "null");
     memcpy(port->base.mac, config->src_mac, 6);
     port->base.mtu_bytes = FRAME_SIZE_MAX - 18;
+    port->base.room = (uint32_t)port->stride;
     invent(port, config);
     return &port->base;
 }

@@ -162,6 +162,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
         port_close(&port->base);
         return NULL;
     }
+    port->base.room = port->tx.room;
     socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet rings rx-v%d tx-v2%s%s",
              port->rx.v3 ? 3 : 2, arguments.block ? " blocking" : "",

@@ -318,6 +318,25 @@ static void forwarder_drops_what_is_too_long_alone(void **state)
     }
 }
 
+/* By its MTU the far port might send it, but it has no buffer for it. */
+static void forwarder_drops_what_there_is_no_room_for_alone(void **state)
+{
+    (void)state;
+    static uint8_t tagged[1518] = {[12] = 0x81};
+    static const uint8_t plain[1514];
+    make_trial(&role_forwarder, false);
+    ports[1]->longest = ports[1]->base.room = 1516;
+    fake_queue(ports[0], plain, 60);
+    fake_queue(ports[0], tagged, 1518);
+    fake_queue(ports[0], plain, 1514);
+    fake_queue(ports[0], tagged, 1516);
+    run();
+    assert_int_equal(ports[1]->sent_count, 3);
+    assert_int_equal(ports[1]->sent_length[2], 1516);
+    assert_int_equal(trial->ends[1].counters.tx_dropped, 1);
+    end_trial();
+}
+
 /* A frame that is to be overtaken is not early when nothing overtakes it. */
 static void reference_holds_every_frame_for_its_delay(void **state)
 {
@@ -381,6 +400,7 @@ int main(void)
         cmocka_unit_test(forwarder_lets_go_what_it_holds_when_the_timer_is_up),
         cmocka_unit_test(forwarder_works_when_it_lets_go),
         cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
+        cmocka_unit_test(forwarder_drops_what_there_is_no_room_for_alone),
         cmocka_unit_test(reference_takes_frames_of_any_length),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),
         cmocka_unit_test(duplex_listens_before_it_sends),

@@ -203,7 +203,8 @@ def test_a_tester_owns_both_ends(io: str, cores: list[str]) -> None:
 
 @contextlib.contextmanager
 def two_wires(role: str, io: str, *args: str) -> Iterator[tuple[Node, Node, Engine]]:
-    """Two nodes with a running forwarder between them, that joins their wires."""
+    """Two nodes with a running forwarder between them, that joins their wires; `io` may name two
+    backends, NEAR+FAR."""
     with veth_pair("f") as (a, fa), veth_pair("g") as (b, fb):
         ip("-n", fb.namespace, "link", "set", fb.device, "down")
         ip("-n", fb.namespace, "link", "set", fb.device, "netns", fa.namespace)
@@ -216,7 +217,8 @@ def two_wires(role: str, io: str, *args: str) -> Iterator[tuple[Node, Node, Engi
         ):
             ip("-n", namespace, "link", "set", device, "mtu", "9000")
         a.peer, b.peer, b.address = b, a, "198.18.0.9"
-        ports = ["--port", port(io, fa), "--port", port(io, fb)]
+        near, _, far = io.partition("+")
+        ports = ["--port", port(near, fa), "--port", port(far or near, fb)]
         forwarder = Engine(role, [*ports, *args, *SLEEP], fa.namespace)
         try:
             forwarder.wait("ready")
@@ -239,6 +241,19 @@ def test_a_forwarder_joins_two_wires(io: str, size: int) -> None:
     check_pair(sent, received, size, 1500)
     assert result["ports"][0]["rx_frames"] >= 1500
     assert result["ports"][1]["tx_offered"] >= 1500
+    assert result["ports"][1]["tx_dropped"] == 0
+
+
+@pytest.mark.skipif(missing("af_xdp") is not None, reason=str(missing("af_xdp")))
+def test_tagged_frames_of_full_length_are_copied_into_the_slots_of_af_xdp() -> None:
+    """Longer than what the forwarder was told of, but not than its devices take."""
+    tagged = ["--vlan", "100", "--frame-size", "1522"]
+    with two_wires("forwarder", "raw-mmsg+af_xdp") as (a, b, forwarder):
+        args = ["--rate", "5k", "--burst", "4", *tagged, *UNHURRIED]
+        sent, received = run_pair((a, b), "raw-mmsg", args, duration="0.2")
+        result, code = forwarder.finish("stop")
+    assert code == 0
+    check_pair(sent, received, 1522, 1000)
     assert result["ports"][1]["tx_dropped"] == 0
 
 
