@@ -18,7 +18,7 @@
 
 struct pcap_port {
     struct io_port base;
-    uint8_t *tx_buffers; /* IO_BURST_MAX of `stride` bytes */
+    uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
     size_t stride;
     FILE *out;
     char *out_buffer;
@@ -70,6 +70,7 @@ static void pcap_close(struct io_port *base)
     free(port->out_buffer);
     free(port->bytes);
     free(port->tx_buffers);
+    free(port->rx_buffers);
     free(port);
 }
 
@@ -125,10 +126,11 @@ static struct io_port *pcap_open(const struct io_config *config, char *error, si
     port->stride = (config->frame_length_max + 127U) / 64 * 64;
     port->longest = config->frame_length_max;
     port->tx_buffers = aligned_alloc(64, IO_BURST_MAX * port->stride);
-    if (port->tx_buffers == NULL)
+    port->rx_buffers = aligned_alloc(64, IO_BURST_MAX * port->stride);
+    const bool has_buffers = port->tx_buffers != NULL && port->rx_buffers != NULL;
+    if (!has_buffers)
         snprintf(error, size, "out of memory");
-    if (port->tx_buffers == NULL ||
-        (paths.write[0] != '\0' && !open_out(port, paths.write, error, size)) ||
+    if (!has_buffers || (paths.write[0] != '\0' && !open_out(port, paths.write, error, size)) ||
         (paths.read[0] != '\0' && !open_in(port, paths.read, error, size))) {
         pcap_close(&port->base);
         return NULL;
@@ -177,6 +179,17 @@ static void pcap_flush(struct io_port *base)
                  strerror(errno));
 }
 
+static struct io_frame copy_of(const struct pcap_port *port, const struct pcap_frame *frame,
+                               unsigned index)
+{
+    uint8_t *copy = port->rx_buffers + index * port->stride;
+
+    memcpy(copy, frame->data, frame->length);
+    return (struct io_frame){.data = copy, .length = frame->length};
+}
+
+/* Roles write into what they receive, and the file is to be the same in the next trial: they get
+ * copies, in buffers for the longest frame asked for. Longer ones are dropped, and counted. */
 static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
 {
     struct pcap_port *port = (struct pcap_port *)base;
@@ -184,20 +197,23 @@ static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, uns
     char ignored[160];
     unsigned got = 0;
 
+    if (base->trial == 0)
+        base->ended = false; /* the file is not at its end for the next trial */
     if (port->bytes == NULL || base->trial == 0)
         return 0;
     if (base->trial != port->trial) { /* every trial has the whole file */
         port->trial = base->trial;
         port->reader.at = PCAP_HEADER_BYTES;
-        base->ended = false;
     }
     while (got < count && !base->ended) {
-        if (pcap_next(&port->reader, &frame, ignored, sizeof ignored) != PCAP_FRAME)
+        if (pcap_next(&port->reader, &frame, ignored, sizeof ignored) != PCAP_FRAME) {
             base->ended = true;
-        else if (frame.length > port->longest)
+        } else if (frame.length > port->longest) {
             port->too_long++;
-        else
-            frames[got++] = (struct io_frame){.data = frame.data, .length = frame.length};
+        } else {
+            frames[got] = copy_of(port, &frame, got);
+            got++;
+        }
     }
     return got;
 }

@@ -26,14 +26,17 @@ static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
     return sum;
 }
 
+/* What is too short to have a header stays as it is. */
 static void update_macs(const struct end *to, const struct io_frame *frames, unsigned count)
 {
     uint8_t macs[12]; /* a copy that no frame can overlap: it stays in registers */
 
     memcpy(macs, to->address.dst_mac, 6);
     memcpy(macs + 6, to->address.src_mac, 6);
-    for (unsigned i = 0; i < count; i++)
-        memcpy(frames[i].data, macs, sizeof macs);
+    for (unsigned i = 0; i < count; i++) {
+        if (__builtin_expect(frames[i].length >= OFFSET_IP, 1))
+            memcpy(frames[i].data, macs, sizeof macs);
+    }
 }
 
 /* Frames that the far port cannot send go behind the others, which keep their order; returns how

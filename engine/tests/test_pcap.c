@@ -391,6 +391,50 @@ static void unfit_files_are_refused(void **state)
     replay_free(&replay);
 }
 
+static struct io_port *open_port(uint32_t longest)
+{
+    char words[128];
+    const struct io_config config = {
+        .spec = "", .arguments = words, .frame_length = 60, .frame_length_max = longest};
+
+    snprintf(words, sizeof words, "read=%s", path);
+    const struct io_ops *ops = io_of("pcap:", NULL);
+    struct io_port *opened = ops->open(&config, error, sizeof error);
+    assert_non_null(opened);
+    opened->ops = ops;
+    return opened;
+}
+
+/* What a role writes into a frame, be it longer than the frame, changes neither the next frame nor
+ * the next trial. */
+static void a_port_gives_copies_of_what_is_in_the_file(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[1515] = {1, 2, 3};
+    const uint32_t lengths[] = {1, 60, 1515, 1514, 0, 13};
+    struct io_frame frames[8];
+    put_header(0xa1b2c3d4, 1);
+    for (unsigned i = 0; i < 6; i++)
+        put_frame(0, 0, bytes, lengths[i], lengths[i]);
+    write_file();
+    struct io_port *reading = open_port(1514);
+    for (unsigned trial = 1; trial < 4; trial++) {
+        reading->trial = 0;
+        assert_int_equal(reading->ops->rx_burst(reading, frames, 8), 0);
+        assert_false(reading->ended);
+        reading->trial = trial;
+        assert_int_equal(reading->ops->rx_burst(reading, frames, 8), 5);
+        assert_true(reading->ended);
+        for (unsigned i = 0; i < 5; i++) {
+            assert_int_equal(frames[i].length, lengths[i + (i > 1)]);
+            assert_memory_equal(frames[i].data, bytes, frames[i].length);
+            memset(frames[i].data, 0xee, frames[i].length > 14 ? frames[i].length : 14);
+        }
+        assert_int_equal(reading->ops->rx_drops(reading), reading->trial); /* the longest */
+    }
+    reading->ops->close(reading);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -404,6 +448,7 @@ int main(void)
         cmocka_unit_test(a_recorded_schedule_keeps_frames_and_times_together),
         cmocka_unit_test(stamped_frames_pass_every_check),
         cmocka_unit_test(unfit_files_are_refused),
+        cmocka_unit_test(a_port_gives_copies_of_what_is_in_the_file),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

@@ -337,6 +337,23 @@ static void forwarder_drops_what_there_is_no_room_for_alone(void **state)
     end_trial();
 }
 
+/* As they may come from a file. */
+static void forwarder_writes_no_macs_into_what_has_no_header(void **state)
+{
+    (void)state;
+    static const uint8_t bytes[14] = {9, 8, 7};
+    make_trial(&role_forwarder, true);
+    options.mac_update = true;
+    for (uint32_t length = 1; length <= sizeof bytes; length++)
+        fake_queue(ports[0], bytes, length);
+    run();
+    assert_int_equal(ports[1]->sent_count, sizeof bytes);
+    for (unsigned i = 0; i < sizeof bytes - 1; i++)
+        assert_memory_equal(ports[1]->sent[i], bytes, i + 1);
+    assert_memory_equal(ports[1]->sent[13], options.address.src_mac, 6);
+    end_trial();
+}
+
 /* A frame that is to be overtaken is not early when nothing overtakes it. */
 static void reference_holds_every_frame_for_its_delay(void **state)
 {
@@ -401,6 +418,7 @@ int main(void)
         cmocka_unit_test(forwarder_works_when_it_lets_go),
         cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
         cmocka_unit_test(forwarder_drops_what_there_is_no_room_for_alone),
+        cmocka_unit_test(forwarder_writes_no_macs_into_what_has_no_header),
         cmocka_unit_test(reference_takes_frames_of_any_length),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),
         cmocka_unit_test(duplex_listens_before_it_sends),

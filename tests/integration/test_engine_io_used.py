@@ -282,6 +282,24 @@ def test_files_in_both_directions(tmp_path: Path) -> None:
     assert back == [[row[0], row[2], row[1], row[4], row[3], row[5]] for row in there]
 
 
+@needs_tshark
+def test_a_file_is_the_same_in_every_trial(tmp_path: Path) -> None:
+    """However often a server has turned its frames round."""
+    asked, answered = (tmp_path / f"{name}.pcap" for name in ("ask", "answer"))
+    file_of(asked, "--rate", "100k", "--burst", "10", "--duration", "0.001", *PATIENT)
+    both = ["--port", f"pcap:read={asked},write={answered}", "--session"]
+    both += ["--src-mac", "02:00:00:00:00:02"]
+    with closing_engine("server", both) as server:
+        for trial in (1, 2):
+            server.tell("start")
+            assert server.wait("result", trial)["totals"]["tx_offered"] == 100
+        server.tell("stop")
+        assert server.process.wait(timeout=20) == 0
+    answers = fields(answered, "eth.src", "eth.dst", "ip.src", "ip.dst", "udp.payload")
+    assert len(answers) == 200
+    assert answers[:100] == answers[100:]
+
+
 @pytest.fixture(scope="module")
 def wire6(wire: tuple[Node, Node]) -> tuple[Node, Node]:
     """The wire with IPv6 addresses of its ends, which are there at once."""
