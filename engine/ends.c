@@ -58,7 +58,7 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
         .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
-        .rx_untimed = o->role == &role_receiver && !o->traffic.latency,
+        .rx_untimed = o->role == &role_receiver && !o->traffic.latency && !o->traffic.probes,
         .forwards = o->role->stands_between || o->role == &role_server,
         .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
@@ -200,6 +200,24 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
     return true;
 }
 
+/* What a port hands over late would be timed late. */
+static bool fits_timing(const struct trial *trial, char *error, size_t size)
+{
+    const bool timed = trial->traffic.latency || trial->traffic.probes;
+    const char *key = trial->traffic.latency ? "latency" : "probes";
+
+    for (unsigned i = 0; timed && i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (!port->untimed)
+            continue;
+        return fail(error, size,
+                    "%s: port %u (%s) was opened for a receiver that only counts, and hands frames "
+                    "over up to 1 ms late; give --%s 1 on the command line, or ring=v2",
+                    key, i, port->spec, key);
+    }
+    return true;
+}
+
 bool ends_fit(const struct trial *trial, char *error, size_t size)
 {
     const uint64_t opened_for = size_opened_for(trial);
@@ -209,6 +227,8 @@ bool ends_fit(const struct trial *trial, char *error, size_t size)
                     "packet-size: %llu is above the %llu that the ports were opened for; give "
                     "--packet-size",
                     (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
+    if (!fits_timing(trial, error, size))
+        return false;
     if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
         !replay_repeats(&trial->replay, trial->options->loops, error, size))
         return false;

@@ -190,6 +190,7 @@ struct io_port {
     uint32_t rx_ring; /* frames that can wait here to be received; 0: not known */
     unsigned trial;   /* number of the running trial, from 1; 0 between trials */
     bool ended;       /* nothing more will come: the file that is the port's input is at its end */
+    bool untimed;     /* frames are handed over late, since none was to be timed */
     bool blocking;    /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };

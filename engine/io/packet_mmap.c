@@ -155,7 +155,8 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     port->tx.fd = port->rx.fd = -1;
     device_link_open(&port->link, arguments.device);
     port->rx.may_block = arguments.block && config->rx_may_block;
-    port->rx.v3 = arguments.ring == RING_V3 || (arguments.ring == RING_AUTO && config->rx_untimed);
+    port->base.untimed = arguments.ring == RING_AUTO && config->rx_untimed;
+    port->rx.v3 = arguments.ring == RING_V3 || port->base.untimed;
     port->base.blocking = arguments.block;
     if (!send_ring_open(&port->tx, device.index, arguments.qdisc, room, error, size) ||
         !receive_ring_open(&port->rx, device.index, arguments.ring_mb, room, error, size)) {

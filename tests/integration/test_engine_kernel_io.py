@@ -454,3 +454,25 @@ def test_missing_backends_are_named(wire: tuple[Node, Node]) -> None:
     for backend in ("af_xdp", "io_uring"):
         if why := missing(backend):
             assert "rebuild" in why
+
+
+def test_packet_mmap_hands_timed_frames_over_at_once(wire: tuple[Node, Node]) -> None:
+    """Its other ring is faster, and would add up to 1 ms to each latency: it is for who only
+    counts, and a trial that wants more of it is refused."""
+    _, b = wire
+    for args, ring in (
+        ([], "rx-v3"), (["--latency", "1"], "rx-v2"), (["--probes", "1"], "rx-v2"),
+    ):  # fmt: skip
+        with engine("receiver", "--port", port("packet_mmap", b), *args, *SLEEP, node=b) as one:
+            assert ring in one.wait("ready")["ports"][0]["driver"]
+    for key in ("latency", "probes"):
+        with engine("receiver", "--port", port("packet_mmap", b), *SLEEP, node=b) as receiver:
+            receiver.tell(f"start {key}=1")
+            message = receiver.wait("error")["message"]
+            assert receiver.process.wait(timeout=20) == 1
+        assert message.startswith(f"{key}: port 0 (packet_mmap:dev={b.device})")
+        assert f"give --{key} 1 on the command line, or ring=v2" in message
+        with engine("receiver", "--port", port("packet_mmap-ring=v2", b), *SLEEP, node=b) as asked:
+            asked.tell(f"start {key}=1")
+            asked.wait("started")
+            assert asked.finish("stop")[1] == 0
