@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/filter.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
@@ -33,6 +34,24 @@ int packet_socket(int index, unsigned qdisc, char *error, size_t size)
              strerror(errno));
     close(fd);
     return -1;
+}
+
+bool packet_cut_tagged(int fd, char *error, size_t size)
+{
+    const uint32_t has_tag = (uint32_t)(SKF_AD_OFF + SKF_AD_VLAN_TAG_PRESENT);
+    struct sock_filter code[] = {
+        BPF_STMT(BPF_LD | BPF_B | BPF_ABS, has_tag),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, 0, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+        BPF_STMT(BPF_RET | BPF_K, ETH_HLEN),
+    };
+    const struct sock_fprog program = {sizeof code / sizeof code[0], code};
+
+    if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof program) == 0)
+        return true;
+    snprintf(error, size, "SO_ATTACH_FILTER: %s", strerror(errno));
+    close(fd);
+    return false;
 }
 
 bool packet_bind(int fd, int index, bool hears, char *error, size_t size)

@@ -13,6 +13,11 @@ extern const char *const packet_qdisc_names[]; /* by enum packet_qdisc, ended by
  * index, not hearing what this host sends. -1: one line in `error`. */
 int packet_socket(int index, unsigned qdisc, char *error, size_t error_size);
 
+/* The kernel takes the outer VLAN tag off each frame, so that a tagged one looks like one without.
+ * Who asks for no tags gets no more of it than the Ethernet header, which is no frame of ours. On
+ * failure it is closed. */
+bool packet_cut_tagged(int fd, char *error, size_t error_size);
+
 /* Bind it to the device; `hears`: it receives every protocol from now on, else it only sends.
  * On failure it is closed. */
 bool packet_bind(int fd, int index, bool hears, char *error, size_t error_size);

@@ -7,10 +7,12 @@
 #include "io/packet.h"
 #include "io/socket.h"
 
-static int open_socket(int index, unsigned qdisc, char *error, size_t size)
+static int open_socket(int index, unsigned qdisc, bool tagged, char *error, size_t size)
 {
     /* Bound last, so that no frame of another device gets in before the options stand. */
     const int fd = packet_socket(index, qdisc, error, size);
+    if (fd >= 0 && !tagged && !packet_cut_tagged(fd, error, size))
+        return -1;
     return fd >= 0 && packet_bind(fd, index, true, error, size) ? fd : -1;
 }
 
@@ -33,7 +35,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     }
     if (!socket_device(arguments.device, &device, error, size))
         return NULL;
-    const int fd = open_socket(device.index, arguments.qdisc, error, size);
+    const int fd = open_socket(device.index, arguments.qdisc, config->tagged, error, size);
     if (fd < 0)
         return NULL;
     socket_tune(fd, arguments.block);

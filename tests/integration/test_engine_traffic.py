@@ -14,6 +14,7 @@ import pytest
 
 from tests.integration.engine_tools import Engine, Node, needs_engine, port, veth_pair
 from tests.integration.machine import needs_root
+from tests.integration.test_engine_kernel_io import all_ios
 from tests.integration.test_engine_schedule import fields, tcpdump
 
 pytestmark = [*needs_engine, needs_root]
@@ -363,3 +364,33 @@ def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
     assert totals["rx_frames"] == 0
     assert totals["rx_corrupt"] == 200
     assert totals["rx_other"] >= 200
+
+
+@pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "io_uring", "packet_mmap"))
+def test_tagged_frames_are_not_taken_for_untagged_ones(wire: tuple[Node, Node], io: str) -> None:
+    """Though the kernel hands them over without their outer tag."""
+    a, b = wire
+    with (
+        running(b.namespace, "receiver", "--port", port(io, b), *SWAPPED) as receiver,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+            "--vlan", "100", "--frame-size", "68",
+        ) as tagged,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+            "--vlan", "200.100", "--frame-size", "72",
+        ) as twice,
+        running(
+            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
+        ) as untagged,
+    ):  # fmt: skip
+        receiver.tell("start")
+        receiver.wait("started")
+        for sender in (tagged, twice, untagged):
+            sender.tell("start rate=10k burst=20 duration=0.02")
+            sender.wait("result")
+        receiver.tell("stop sent=200")
+        totals = receiver.wait("result")["totals"]
+    assert totals["rx_frames"] == 200
+    assert totals["rx_corrupt"] == 0
+    assert totals["rx_other"] >= 400
