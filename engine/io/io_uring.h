@@ -40,7 +40,8 @@ struct uring_port {
     uint16_t handed_out[IO_BURST_MAX];
     unsigned handed_count;
 
-    unsigned sending; /* completions to come */
+    unsigned sending;  /* completions to come */
+    unsigned unlooked; /* bursts sent since the last look at what has arrived */
     int results[IO_BURST_MAX];
 };
 

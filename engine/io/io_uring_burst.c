@@ -9,6 +9,11 @@
 #define BLOCK_LONGEST_NS 20000000U
 #define CLEAR_LONGEST_MS 100
 
+/* Who sends so many bursts without a look at what has arrived only sends. It receives while it is
+ * idle, and the request that it then made is taken back: while one waits at the socket, the kernel
+ * looks at it for every frame that has been sent. */
+#define UNLOOKED_MAX 64
+
 static uint64_t tag(enum uring_request request, uint32_t number)
 {
     return (uint64_t)number << 32 | request;
@@ -95,8 +100,6 @@ static void take_all_completions(struct uring_port *port)
     take_completions(port);
 }
 
-/* A port that only sends makes no receive request: while one waits at the socket, the kernel
- * looks at it for every frame that has been sent. */
 static void look(struct uring_port *port)
 {
     take_all_completions(port);
@@ -105,10 +108,9 @@ static void look(struct uring_port *port)
         uring_receive(port);
 }
 
-/* The requests of the thread that opened the port would complete only there. */
-void uring_thread_enter(struct io_port *base)
+/* Until the next look. */
+static void end_receiving(struct uring_port *port)
 {
-    struct uring_port *port = (struct uring_port *)(void *)base;
     struct io_uring_sync_cancel_reg all = {
         .flags = IORING_ASYNC_CANCEL_ANY | IORING_ASYNC_CANCEL_ALL,
         .timeout = {-1, -1},
@@ -118,6 +120,12 @@ void uring_thread_enter(struct io_port *base)
     port->receiving[FILE_MAIN] = port->receiving[FILE_BROADCAST] = false;
     io_uring_register_sync_cancel(&port->ring, &all);
     take_all_completions(port);
+}
+
+/* The requests of the thread that opened the port would complete only there. */
+void uring_thread_enter(struct io_port *base)
+{
+    end_receiving((struct uring_port *)(void *)base);
 }
 
 /* --- sending --- */
@@ -167,6 +175,8 @@ unsigned uring_tx_send(struct io_port *base, struct io_frame *frames, unsigned c
         return 0;
     if (socket->broadcast_fd >= 0 && frames[0].flags & IO_FRAME_BROADCAST)
         return socket_tx_send(&socket->base, frames, count);
+    if (__builtin_expect(++port->unlooked == UNLOOKED_MAX, 0))
+        end_receiving(port);
     for (unsigned i = 0; i < count; i++) {
         struct io_uring_sqe *sqe = io_uring_get_sqe(&port->ring);
         io_uring_prep_send(sqe, FILE_MAIN, frames[i].data, frames[i].length, MSG_DONTWAIT);
@@ -231,6 +241,7 @@ unsigned uring_rx_burst(struct io_port *base, struct io_frame *frames, unsigned 
     struct uring_port *port = (struct uring_port *)(void *)base;
     unsigned taken = 0;
 
+    port->unlooked = 0;
     give_back(port);
     if (port->arrived_count < count)
         look(port);

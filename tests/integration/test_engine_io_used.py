@@ -101,6 +101,33 @@ def test_one_request_of_io_uring_receives_many_frames(wire: tuple[Node, Node], i
     assert requests <= 40
 
 
+def waiting_requests(pid: int) -> int | None:
+    """How many requests wait at the socket of an io_uring; None: just now nobody knows."""
+    for link in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if str(link.readlink()) == "anon_inode:[io_uring]":
+                text = Path(f"/proc/{pid}/fdinfo/{link.name}").read_text()
+                _, found, listed = text.partition("PollList:\n")
+                return len(re.findall(r"^ +op=\d+,", listed, re.MULTILINE)) if found else None
+    raise AssertionError("no io_uring among the files of the process")
+
+
+@pytest.mark.skipif(missing("io_uring") is not None, reason=str(missing("io_uring")))
+@pytest.mark.parametrize("more", [[], ["--probe-rate", "1k"]])
+def test_who_only_sends_through_io_uring_has_no_request_to_receive(
+    wire: tuple[Node, Node], more: list[str]
+) -> None:
+    args = ["--rate", "20k", "--burst", "1", "--session", *more, *SLEEP]
+    with engine("sender", "--port", port("io_uring", wire[0]), *args, node=wire[0]) as sender:
+        pid = sender.process.pid
+        until(lambda: waiting_requests(pid) == 1, "it receives while it is idle")
+        sender.tell("start")
+        until(lambda: waiting_requests(pid) == 0, "it only sends")
+        sender.tell("stop")
+        sender.wait("result")
+        until(lambda: waiting_requests(pid) == 1, "it receives again")
+
+
 MERGEABLE, IN_ORDER, PACKED = 15, 35, 34  # feature bits of virtio 1.2
 RINGS = {
     "": {MERGEABLE, IN_ORDER},
