@@ -41,13 +41,15 @@ enum {
     PIDFD_GETFD = 438,
     PROCESS_MADVISE = 440,
     MOUNT_SETATTR = 442,
+    PROCESS_MRELEASE = 448,
     FCHMODAT2 = 452,
     SETXATTRAT = 463,
     REMOVEXATTRAT = 466,
     FOREIGN_CALLS = 0x40000000, /* from here on: those of x32 */
 };
 
-/* Another program, another process, a namespace, the kernel itself. */
+/* Another program, another process, a namespace, the kernel itself. (Threads are pinned to cores by
+ * their numbers, DPDK's own too, which it makes as peers come: so sched_setaffinity stays.) */
 static const uint16_t always[] = {
     SYS_execve,
     SYS_execveat,
@@ -59,10 +61,15 @@ static const uint16_t always[] = {
     PIDFD_OPEN,
     PIDFD_GETFD,
     PROCESS_MADVISE,
+    PROCESS_MRELEASE,
     SYS_kill,
     SYS_tkill,
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
+    SYS_setpriority,
+    SYS_sched_setscheduler,
+    SYS_sched_setparam,
+    SYS_sched_setattr,
     SYS_unshare,
     SYS_setns,
     SYS_mount,
@@ -226,6 +233,7 @@ void call_filter_set(const struct calls_kept *kept)
     refuse(&p, CLONE3, ENOSYS);                              /* as that of OPENAT2: */
     refuse_unless(&p, SYS_clone, 0, BPF_JSET, CLONE_THREAD); /* threads, and no processes */
     refuse_unless(&p, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
+    refuse_unless(&p, SYS_prlimit64, 0, BPF_JEQ, 0); /* as the C library asks of itself */
     if (!kept->bpf)
         refuse(&p, SYS_bpf, EPERM);
     if (!kept->perf)

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -120,6 +121,31 @@ static long reads_another_process(void)
 static long names_another_process(void)
 {
     return syscall(SYS_pidfd_open, getppid(), 0);
+}
+
+static long limits_its_parent(void)
+{
+    return prlimit(getppid(), RLIMIT_NOFILE, NULL, NULL);
+}
+
+static long hurries_others(void)
+{
+    return setpriority(PRIO_PROCESS, (id_t)-1, 0);
+}
+
+static long schedules_others(void)
+{
+    return sched_setscheduler(-1, SCHED_OTHER, &(struct sched_param){0});
+}
+
+static long schedules_others_by_the_new_call(void)
+{
+    return syscall(SYS_sched_setattr, -1, NULL, 0);
+}
+
+static long moves_up(void)
+{
+    return sched_setparam(-1, &(struct sched_param){0});
 }
 
 static long joins_a_namespace(void)
@@ -240,6 +266,21 @@ static long signals_its_threads(void)
     return pthread_kill(pthread_self(), 0) == 0 ? 0 : -1;
 }
 
+static long asks_for_its_limits(void)
+{
+    struct rlimit limit;
+    return getrlimit(RLIMIT_NOFILE, &limit) != 0 || setrlimit(RLIMIT_NOFILE, &limit) != 0 ? -1 : 0;
+}
+
+static long pins_itself(void)
+{
+    cpu_set_t cores;
+    return pthread_getaffinity_np(pthread_self(), sizeof cores, &cores) != 0 ||
+                   pthread_setaffinity_np(pthread_self(), sizeof cores, &cores) != 0
+               ? -1
+               : 0;
+}
+
 static long makes_memory(void)
 {
     return memfd_create("memory", MFD_CLOEXEC);
@@ -294,6 +335,11 @@ static void test_it_may_not(void **state)
         traces,
         reads_another_process,
         names_another_process,
+        limits_its_parent,
+        hurries_others,
+        schedules_others,
+        schedules_others_by_the_new_call,
+        moves_up,
         joins_a_namespace,
         makes_a_namespace,
         mounts,
@@ -335,7 +381,8 @@ static void test_it_may_not_unless_kept(void **state)
 static void test_it_may(void **state)
 {
     static long (*const each[])(void) = {
-        reads, removes_a_socket, makes_a_thread, signals_its_threads, makes_memory,
+        reads,        removes_a_socket,    makes_a_thread, signals_its_threads,
+        makes_memory, asks_for_its_limits, pins_itself,
     };
     (void)state;
 
