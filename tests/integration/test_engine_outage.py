@@ -95,7 +95,7 @@ def test_a_receiver_that_vanishes_and_returns(wire: str, kind: str) -> None:
 @pytest.mark.parametrize("kind", PAIRS)
 def test_a_sender_that_vanishes_and_returns(wire: str, kind: str) -> None:
     send_port, receive_port = (spec.format(wire) for spec in PAIRS[kind])
-    options = ("--idle", "yield", "--interval", "0.1")
+    options = ("--idle", "yield", "--interval", "0.1", "--session")  # it outlasts the sender's end
     with Engine("receiver", [receive_port], *options, core=1) as receiver:
         receiver.start()
         with Engine("sender", [send_port], *SENDS, core=0) as sender:
