@@ -14,7 +14,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import find_engine
 from switchmark.environment.netns import NetnsEnvironment
-from switchmark.environment.support.base import PLACES_MEMORY, Apart, Traits
+from switchmark.environment.support.base import Apart, Traits, needed_under
 from switchmark.environment.support.container import SOCKET_FOLDER_INSIDE, ContainerNode
 from switchmark.environment.support.rootfs import (
     BUSYBOX_INSIDE,
@@ -67,9 +67,9 @@ class LxcNode(ContainerNode):
         self._attached.entries.append(self._session.ledger.record(Directory(str(root))))
         return spawn_lxc(self._session, inside, netns=NETNS_DIR / self._name)
 
-    def linux_capabilities(self) -> list[str]:
+    def linux_capabilities(self) -> Sequence[str]:
         """The capabilities asked for, without the one that no filter here makes necessary."""
-        return [one for one in self.spec.linux_capabilities if one != PLACES_MEMORY]
+        return needed_under(LxcEnvironment.traits, self.spec.linux_capabilities)
 
     def _config(self, root: Path, log: Path) -> str:
         text = lxc_config(

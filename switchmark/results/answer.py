@@ -150,7 +150,8 @@ def answer(
             was_decided = False
             for place, metric in enumerate(metrics_of(held)):
                 looks = looks_at(held, metric, proving, whole_s, was_decided=was_decided)
-                was_decided = was_decided or (place == 0 and not looks.needed)
+                if place == 0:
+                    was_decided = not looks.needed
                 made = _answer(point, held, metric, place == 0, looks, proving, names)
                 found.append(replace(made, testbed=testbed))
     return found
@@ -205,7 +206,7 @@ def looks_at(
     for count in range(1 if proving.stops else blocks, blocks + 1):
         looks.after([one for one in observed if one.block < count], count)
     was_planned = rule.is_look(blocks) and (was_decided or not proving.stops or not looks.needed)
-    if blocks and not was_planned:
+    if not was_planned:
         looks.after(observed, blocks, is_last=True)
     return looks
 

@@ -23,7 +23,7 @@ from switchmark.statistics.state_figures import state_figures
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}
 _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
-WITHOUT_RATIO = "a figure of 0, or none: it has no ratio"
+WITHOUT_RATIO = "a figure of 0: it has no ratio"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,8 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
     before, after = record.state_before, record.state_after
     testbed, lease = _of_pool(record)
     cores = _cores(before.cores) if before and before.cores else ""
-    figures = _figures(record)
+    found = _figures(record)
+    figures = {metric: value for metric, value in found.items() if value > 0}
     return Observed(
         trial=record.trial.repeated(0),
         block=record.trial.repetition,
@@ -63,7 +64,7 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
         start_s=begun.timestamp(),
         end_s=ended.timestamp(),
         figures=figures,
-        unused=_unused(record) or ("" if figures else WITHOUT_RATIO),
+        unused=_unused(record) or (WITHOUT_RATIO if found and not figures else ""),
         line_before_ns=before.line_ns if before else None,
         line_after_ns=after.line_ns if after else None,
         cores=f"{testbed}: {cores}" if testbed and cores else cores,
@@ -113,7 +114,7 @@ def _of_pool(record: Record) -> tuple[str, int]:
 
 
 def _figures(record: Record) -> dict[Metric, float]:
-    """The figures that are compared; those that are not above 0 are left out."""
+    """The figures that are compared."""
     found: dict[Metric, float] = {}
     if record.throughput is not None:
         found[_METRICS["forwarded"]] = record.throughput.forwarded_pps
@@ -122,7 +123,7 @@ def _figures(record: Record) -> dict[Metric, float]:
         found = {_METRICS[name]: times_ns[key] for name, key in _LATENCIES.items()}
     elif record.method and (figure := record.method.figure(record.method.headline)):
         found = {method_metric(figure.name, figure.unit): figure.value}
-    return {metric: value for metric, value in found.items() if value > 0}
+    return found
 
 
 def _cores(used: Sequence[int]) -> str:

@@ -84,7 +84,11 @@ def compare_in_run(
     return PairedRun(
         figures=tuple(figure for one in found for figure in _figures(one, a, b)),
         broken=tuple(broken),
-        without_ratio=tuple(dict.fromkeys(point for point, name in zeros if name in (a, b))),
+        without_ratio=tuple(
+            dict.fromkeys(
+                point for point, name, _ in told if name in (a, b) and (point, name) in zeros
+            )
+        ),
         blocks=max((one.blocks for one in found), default=0),
         prove=proving.prove,
         confidence=proving.confidence,

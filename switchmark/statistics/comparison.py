@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import fmean
 
 import numpy as np
 from numpy.typing import NDArray
@@ -215,10 +214,8 @@ def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) 
     ratio = larger / smaller if smaller > 0 else math.inf
     is_close = ratio < 1 + 2 * RESOLUTION
     significant = p is not None and p < LEVEL and not is_close
-    if p is None and min(best.count, other.count) < 2:
+    if p is None:
         note = "not testable: needs two or more repetitions on both sides"
-    elif p is None:
-        note = "not testable: a repetition has a figure of 0"
     elif is_close:
         note = "not significant: within the resolution of 0.2 %"
     else:
@@ -229,23 +226,22 @@ def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) 
 
 def _by_ranks(a: Sequence[float], b: Sequence[float]) -> Ratio:
     """Compare ranks, since 0 has no logarithm (H. B. Mann, D. R. Whitney, 1947)."""
+    means = [statistics.fmean(side) if side else 0.0 for side in (a, b)]
+    value = means[1] / means[0] if b and means[0] > 0 else None
     counts = len(a), len(b)
     if min(counts) < 2:
-        value = fmean(b) / fmean(a) if a and b and fmean(a) > 0 else None
         return Ratio(value, None, None, None, "none: a value of 0 or none", *counts)
-    if max(*a, *b) == 0:
+    if max(means) == 0:
         return Ratio(1.0, 1.0, 1.0, 1.0, "all values are 0", *counts)
     from scipy.stats import mannwhitneyu
 
-    p = float(mannwhitneyu(b, a).pvalue)
-    value = fmean(b) / fmean(a) if fmean(a) > 0 else None
-    return Ratio(value, None, None, p, "ranks (Mann, Whitney): a value of 0", *counts,
-                 rises=fmean(b) > fmean(a))  # fmt: skip
+    p, rises = float(mannwhitneyu(b, a).pvalue), means[1] > means[0]
+    return Ratio(value, None, None, p, "ranks (Mann, Whitney): a value of 0", *counts, rises=rises)
 
 
 def _welch_on_logs(a: Sequence[float], b: Sequence[float]) -> Ratio:
     logs_a, logs_b = [math.log(x) for x in a], [math.log(x) for x in b]
-    value = math.exp(fmean(logs_b) - fmean(logs_a))
+    value = math.exp(statistics.fmean(logs_b) - statistics.fmean(logs_a))
     method = "Welch's t on logarithms, ratio of geometric means"
     if len(a) < 2 or len(b) < 2:
         return Ratio(value, None, None, None, "none: one repetition", len(a), len(b))

@@ -6,7 +6,7 @@ An environment is one file of `switchmark/environment/`, with a class of the fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -101,6 +101,11 @@ class Traits:
     # and longer on a busy machine.
     start_s: float = 0.0
     emulated_start_s: float = 0.0  # of a guest without KVM
+
+
+def needed_under(traits: Traits, capabilities: Iterable[str]) -> tuple[str, ...]:
+    """These capabilities, without one that no filter there asks for."""
+    return tuple(one for one in capabilities if traits.filters_placing or one != PLACES_MEMORY)
 
 
 @dataclass(frozen=True, slots=True)

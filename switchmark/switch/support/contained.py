@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
-from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches
+from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches, needed_under
 from switchmark.model.rights import Rights
 from switchmark.testbed.container.in_container import Inside, ShownPath
 from switchmark.testbed.host import Session, Spawned
@@ -63,7 +63,7 @@ class ContainedHost:
     def capabilities_of(self, may: Rights | None) -> tuple[str, ...]:
         """What a program has of its rights there: all that there can be where none are told."""
         own = (one for one in CAPABILITIES if may is None or one in may.capabilities)
-        return (*own, PLACES_MEMORY) if traits_of(self.kind).filters_placing else tuple(own)
+        return needed_under(traits_of(self.kind), (*own, PLACES_MEMORY))
 
     def close(self) -> None:
         """Remove the containers; what runs in them has ended, or is ended. Idempotent."""
