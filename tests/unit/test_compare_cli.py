@@ -8,6 +8,7 @@ import pytest
 from switchmark.cli import main
 from switchmark.cli.compare_words import ratio_text
 from switchmark.model.choices import Dimension
+from switchmark.results.blocks import WITHOUT_RATIO, observe
 from switchmark.results.record import PairLoads, Throughput
 from switchmark.simulation.switch import Behaviour
 from tests.unit.method_fakes import run_simulated
@@ -96,6 +97,16 @@ def test_a_soak_that_lost_nothing_is_the_best(tmp_path, capsys):
     run, pair = write_run(tmp_path, both), ("linux-bridge", "basicfwd")
     code, _, err = compare(run, "--contenders", *pair, capsys=capsys)
     assert code == 5 and "a figure of 0 has no ratio" in err and "WORSE" not in err
+
+
+def test_no_figure_is_no_figure_of_0():
+    (lossless,) = soaks([0.0])
+    assert lossless.method is not None
+    none = lossless.model_copy(
+        update={"method": lossless.method.model_copy(update={"headline": None})}
+    )
+    assert [observe(one).unused for one in (lossless, none)] == [WITHOUT_RATIO, ""]
+    assert not observe(lossless).figures and not observe(none).figures
 
 
 def test_what_is_not_given_is_named_by_its_word(tmp_path, capsys):
