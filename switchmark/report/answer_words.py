@@ -75,20 +75,25 @@ def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
     """The words about a point in one sentence: the leader, then the others by what is known of
     them."""
     best = answer.ranking[0]
-    before: list[str] = []
-    same, undecided = [], []
+    before, depends, same, undecided = [], [], [], []
     for one in answer.ranking[1:]:
         lead = answer.between(best.contender, one.contender)
         if lead is None or lead.verdict is LeadVerdict.UNDECIDED:
             undecided.append(one.contender)
-        elif lead.verdict is LeadVerdict.SAME:
-            same.append(one.contender)
-        else:
-            before.append(f"{one.contender} {_ratios(lead, short=True)}")
+            continue
+        ratios = _ratios(lead.seen_from(best.contender), short=True)
+        match lead.verdict:
+            case LeadVerdict.SAME:
+                same.append(one.contender)
+            case LeadVerdict.DEPENDS:
+                depends.append(f"{one.contender} {ratios}")
+            case LeadVerdict.AHEAD:
+                before.append(f"{one.contender} {ratios}")
     parts = [
         f"{figure_name(answer)}, {where(answer, all_)}: {best.contender} {amount(answer, best)}",
         f"the same: {', '.join(same)}" if same else "",
         f"before {'; '.join(before)}" if before else "",
+        f"by the machine's state, before {'; '.join(depends)}" if depends else "",
         f"undecided: {', '.join(undecided)}" if undecided else "",
     ]
     return "; ".join(filter(None, parts))
@@ -123,14 +128,14 @@ def ratio(one: LeadRatio, *, short: bool = False) -> str:
 
 
 def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
-    best = answer.ranking[0].contender
+    best = answer.ranking[0]
     for place, ranked in enumerate(answer.ranking, start=1):
-        found = answer.between(best, ranked.contender) if place > 1 else None
+        found = answer.between(best.contender, ranked.contender) if place > 1 else None
         yield ContenderWords(
             place,
             ranked.contender,
             amount(answer, ranked),
-            _lead(found) if found else "",
+            _lead(answer, found, best, ranked) if found else "",
             found.verdict if found else None,
         )
 
@@ -143,17 +148,21 @@ def _states(answer: PointAnswer) -> str:
     return f" (near: a cache line takes {near:.0f} ns between the cores, far: {far:.0f} ns)"
 
 
-def _lead(lead: Lead) -> str:
+def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:
+    ratios = _ratios(lead.seen_from(best.contender))
     match lead.verdict:
         case LeadVerdict.AHEAD:
-            return f"{lead.ahead} is ahead {_ratios(lead)}"
+            # Typical figures that say otherwise are of other times and states of the machine.
+            is_seen = (best.typical > other.typical) == answer.metric.higher_is_better
+            where = "ahead" if is_seen else "ahead block by block,"
+            return f"{lead.ahead} is {where} {_ratios(lead.ratios)}"
         case LeadVerdict.SAME:
-            return f"the same: {_ratios(lead)}"
+            return f"the same: {ratios}"
         case LeadVerdict.DEPENDS:
-            return f"depends on the machine's state: {_ratios(lead)}"
+            return f"depends on the machine's state: {ratios}"
     more = "" if lead.further_s is None else f"; about {format_duration(lead.further_s)} more"
-    return f"undecided: {_ratios(lead) if lead.ratios else 'too few pairs'}{more}"
+    return f"undecided: {ratios or 'too few pairs'}{more}"
 
 
-def _ratios(lead: Lead, *, short: bool = False) -> str:
-    return ", ".join(ratio(one, short=short) for one in lead.ratios)
+def _ratios(ratios: Sequence[LeadRatio], *, short: bool = False) -> str:
+    return ", ".join(ratio(one, short=short) for one in ratios)

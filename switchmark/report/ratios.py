@@ -105,8 +105,7 @@ def _rows(answer: PointAnswer) -> Iterator[_RatioRow]:
         lead = answer.between(best.contender, ranked.contender)
         if lead is None or not lead.ratios:
             yield _RatioRow(ranked.contender, "too few pairs")
-        for one in lead.ratios if lead else ():  # (pairs may put ahead whose typical is behind)
-            seen = one if lead is not None and lead.ahead == best.contender else one.turned()
+        for seen in lead.seen_from(best.contender) if lead else ():
             yield _RatioRow(ranked.contender, _remark(seen), seen)
 
 

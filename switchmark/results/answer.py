@@ -69,6 +69,12 @@ class Lead:
     pairs: int  # of trials, in one block
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
 
+    def seen_from(self, contender: str) -> tuple[LeadRatio, ...]:
+        """The ratios of this one of the two to the other."""
+        if contender == self.ahead:
+            return self.ratios
+        return tuple(one.turned() for one in self.ratios)
+
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTrial:
@@ -100,7 +106,7 @@ class PointAnswer:
     point: Point
     metric: Metric
     decides: bool  # whether the campaign goes on until this figure is decided
-    ranking: tuple[RankedContender, ...]  # the best first
+    ranking: tuple[RankedContender, ...]  # the best first: as proven, else by typical figures
     leads: tuple[Lead, ...]  # every pair, in that order
     blocks: int
     trials: int
@@ -229,17 +235,19 @@ def _answer(
     # The usual time of a pair of trials, the bench's own included.
     pair_s = 2 * statistics.median(one.end_s - one.start_s for one in observed)
     known = {frozenset((one.a, one.b)): one for one in looks.comparisons}
-    leads = [
-        _lead(known[pair], better, other, metric.higher_is_better, pair_s)
-        for better, other in combinations(ranking, 2)
-        if (pair := frozenset((better.trial.id, other.trial.id))) in known
-    ]
+
+    def leads_of(order: Iterable[RankedContender]) -> Iterator[Lead]:
+        for better, other in combinations(order, 2):
+            if (pair := frozenset((better.trial.id, other.trial.id))) in known:
+                yield _lead(known[pair], better, other, metric.higher_is_better, pair_s)
+
+    ranking = _as_proven(ranking, leads_of(ranking))
     return PointAnswer(
         point=point,
         metric=metric,
         decides=decides,
         ranking=tuple(ranking),
-        leads=tuple(leads),
+        leads=tuple(leads_of(ranking)),
         blocks=blocks_of(observed),
         trials=len(observed),
         left_out=left_out(observed, metric),
@@ -247,6 +255,20 @@ def _answer(
         prove=proving.prove,
         confidence=proving.confidence,
     )
+
+
+def _as_proven(
+    by_typical: Iterable[RankedContender], leads: Iterable[Lead]
+) -> list[RankedContender]:
+    """The contenders in this order, but each behind those that are proven to be ahead of it: the
+    trials of two may lie unevenly in the machine's states, their pairs do not."""
+    proven = {(one.ahead, one.behind) for one in leads if one.verdict is LeadVerdict.AHEAD}
+    left, ordered = list(by_typical), []
+    while left:
+        names = [one.contender for one in left]
+        free = (k for k, name in enumerate(names) if not any((o, name) in proven for o in names))
+        ordered.append(left.pop(next(free, 0)))  # (0: each is behind another, in a circle)
+    return ordered
 
 
 def _ranked(

@@ -103,15 +103,15 @@ def _figures(found: PointAnswer, a: str, b: str) -> Iterator[PairedFigure]:
     one, other, lead = _held(found, a), _held(found, b), found.between(a, b)
     if one is None or other is None:
         return
-    # A lead is the ratio of the one ahead to the other.
-    is_b_to_a = lead is not None and (lead.ahead == b) == found.metric.higher_is_better
-    for ratio in (lead.ratios if lead else ()) or (None,):
+    # A ratio is above 1 for the better one.
+    upper = b if found.metric.higher_is_better else a
+    for ratio in (lead.seen_from(upper) if lead else ()) or (None,):
         yield PairedFigure(
             point=found.point,
             metric=found.metric,
             a=one,
             b=other,
-            ratio=ratio if ratio is None or is_b_to_a else ratio.turned(),
+            ratio=ratio,
             pairs=ratio.pairs if ratio else lead.pairs if lead else 0,
             further_s=lead.further_s if lead else None,
             state=ratio.state if ratio else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import timedelta
 
 import pytest
@@ -11,7 +11,8 @@ import pytest
 from switchmark.errors import UsageError
 from switchmark.experiment.course import GIVEN_UP_AFTER
 from switchmark.model.trial import Trial
-from switchmark.results.answer import LeadVerdict, PointAnswer, answer
+from switchmark.report.answer_words import by_contender, by_point
+from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, answer
 from switchmark.results.blocks import WITHOUT_RATIO, as_block_trials, observe
 from switchmark.results.proving import Proving
 from switchmark.statistics.boundaries import FIRST_LOOK
@@ -168,6 +169,57 @@ def test_the_answer_of_a_set_number_of_blocks() -> None:
                 machine.measure(_trial(text, switch, repetition))
     (found,) = answers(machine, text)
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
+
+
+def test_a_proven_lead_goes_before_typical_figures() -> None:
+    """One of two was measured only while the machine was slow. Its typical figure is the lower one
+    therefore, but within blocks it is ahead."""
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 30"
+    slow_from, switches = 18, ("basicfwd", "ovs-dpdk")
+
+    class Turning(Machine):
+        def is_far(self, at_s: float) -> bool:
+            return at_s >= slow_from * len(switches) * TRIAL_S - 0.01
+
+    machine = Turning({"basicfwd": 7.5e6, "ovs-dpdk": 6e6})
+    for repetition in range(30):
+        for switch in switches[repetition < slow_from :]:
+            machine.measure(_trial(text, switch, repetition))
+        machine.now_s = (repetition + 1) * len(switches) * TRIAL_S
+    (found,) = answers(machine, text)
+    first, second = found.ranking
+    assert (first.contender, second.contender) == switches
+    assert first.typical < second.typical
+    assert verdicts(found) == {switches: LeadVerdict.AHEAD}
+    assert by_point(found, [found]).endswith("basicfwd 3.75 Mpps; before ovs-dpdk 1.23x far")
+    lead = by_contender(found, [found]).lines[1].lead
+    assert lead.startswith("basicfwd is ahead block by block, 1.23x [")
+
+
+def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 9"
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    for repetition in range(9):
+        for switch in ("basicfwd", "ovs-dpdk"):
+            machine.measure(_trial(text, switch, repetition))
+    (found,) = answers(machine, text)
+    near = LeadRatio(1.5, 1.25, 2.0, 9, LeadVerdict.AHEAD, State.NEAR)
+    far = LeadRatio(1.0, 0.98, 1.02, 9, LeadVerdict.SAME, State.FAR)
+    lead = Lead("ovs-dpdk", "basicfwd", LeadVerdict.DEPENDS, (near, far), 9, None)
+    found = replace(found, leads=(lead,))
+    first, second = by_contender(found, [found]).lines
+    assert (first.contender, first.lead) == ("basicfwd", "")
+    ratios = "0.667x [0.5, 0.8] near, 1x [0.98, 1.02] far"
+    assert second.lead == f"depends on the machine's state: {ratios}"
+    assert by_point(found, [found]).endswith(
+        "; by the machine's state, before ovs-dpdk 0.667x near, 1x far"
+    )
+    unclear = replace(near, low=0.5, verdict=LeadVerdict.UNDECIDED, state=None)
+    lead = replace(lead, verdict=LeadVerdict.UNDECIDED, ratios=(unclear,), further_s=60.0)
+    found = replace(found, leads=(lead,))
+    assert by_contender(found, [found]).lines[1].lead == (
+        "undecided: 0.667x [0.5, 2]; about 1 min more"
+    )
 
 
 @pytest.mark.parametrize(
