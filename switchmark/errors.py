@@ -25,6 +25,10 @@ class UnavailableError(SwitchmarkError):
     exit_code = 3
 
 
+class BusyError(UnavailableError):
+    """Another bench is measuring on this machine."""
+
+
 class TrialFailed(SwitchmarkError):
     """A trial could not be completed; the campaign goes on without it."""
 

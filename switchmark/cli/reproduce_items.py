@@ -17,7 +17,7 @@ from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed
 from switchmark.cli.output import note
 from switchmark.cli.progress import CampaignProgress
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import BusyError, SwitchmarkError
 from switchmark.experiment.execute import Request, execute
 from switchmark.experiment.observers import Observers
 from switchmark.language.duration import format_duration
@@ -238,6 +238,8 @@ class ItemRunner:
                     results=folder_of(paper, self.results), testbed=self.testbed,
                     baseline=self.budget_s is None, may_begin=may_begin,
                 ))  # fmt: skip
+        except BusyError:  # for the next item, too
+            raise
         except SwitchmarkError as error:
             self.failed += 1
             for line in str(error).splitlines():

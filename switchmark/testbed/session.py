@@ -20,7 +20,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import BusyError
 from switchmark.locks import open_lock
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
@@ -37,7 +37,7 @@ def open_session(*, measuring: bool = True, wait_s: float = 0.0) -> Iterator[Ses
     """Open a session on this machine and undo everything it made at the end.
 
     Trials disturb each other, so only one session may measure at a time: with `measuring` this
-    waits up to `wait_s` seconds for the other one, then raises UnavailableError that names it.
+    waits up to `wait_s` seconds for the other one, then raises BusyError that names it.
     Clean up after dead sessions first with `clean.clean_stale`."""
     directory = state_folder()
     with signals_raise(), _measuring_lock(directory, wait_s, measuring) as lock_fd:
@@ -81,7 +81,7 @@ def _measuring_lock(directory: Path, wait_s: float, wanted: bool) -> Iterator[in
                 break
             except BlockingIOError:
                 if time.monotonic() >= deadline:
-                    raise UnavailableError(_refusal(fd)) from None
+                    raise BusyError(_refusal(fd)) from None
                 time.sleep(0.1)
         yield fd
         os.ftruncate(fd, 0)

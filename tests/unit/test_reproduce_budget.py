@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from switchmark.campaign.around import Around, usual_around_s
+from switchmark.cli import reproduce_items
 from switchmark.cli.main import run as switchmark
+from switchmark.errors import BusyError
+from switchmark.experiment.execute import Executed
 from switchmark.model.trial import Trial
 from switchmark.reproduction.learnt import learn_from
 from switchmark.reproduction.page import PaperPage, as_html, as_markdown, make_page
@@ -176,3 +180,23 @@ def test_earlier_runs_tell_how_long_trials_take(tmp_path: Path) -> None:
     learn_from(around, [directory, tmp_path / "nowhere"])
     more_s = max(0.0, 2.5 - asked.duration_s)
     assert around.of(asked) == pytest.approx(7.0 + more_s)
+
+
+def test_a_machine_on_which_another_bench_measures_ends_it_at_the_first_item(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def execute(campaign: Any, *_: Any) -> Executed:
+        asked.append(campaign.name)
+        raise BusyError("process 1 (switchmark run, since then) is measuring on this machine")
+
+    monkeypatch.setattr(reproduce_items, "execute", execute)
+    items = [PAPER.item(name) for name in ("table2", "burst")]
+    runner = reproduce_items.ItemRunner(
+        THERE, bench.results, None, [], None, None, anew=False, quiet=True, began=0.0
+    )
+    states = {(PAPER.name, item.name): bench.state(item) for item in items}
+    with pytest.raises(BusyError):
+        runner.run([(PAPER, items)], states)
+    assert len(asked) == 1
