@@ -131,7 +131,7 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
         "-t",
         "200ms",
         "--set",
-        "budget=3s",
+        "budget=10s",
     )
     figures = {one["name"]: one["value"] for one in record["method"]["figures"]}
     assert figures["ceiling"] > 0
