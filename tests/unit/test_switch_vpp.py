@@ -46,7 +46,8 @@ def test_cross_connect_of_each_pair() -> None:
         "set interface rx-mode VirtualEthernet0/0/0 polling",
     ]
     assert lines[-1] == "set interface state VirtualEthernet0/0/3 up"
-    assert not any("bridge" in line or "pipe" in line for line in lines)
+    assert not any("bridge" in line for line in lines)
+    assert [line for line in lines if "pipe" in line] == ["pipe create"], "it carries nothing"
 
 
 def test_learning_and_static() -> None:
@@ -77,6 +78,7 @@ def test_memif_patch_and_receive_mode() -> None:
         "create memif socket id 2 filename /m1",
         "create interface memif id 0 socket-id 2 slave ring-size 256 buffer-size 2048",
         "set interface rx-mode memif2/0 adaptive",
+        "pipe create",
         "test l2patch rx memif1/0 tx memif2/0",
         "test l2patch rx memif2/0 tx memif1/0",
         "set interface state memif1/0 up",
