@@ -110,8 +110,8 @@ def commands(
         if port.mtu_bytes > STANDARD_MTU_BYTES:
             lines.append(f"set interface mtu packet {port.mtu_bytes} {name}")
     if mode is ConnectMode.CROSS_CONNECT:
-        # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and aborts
-        # or hangs in two starts of three (link_state_process); one more is enough.
+        # With two interfaces alone, VPP of 2026-08 corrupts its heap as their links come up, and
+        # aborts or hangs in two starts of three (link_state_process); one more is enough.
         lines.append("pipe create")
         patch = options["cross_connect"] == "l2patch"
         command = "test l2patch rx {} tx {}" if patch else "set interface l2 xconnect {} {}"
