@@ -105,9 +105,13 @@ class Bench:
 
     def reproduce(self, name: str, budget_s: float | None, *, anew: bool = False) -> None:
         """Reproduce one item."""
-        item = self.paper.item(name)
+        assert self.run([name], budget_s, anew=anew) == 0
+
+    def run(self, names: Sequence[str], budget_s: float | None, *, anew: bool = False) -> int:
+        """Run these items; returns how many failed."""
+        items = [self.paper.item(name) for name in names]
         runner = reproduce_items.ItemRunner(
             THERE, self.results, budget_s, [], None, None, anew=anew, quiet=True, began=self.now_s
         )
-        states = {(self.paper.name, item.name): self.state(item)}
-        assert runner.run([(self.paper, [item])], states) == 0
+        states = {(self.paper.name, item.name): self.state(item) for item in items}
+        return runner.run([(self.paper, items)], states)

@@ -34,6 +34,14 @@ def verdicts(found: PointAnswer) -> dict[tuple[str, str], LeadVerdict]:
     return {(one.ahead, one.behind): one.verdict for one in found.leads}
 
 
+def measure_blocks(machine: Machine, text: str, blocks: int) -> None:
+    """Measure so many blocks of all switches of the campaign, whatever they prove."""
+    for repetition in range(blocks):
+        for sweep in campaign(text).sweeps:
+            for switch in sweep.switch:
+                machine.measure(_trial(text, switch, repetition))
+
+
 def test_clear_leads_are_proven_at_the_first_look_and_the_campaign_ends() -> None:
     machine = Machine({"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
     run_all(machine, campaign(THREE))
@@ -163,10 +171,7 @@ def test_pairs_are_not_made_across_an_interruption() -> None:
 def test_the_answer_of_a_set_number_of_blocks() -> None:
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 10"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
-    for repetition in range(10):
-        for sweep in campaign(text).sweeps:
-            for switch in sweep.switch:
-                machine.measure(_trial(text, switch, repetition))
+    measure_blocks(machine, text, 10)
     (found,) = answers(machine, text)
     assert verdicts(found) == {("basicfwd", "ovs-dpdk"): LeadVerdict.AHEAD}
 
@@ -199,9 +204,7 @@ def test_a_proven_lead_goes_before_typical_figures() -> None:
 def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nrepetitions: 9"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
-    for repetition in range(9):
-        for switch in ("basicfwd", "ovs-dpdk"):
-            machine.measure(_trial(text, switch, repetition))
+    measure_blocks(machine, text, 9)
     (found,) = answers(machine, text)
     near = LeadRatio(1.5, 1.25, 2.0, 9, LeadVerdict.AHEAD, State.NEAR)
     far = LeadRatio(1.0, 0.98, 1.02, 9, LeadVerdict.SAME, State.FAR)
@@ -232,9 +235,7 @@ def test_every_block_counts_for_the_leads_of_a_campaign_without_a_budget(
     """It ends by its figures (`until_ci`), or has more blocks than were asked for first."""
     text = f"switch: [basicfwd, ovs-dpdk]\npacket_size: 64\n{asked}"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
-    for repetition in range(blocks):
-        for switch in ("basicfwd", "ovs-dpdk"):
-            machine.measure(_trial(text, switch, repetition))
+    measure_blocks(machine, text, blocks)
     (found,) = answers(machine, text)
     (lead,) = found.leads
     assert (lead.verdict, lead.pairs) == (LeadVerdict.AHEAD, blocks)
@@ -265,9 +266,7 @@ def test_an_answer_has_the_interval_of_the_look_that_ended_the_campaign() -> Non
 def test_a_contender_whose_figure_is_0_is_named() -> None:
     text = "switch: [basicfwd, ovs-dpdk, linux-bridge]\npacket_size: 64\nrepetitions: 5"
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6, "linux-bridge": 0.0}, dwell_s=1e9)
-    for repetition in range(5):
-        for switch in ("basicfwd", "ovs-dpdk", "linux-bridge"):
-            machine.measure(_trial(text, switch, repetition))
+    measure_blocks(machine, text, 5)
     (found,) = answers(machine, text)
     assert found.left_out == {WITHOUT_RATIO: 5}
 

@@ -192,11 +192,6 @@ def test_a_machine_on_which_another_bench_measures_ends_it_at_the_first_item(
         raise BusyError("process 1 (switchmark run, since then) is measuring on this machine")
 
     monkeypatch.setattr(reproduce_items, "execute", execute)
-    items = [PAPER.item(name) for name in ("table2", "burst")]
-    runner = reproduce_items.ItemRunner(
-        THERE, bench.results, None, [], None, None, anew=False, quiet=True, began=0.0
-    )
-    states = {(PAPER.name, item.name): bench.state(item) for item in items}
     with pytest.raises(BusyError):
-        runner.run([(PAPER, items)], states)
+        bench.run(["table2", "burst"], None)
     assert len(asked) == 1
