@@ -340,27 +340,35 @@ def test_a_forwarder_passes_it(
     assert received["totals"]["rx_corrupt"] == 0
 
 
-def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
+def totals_of(
+    wire: tuple[Node, Node], io: str, words: tuple[str, ...], senders: list[tuple[str, ...]],
+    stop: str = "stop",
+) -> dict[str, int]:  # fmt: skip
+    """What a receiver with these words counts of 200 frames of each sender, one after the other."""
     a, b = wire
-    with (
-        running(
-            b.namespace, "receiver", "--port", port("raw-mmsg", b), *SWAPPED, "--vlan", "100",
-        ) as receiver,
-        running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
-            "--vlan", "101", "--frame-size", "68",
-        ) as other,
-        running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
-        ) as untagged,
-    ):  # fmt: skip
+    sending = ("sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT)
+    with contextlib.ExitStack() as stack:
+        receiver = stack.enter_context(
+            running(b.namespace, "receiver", "--port", port(io, b), *SWAPPED, *words)
+        )
+        ready = [stack.enter_context(running(a.namespace, *sending, *one)) for one in senders]
         receiver.tell("start")
         receiver.wait("started")
-        for sender in (other, untagged):
+        for sender in ready:
             sender.tell("start rate=10k burst=20 duration=0.02")
             sender.wait("result")
-        receiver.tell("stop")
-        totals = receiver.wait("result")["totals"]
+        receiver.tell(stop)
+        totals: dict[str, int] = receiver.wait("result")["totals"]
+    return totals
+
+
+TAGGED = ("--vlan", "100", "--frame-size", "68")
+TAGGED_OTHERWISE = ("--vlan", "101", "--frame-size", "68")
+TAGGED_TWICE = ("--vlan", "200.100", "--frame-size", "72")
+
+
+def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
+    totals = totals_of(wire, "raw-mmsg", ("--vlan", "100"), [TAGGED_OTHERWISE, ()])
     assert totals["rx_frames"] == 0
     assert totals["rx_corrupt"] == 200
     assert totals["rx_other"] >= 200
@@ -369,28 +377,7 @@ def test_frames_of_another_kind_are_told_apart(wire: tuple[Node, Node]) -> None:
 @pytest.mark.parametrize("io", all_ios("raw", "raw-mmsg", "io_uring", "packet_mmap"))
 def test_tagged_frames_are_not_taken_for_untagged_ones(wire: tuple[Node, Node], io: str) -> None:
     """Though the kernel hands them over without their outer tag."""
-    a, b = wire
-    with (
-        running(b.namespace, "receiver", "--port", port(io, b), *SWAPPED) as receiver,
-        running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
-            "--vlan", "100", "--frame-size", "68",
-        ) as tagged,
-        running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
-            "--vlan", "200.100", "--frame-size", "72",
-        ) as twice,
-        running(
-            a.namespace, "sender", "--port", port("raw-mmsg", a), *ADDRESSES, *PATIENT,
-        ) as untagged,
-    ):  # fmt: skip
-        receiver.tell("start")
-        receiver.wait("started")
-        for sender in (tagged, twice, untagged):
-            sender.tell("start rate=10k burst=20 duration=0.02")
-            sender.wait("result")
-        receiver.tell("stop sent=200")
-        totals = receiver.wait("result")["totals"]
+    totals = totals_of(wire, io, (), [TAGGED, TAGGED_TWICE, ()], "stop sent=200")
     assert totals["rx_frames"] == 200
     assert totals["rx_corrupt"] == 0
     assert totals["rx_other"] >= 400
