@@ -120,7 +120,7 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
     }
     if plan.far is None or not over_cable(plan):
         return point
-    cable, there = plan.far.site.testbed.cable, plan.far.placement or plan.far.place()
+    cable, there = plan.far.site.testbed.cable, plan.far.place()
     return point | {
         "port_kind": "cable",  # of the interfaces, whatever ports nodes have behind a switch
         "cable": [cable.near, cable.far],

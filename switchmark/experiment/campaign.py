@@ -133,9 +133,10 @@ def run_campaign(
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:
-    """The plan with a switch of its own: what a switch has learnt by running (ports, counters, its
-    session) goes with it, and is not kept as long as the plans are."""
-    return replace(plan, switch=copy(plan.switch))
+    """The plan with a switch and a far side of its own: what these have learnt by running (ports,
+    counters, cores, costs, the session) goes with them, and is not kept as long as the plans are.
+    """
+    return replace(plan, switch=copy(plan.switch), far=copy(plan.far))
 
 
 def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:

@@ -49,6 +49,7 @@ from switchmark.testbed.undo.clean import clean_stale
 from switchmark.testbed.undo.entries import Directory
 
 LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
+MOST_ENDED = 64  # processes that can still be asked for their last words when another one begins
 ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold programs
 
 
@@ -115,6 +116,8 @@ class HostAgent:
 
     def do_process(self, process: int, act: str, arguments: Sequence[Any] = ()) -> Any:
         """Call a method of a process."""
+        if process not in self._processes:
+            raise SwitchmarkError(f"process {process}: has ended long ago, or never began")
         return getattr(self._processes[process], act)(*arguments)
 
     def do_settings(self, variables: dict[str, str]) -> None:
@@ -226,6 +229,9 @@ class HostAgent:
     def _keep(self, process: Spawned) -> dict[str, int]:
         if isinstance(process, GuestEngine):
             process = process.machine  # the bench compares the guest's clock with its own
+        ended = [number for number, one in self._processes.items() if one.poll() is not None]
+        for number in ended[:-MOST_ENDED]:
+            del self._processes[number]
         self._next += 1
         number = self._next
         self._processes[number] = process

@@ -7,6 +7,7 @@ import json
 import re
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -19,7 +20,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.environment.support.base import VirtualMachine
 from switchmark.environment.vm.engine import GuestEngine
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.steps import plan_steps
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
@@ -130,6 +131,27 @@ class TestAgent:
         lines = channel.lines()
         assert room.engines["rx0"].commands == ["start at=5"]
         assert lines[1] == event("started", t_ns=10**9), "by the guest's own clock"
+
+    def test_it_forgets_processes_that_have_ended(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A campaign has thousands; the last ones are asked for their last words."""
+        monkeypatch.setattr(agents, "MOST_ENDED", 2)
+        room = FakeEnvironment()
+        agent, _, made = self.made(monkeypatch, room)
+        started, engines = [], []
+        for _ in range(5):
+            started.append(agent.do_spawn_engine(made.node, ["sender"])["process"])
+            engines.append(room.engines["rx0"])
+            if len(engines) > 1:  # (the first one runs on)
+                engines[-1].terminate()
+        known = []
+        for number in started:
+            with suppress(SwitchmarkError):
+                agent.do_process(number, "stderr_tail")
+                known.append(number)
+        assert known == [started[0], *started[2:]]
+        with pytest.raises(SwitchmarkError, match="has ended long ago"):
+            agent.do_process(started[1], "terminate")
+        engines[0].terminate()
 
     def test_it_meters_qemu(self, monkeypatch: pytest.MonkeyPatch) -> None:
         seen: list[tuple[Any, Any]] = []

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,14 @@ def test_two_switches_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(OSError, match="stuck"):
         both.stop()
     assert log[-2:] == ["near stops", "far stops"], "one that is stuck does not keep the other"
+
+
+def test_a_copy_runs_a_switch_of_its_own_here() -> None:
+    near, far = (FakeSwitch(SwitchCounters({}), [], who) for who in ("near", "far"))
+    both = AcrossHosts(near, far, CableEnds("eth1", "eth2", frozenset({1})))  # type: ignore[arg-type]
+    copied = copy(both)
+    assert copied.near is not near and copied.near.details() == near.details()
+    assert (copied.far, copied.cable) == (far, both.cable)
 
 
 class MakingSwitch(FakeSwitch):

@@ -8,7 +8,7 @@ import json
 import os
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,6 +25,7 @@ from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.trial import Trial
+from switchmark.remote.site import FarSide
 from switchmark.results.record import Record, Timing
 from switchmark.results.store import Run
 from switchmark.switch.registry import usual_overhead_s
@@ -315,6 +316,22 @@ def test_what_a_switch_has_learnt_by_running_is_not_kept_with_its_plan(run: Run)
     go(run, steps)
     assert len(run.paths()) == 2
     assert [getattr(one.plan.switch, "ports", "?") for one in steps] == [None, None]
+
+
+def test_what_another_host_has_told_of_a_trial_is_not_kept_with_its_plan(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nobody: Any = None
+    far, asked = FarSide(nobody, nobody, "netns", "netns", nobody), step(64)
+
+    def told(session: object, plan: TrialPlan, **_: object) -> Record:
+        assert plan.far is not None
+        plan.far.placement = plan.placement
+        return synthetic_record(plan.trial)
+
+    monkeypatch.setattr(campaign, "run_trial", told)
+    go(run, [replace(asked, plan=replace(asked.plan, far=far))])
+    assert far.placement is None
 
 
 def test_records_are_read_one_at_a_time(run: Run) -> None:

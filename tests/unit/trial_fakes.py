@@ -403,4 +403,5 @@ def between(plan: TrialPlan, **changes: object) -> TrialPlan:
     } | changes  # fmt: skip
     facts = replace(gather(), kernel=str(known["kernel"]))
     site = SimpleNamespace(testbed=SimpleNamespace(cable=known["cable"]), facts=facts)
-    return replace(plan, far=cast(FarSide, SimpleNamespace(site=site, placement=known["there"])))
+    far = SimpleNamespace(site=site, place=lambda: known["there"])
+    return replace(plan, far=cast(FarSide, far))

@@ -9,6 +9,7 @@ all ports of nodes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -68,6 +69,11 @@ class AcrossHosts:
         self._near_indexes: list[int] = []  # of each port of this host's, its number in the whole
         self._far_indexes: list[int] = []
         self._far_started = False
+
+    def __copy__(self) -> AcrossHosts:
+        """For one run: the copy starts a switch of its own here. The other host's is a stand-in,
+        which learns nothing by running."""
+        return AcrossHosts(copy(self.near), self.far, self.cable)
 
     def availability(self) -> Availability:
         """Whether this host can run it; the other one is asked when the connection to it is
