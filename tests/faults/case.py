@@ -37,7 +37,7 @@ class Case:
     phase: str
     switch: str
     environment: str
-    finished_before: int  # trials, of the three that the campaign has
+    finished_before: int  # trials, of the two that the campaign has
     delay: float  # share of the phase's first moments that passes before the fault
     location: str = LOCAL
     place: str = HOST  # the switch's environment

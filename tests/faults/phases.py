@@ -12,7 +12,7 @@ from tests.integration.waiting import TAUGHT_FRAMES
 
 DEADLINE_S = 150.0  # a machine that is busy with others is slow; the phase comes all the same
 POLL_S = 0.002
-LOOK_S = 0.01  # where it takes a look at all processes
+LOOKING_SHARE = 0.2  # of the time: a look at all processes costs the cores that cases need
 FIRST_LESSON_FRAMES = 2  # more are sent when all engines have answered: a guest that has booted
 BUSY_S = 0.08  # CPU time of an engine beyond what it needs to start: traffic
 
@@ -70,16 +70,17 @@ def meet(job: Job, phase: str, finished_before: int, delay: float) -> bool:
     job.stored_before = finished_before
     job.lines_before = len(job.ledger()) if finished_before else 3
     phases = WITH_MACHINES if job.has_machines else PHASES
-    pause_s = LOOK_S if phase in ("verify", "measure") else POLL_S
-    return _until(job, lambda: phases[phase](job, delay), pause_s)
+    return _until(job, lambda: phases[phase](job, delay))
 
 
-def _until(job: Job, condition: Callable[[], bool], pause_s: float = POLL_S) -> bool:
+def _until(job: Job, condition: Callable[[], bool]) -> bool:
     deadline = time.monotonic() + DEADLINE_S * job.patience
     while time.monotonic() < deadline:
+        spent_s = time.thread_time()
         if condition():
             return True
         if not job.running:
             return False
-        time.sleep(pause_s)
+        spent_s = time.thread_time() - spent_s
+        time.sleep(max(POLL_S, spent_s * (1 / LOOKING_SHARE - 1)))
     return False
