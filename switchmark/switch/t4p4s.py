@@ -99,6 +99,8 @@ class T4p4s(TelemetrySwitch):
         cannot_reconfigure="its table is compiled in, and it is run without a controller that "
         "could change it",
         max_ports=16,
+        linux_capabilities={PortKind.VHOST_USER: ()},
+        writes=(),
         taxonomy=Taxonomy(SELF, MATCH_ACTION, RTC, "medium", "C, Python", "P4 switch"),
         description="T4P4S, a P4 program compiled to DPDK, vhost-user",
     )
