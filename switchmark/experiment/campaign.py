@@ -6,6 +6,7 @@ The bare wire is measured first, because every later figure is judged against it
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from switchmark.experiment import again
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.memory import settled
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
 from switchmark.model.choices import WIRE
@@ -63,6 +65,7 @@ def always(trial: Trial) -> bool:
     return True
 
 
+@settled()
 def run_campaign(
     session: Session,
     run: Run,
@@ -129,6 +132,7 @@ def run_campaign(
             kept.keep(step.plan, record)
         left.done(step, record)
         observer.trial_ended(record)
+        gc.collect()  # now, and not while the next one measures
     return True
 
 

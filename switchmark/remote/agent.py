@@ -8,6 +8,7 @@ there does.
 
 from __future__ import annotations
 
+import gc
 import os
 import secrets
 import signal
@@ -49,7 +50,7 @@ from switchmark.testbed.undo.clean import clean_stale
 from switchmark.testbed.undo.entries import Directory
 
 LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
-MOST_ENDED = 64  # processes that can still be asked for their last words when another one begins
+MOST_ENDED = 16  # processes that can still be asked for their last words when another one begins
 ENGINE_PLACES = ("/var/tmp", "/dev/shm", "/tmp")  # where /run may not hold programs
 
 
@@ -283,6 +284,7 @@ def main() -> None:
             clean_stale()  # now, after an agent that was waited for, too
             agent = HostAgent(session, channel)
             channel.send({"id": 0, "ok": to_plain(hello(session))})
+            gc.freeze()  # what is loaded stays: the collector need not look through it again
             while (request := channel.following()) is not None:
                 agent.answer(request)
     except SwitchmarkError as error:

@@ -311,6 +311,33 @@ def test_a_record_that_is_stored_is_not_kept_in_memory(run: Run) -> None:
     assert len(Looks.ended) == 3
 
 
+def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> None:
+    """And by a collector that leaves out what was there before; afterwards it sees all again."""
+
+    class Left:
+        itself: Left
+
+    class Looks(Watcher):
+        left: ClassVar[list[weakref.ref[Left]]] = []
+        frozen: ClassVar[list[bool]] = []
+
+        def trial_begins(self, *_: Any) -> None:
+            assert [one() for one in self.left] == [None] * len(self.left)
+            self.frozen.append(gc.get_freeze_count() > 0)
+
+        def trial_ended(self, record: Record) -> None:
+            left = Left()
+            left.itself = left
+            self.left.append(weakref.ref(left))
+
+    gc.disable()
+    try:
+        run_campaign(SESSION, run, "unit", [step(64), step(128), step(256)], dict, Looks(run))
+    finally:
+        gc.enable()
+    assert Looks.frozen == [True] * 3 and gc.get_freeze_count() == 0
+
+
 def test_what_a_switch_has_learnt_by_running_is_not_kept_with_its_plan(run: Run) -> None:
     steps = [step(64), step(128)]
     go(run, steps)
