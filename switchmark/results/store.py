@@ -143,9 +143,17 @@ class Run:
 
     def discard_empty(self) -> None:
         """Remove a folder in which nothing was ever measured: as the latest run it would hide the
-        one before it. A folder that holds a trial, or was resumed, stays."""
+        one before it. A folder that holds a trial, or was resumed, stays. Raises SwitchmarkError
+        where there is none any more."""
         resumed = any(self.directory.glob("resumed-*.json"))
-        if self._lock is not None and not resumed and not any(self.trials_directory.iterdir()):
+        try:
+            measured = any(self.trials_directory.iterdir())
+        except FileNotFoundError:
+            raise SwitchmarkError(
+                f"{self.directory}: was removed or moved away while its trials ran; put it back, "
+                "or run the campaign anew"
+            ) from None
+        if self._lock is not None and not resumed and not measured:
             shutil.rmtree(self.directory)
 
     @property

@@ -286,3 +286,12 @@ def test_a_run_that_could_not_begin_does_not_hide_the_one_before(tmp_path: Path)
         again.discard_empty()
     assert len(open_run(kept).paths()) == 1
     assert kept.with_name(refused.directory.name).exists() is False
+
+
+def test_a_run_that_was_moved_away_meanwhile_is_told(tmp_path: Path) -> None:
+    """(After its last trial nothing is written any more that could fail.)"""
+    with create(tmp_path / "results") as run:
+        run.directory.rename(tmp_path / "elsewhere")
+        assert run.paths() == []
+        with pytest.raises(SwitchmarkError, match="was removed or moved away while"):
+            run.discard_empty()
