@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
-from switchmark.cli.output import note, note_problems, print_json_list
+from switchmark.cli.output import note, note_problems, print_json_list, writing
 from switchmark.cli.progress import CampaignProgress
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
@@ -129,5 +129,7 @@ def _report(directory: Path) -> None:
     from switchmark.report.html import write_report
 
     target = directory / "report.html"
-    note_problems(write_report(directory, target))
+    with writing("--report", target):
+        problems = write_report(directory, target)
+    note_problems(problems)
     note(f"report: {target}")

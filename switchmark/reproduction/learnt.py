@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-import duckdb
-
 from switchmark.campaign.around import Around
 from switchmark.errors import SwitchmarkError
 from switchmark.method.registry import usual_time_s
@@ -33,7 +31,7 @@ def learn_from(around: Around, runs: Iterable[Path]) -> None:
     """Learn from the records of these runs. Those that cannot be read are passed over: the page
     names them."""
     for directory in runs:
-        with suppress(SwitchmarkError, duckdb.Error):
+        with suppress(SwitchmarkError):
             some = open_run(directory).file_names()[:MOST]  # their names are in no order of time
             table = select(some, _COLUMNS).drop_nulls()
             for row in table.sort("started_at").iter_rows(named=True):

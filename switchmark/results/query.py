@@ -44,15 +44,16 @@ def read_table(run_directory: Path) -> RecordTable:
     paths = open_run(run_directory).file_names()
     refused = refused_files(paths) if len(paths) <= FULL_CHECK_LIMIT else {}
     good = [path for path in paths if path not in refused]
-    try:
-        frame = select(good, COLUMNS)
-    except duckdb.Error as error:
-        culprits = refused_files(good)
-        if not culprits:
-            raise SwitchmarkError(f"{run_directory}: cannot be read: {error}") from error
-        refused |= culprits
-        good = [path for path in good if path not in culprits]
-        frame = select(good, COLUMNS)
+    while True:  # (what others change meanwhile is left out, too)
+        try:
+            frame = select(good, COLUMNS)
+            break
+        except CorruptResultError as error:
+            culprits = refused_files(good)
+            if not culprits:
+                raise SwitchmarkError(f"{run_directory}: {error}") from error
+            refused |= culprits
+            good = [path for path in good if path not in culprits]
     frame = _with_defaults(frame)
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
@@ -78,14 +79,18 @@ def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def select(paths: Sequence[str], columns: Sequence[Column]) -> pl.DataFrame:
-    """The table of these files. Raises duckdb.Error for text that is not UTF-8 or a value that is
-    not of its column's type; what is not JSON at all gives a row of nulls."""
-    with connect() as connection:
-        frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
-        if not frames:
-            kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
-            nothing = connection.sql(f"SELECT NULL::VARCHAR AS file, {kinds} LIMIT 0")
-            return _frame(nothing)
+    """The table of these files. What is not JSON at all gives a row of nulls. Raises
+    CorruptResultError where a file is gone, a text is not UTF-8, or a value is not of its column's
+    type."""
+    try:
+        with connect() as connection:
+            frames = [_batch(connection, batch, columns) for batch in _batches(paths)]
+            if not frames:
+                kinds = ", ".join(f'NULL::{column.kind} AS "{column.name}"' for column in columns)
+                nothing = connection.sql(f"SELECT NULL::VARCHAR AS file, {kinds} LIMIT 0")
+                return _frame(nothing)
+    except (duckdb.Error, OSError) as error:
+        raise CorruptResultError(f"records cannot be read: {error}") from error
     return pl.concat(frames, rechunk=False)
 
 

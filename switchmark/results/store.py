@@ -20,6 +20,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -198,14 +199,15 @@ class Run:
     def file_names(self) -> list[str]:
         """The paths as text, which takes a fraction of the memory where there are many."""
         folder = self.trials_directory
-        if not folder.is_dir():
+        try:
+            with os.scandir(folder) as entries:  # (a pipe would hang whoever reads it)
+                names = sorted(
+                    entry.name
+                    for entry in entries
+                    if _RECORD_NAME.fullmatch(entry.name) and entry.is_file()
+                )
+        except (FileNotFoundError, NotADirectoryError):
             return []
-        with os.scandir(folder) as entries:  # (a pipe would hang whoever reads it)
-            names = sorted(
-                entry.name
-                for entry in entries
-                if _RECORD_NAME.fullmatch(entry.name) and entry.is_file()
-            )
         return [f"{folder}/{name}" for name in names]
 
     def records(self) -> Iterator[Record]:
@@ -238,8 +240,10 @@ class Run:
 
     def earlier_failures(self) -> list[Record]:
         """Failed records of trials that were run again later."""
-        pattern = "[0-9a-f]" * 16 + ".failed-*.json"
-        return [read_record(path) for path in sorted(self.trials_directory.glob(pattern))]
+        pattern, found = "[0-9a-f]" * 16 + ".failed-*.json", list[Path]()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            found += sorted(self.trials_directory.glob(pattern))
+        return [read_record(path) for path in found]
 
 
 def open_run(directory: Path) -> Run:
