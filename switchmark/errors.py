@@ -6,6 +6,14 @@ message on one line and exits with the class's code; it never shows a traceback 
 
 from __future__ import annotations
 
+import errno
+
+# What a user can mend: no room, no leave, too many files open.
+OF_THE_MACHINE = (
+    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
+    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
+)  # fmt: skip
+
 
 class SwitchmarkError(Exception):
     """Something failed at run time (exit code 1)."""

@@ -19,7 +19,7 @@ import typer
 from typer.core import TyperGroup
 
 from switchmark.cli.rights import Keeps, give_up
-from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UnavailableError, UsageError
 from switchmark.language.printable import printable
 
 ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -28,12 +28,7 @@ NO_THREADS = (
     "no more processes and threads may be started here; raise the limit (pids.max of the cgroup, "
     "TasksMax of the service, ulimit -u) to 200 or more"
 )
-# What a user can mend: no room, no leave, too many files open.
 _OF_THE_USER = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.EILSEQ)
-_OF_THE_MACHINE = (
-    errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
-    errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +220,7 @@ def _of_the_machine(error: BaseException) -> int:
         # The reader has gone; keep the interpreter from flushing into the broken pipe again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return SwitchmarkError.exit_code
-    if error.errno not in (*_OF_THE_MACHINE, *_OF_THE_USER):
+    if error.errno not in (*OF_THE_MACHINE, *_OF_THE_USER):
         raise error
     place = f"{error.filename}: " if error.filename else ""
     if error.errno in _OF_THE_USER:

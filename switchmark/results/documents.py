@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UsageError
 from switchmark.results.durable import file_content
 from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
@@ -25,13 +25,9 @@ def read_record(path: Path) -> Record:
     try:
         record = Record.model_validate_json(file_content(path))
     except (OSError, ValidationError) as error:
-        remedy = (
-            "another version of switchmark wrote it, which can show it; here --resume does not "
-            "go on, so run anew"
-            if _is_of_another_version(error)
-            else "move the file away, then --resume measures it again"
-        )
-        raise CorruptResultError(f"{_corrupt_line(path, error)}; {remedy}") from error
+        raise _corrupt(
+            path, error, "move the file away, then --resume measures it again"
+        ) from error
     if path.name.split(".")[0] != record.trial_id:
         raise CorruptResultError(
             f"{path}: holds trial {record.trial_id}, which its name does not say; move it away"
@@ -48,7 +44,7 @@ def read_info(directory: Path) -> RunInfo:
     except FileNotFoundError as error:
         raise UsageError(f"{directory}: not a results directory (no run.json in it)") from error
     except (OSError, ValidationError) as error:
-        raise CorruptResultError(f"{_corrupt_line(path, error)}; move its folder away") from error
+        raise _corrupt(path, error, "move its folder away") from error
 
 
 def read_resumption(path: Path) -> Resumption:
@@ -56,7 +52,7 @@ def read_resumption(path: Path) -> Resumption:
     try:
         return Resumption.model_validate_json(file_content(path))
     except (OSError, ValidationError) as error:
-        raise CorruptResultError(f"{_corrupt_line(path, error)}; move it away") from error
+        raise _corrupt(path, error, "move it away") from error
 
 
 def to_document(record: Record, path: Path) -> bytes:
@@ -84,9 +80,19 @@ def _is_of_another_version(error: Exception) -> bool:
     )
 
 
-def _corrupt_line(path: Path, error: Exception) -> str:
+def _corrupt(path: Path, error: Exception, remedy: str) -> CorruptResultError:
+    """The error of a file that cannot be read; the remedy is that of a damaged one."""
     reason = _first_error(error) if isinstance(error, ValidationError) else str(error)
-    return f"{path}: cannot be read as a result ({reason})"
+    if isinstance(error, OSError):
+        reason = error.strerror or reason
+        if error.errno in OF_THE_MACHINE:
+            remedy = "the file may be sound, so leave it there"
+    elif _is_of_another_version(error):
+        remedy = (
+            "another version of switchmark wrote it, which can show it; here --resume does not "
+            "go on, so run anew"
+        )
+    return CorruptResultError(f"{path}: cannot be read as a result ({reason}); {remedy}")
 
 
 def _first_error(error: ValidationError) -> str:

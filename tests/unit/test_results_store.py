@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results import durable, store
+from switchmark.results import documents, durable, store
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.find import find_latest, find_run
 from switchmark.results.store import Run, open_run
@@ -120,6 +120,20 @@ def test_a_record_of_another_version_is_not_called_damaged(tmp_path: Path) -> No
     (path,) = run.paths()
     path.write_bytes(path.read_bytes().replace(b'"schema_version":1', b'"schema_version":9'))
     with pytest.raises(CorruptResultError, match="another version of switchmark") as caught:
+        run.finished_ids()
+    assert "move the file away" not in str(caught.value)
+
+
+def test_a_record_that_the_machine_does_not_let_us_read_is_not_called_damaged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = open_run(write_run(tmp_path, [synthetic_record()]))
+
+    def refuse(*_: object) -> bytes:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(documents, "file_content", refuse)
+    with pytest.raises(CorruptResultError, match="may be sound, so leave it there") as caught:
         run.finished_ids()
     assert "move the file away" not in str(caught.value)
 
