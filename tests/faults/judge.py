@@ -46,13 +46,13 @@ def judge(case: Case, folder: Path) -> Verdict:
     with _Rig(folder, case) as rig:
         before = snapshot.take([folder.parent], ())
         verdict = rig.run()
-        after = _settled(before, folder.parent, rig.sessions)
+        after = settled(before, folder.parent, rig.sessions)
         verdict.findings += snapshot.differences(before, after)
     verdict.seconds = time.monotonic() - began
     return verdict
 
 
-def _settled(
+def settled(
     before: dict[str, set[str]], ours: Path, sessions: Sequence[str]
 ) -> dict[str, set[str]]:
     deadline = time.monotonic() + SETTLES_S
@@ -123,10 +123,10 @@ class _Rig:
                 undo = case.fault.inflict(job, random.Random(case.seed))
                 verdict.inflicted = undo is not None
                 if undo and case.fault.lasts_s is not None:
-                    _wait(job, case.fault.lasts_s / job.patience)
+                    wait(job, case.fault.lasts_s / job.patience)
                     undo()
                     undo = None
-            if not _wait(job, ENDS_WITHIN_S):
+            if not wait(job, ENDS_WITHIN_S):
                 say(f"hangs: still running after {ENDS_WITHIN_S * job.patience:g} s: {_last(job)}")
         finally:
             _end(job)
@@ -161,7 +161,7 @@ class _Rig:
         for _ in range(RESUMES):
             job = self._start(*(["--resume"] if begun(self.places) else []))
             try:
-                if not _wait(job, ENDS_WITHIN_S):
+                if not wait(job, ENDS_WITHIN_S):
                     say(f"--resume hangs: {_last(job)}")
                     return
             finally:
@@ -186,7 +186,7 @@ class _Rig:
 
     def _clean(self, say: Callable[[str], object]) -> None:
         job = Job.start(self.places, "clean", more=self.more, hosts=self.hosts)
-        if not _wait(job, ENDS_WITHIN_S) or job.process.returncode:
+        if not wait(job, ENDS_WITHIN_S) or job.process.returncode:
             say(f"clean ends with {job.process.poll()}: {_last(job)}")
         _end(job)
         self._look(job, say)
@@ -200,11 +200,11 @@ class _Rig:
         if job.session:
             self.sessions.append(job.session)
         said = job.said()
-        if _traceback(said) or "a fault of the bench itself" in said:
+        if traceback_in(said) or "a fault of the bench itself" in said:
             say(f"a traceback: {said[-800:]}")
 
 
-def _traceback(said: str) -> bool:
+def traceback_in(said: str) -> bool:
     """Whether a traceback was printed. One that Python prints where it cannot itself start, before
     it has read a line of the bench, is not the bench's."""
     if "Traceback" not in said:
@@ -213,7 +213,7 @@ def _traceback(said: str) -> bool:
     return not of_start or "/switchmark/__main__.py" in said
 
 
-def _wait(job: Job, seconds: float) -> bool:
+def wait(job: Job, seconds: float) -> bool:
     """Whether it has ended by then; its ledger is looked at meanwhile, for its session's name."""
     deadline = time.monotonic() + seconds * job.patience
     while time.monotonic() < deadline:
