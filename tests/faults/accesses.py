@@ -85,6 +85,8 @@ def _try(asked: argparse.Namespace, top: Path, place: str, number: int) -> list[
     bench = _Bench(top, asked, f"{place} {number}")
     code = bench.run()
     found = [] if code in KNOWN_CODES else [f"ends with {code}: {bench.said[-300:]}"]
+    if place not in bench.told():
+        found.append("was not met")
     if traceback_in(bench.said):
         found.append(f"a traceback: {bench.said[-800:]}")
     if (cleaned := bench.clean()) != 0:
@@ -97,8 +99,8 @@ class _Bench:
     """A bench with results and state of its own, which tells its places, or is refused one."""
 
     def __init__(self, top: Path, asked: argparse.Namespace, refused: str = "") -> None:
-        for path in (one for one in top.iterdir() if one.name != "cache"):
-            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+        for path in top.iterdir():  # (the cache, too: each bench comes to the same places)
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
         self.places = Places(top / "state", top / "results", top / "cache", top / "accesses.yaml")
         text, _ = campaign(asked.switch, asked.environment, "local", idle="sleep")
         self.places.campaign.write_text(text)
