@@ -45,7 +45,7 @@ from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import gather
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import capabilities, procfs
-from switchmark.testbed.kernel.heap import share_one_heap
+from switchmark.testbed.kernel.heap import give_back
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.testbed.undo.entries import Directory
@@ -277,7 +277,7 @@ def main() -> None:
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     capabilities.give_up_unused()
-    share_one_heap()
+    give_back()
     channel = Channel()
     code = 0
     try:

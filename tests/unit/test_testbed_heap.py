@@ -1,4 +1,4 @@
-"""Threads of one heap, counted by what the kernel has mapped."""
+"""Memory that is free, in the heaps that the kernel has of a process."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import sys
 
 import pytest
 
-HEAPS = """
+BEGIN = """
 import re, sys, threading
-from switchmark.testbed.kernel.heap import share_one_heap
-if sys.argv[1] == "shared":
-    share_one_heap()
+from switchmark.testbed.kernel.heap import give_back
+if sys.argv[1] == "ours":
+    give_back()
+def mapped():
+    return open("/proc/self/maps").read()
+"""
+HEAPS_OF_THREADS = """
 together, ended = threading.Barrier(5), threading.Event()
 def work():
     together.wait()
@@ -22,7 +26,7 @@ threads = [threading.Thread(target=work) for _ in range(4)]
 for one in threads:
     one.start()
 together.wait()
-maps = re.findall(r"^(\\w+)-(\\w+) (....)", open("/proc/self/maps").read(), re.M)
+maps = re.findall(r"^(\\w+)-(\\w+) (....)", mapped(), re.M)
 ended.set()
 # A thread's heap is kept room for, up to 64 MiB, of which the rest may not be touched yet.
 spans = [(int(begin, 16), int(end, 16), may) for begin, end, may in maps]
@@ -31,12 +35,25 @@ print(sum(
     for one, other in zip(spans, spans[1:])
 ))
 """
+GROWTH_OF_THE_HEAP = """
+def heap():
+    begin, end = re.search(r"^(\\w+)-(\\w+) .*\\[heap\\]", mapped(), re.M).groups()
+    return int(end, 16) - int(begin, 16)
+large = bytes(8 << 20)
+del large
+before = heap()
+smaller = [bytes(2 << 20) for _ in range(3)]
+print((heap() - before) >> 20)
+"""
+
+pytestmark = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="it is glibc that does")
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="heaps of threads are glibc's")
-def test_threads_share_one_heap() -> None:
-    own, shared = (
-        int(subprocess.run([sys.executable, "-c", HEAPS, how], check=True, stdout=-1).stdout)
-        for how in ("own", "shared")
-    )
-    assert shared == 0 < own
+def counted(program: str, how: str) -> int:
+    words = [sys.executable, "-c", BEGIN + program, how]
+    return int(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
+
+
+@pytest.mark.parametrize("program", [HEAPS_OF_THREADS, GROWTH_OF_THE_HEAP])
+def test_free_memory_is_given_back(program: str) -> None:
+    assert counted(program, "ours") == 0 < counted(program, "glibc's")

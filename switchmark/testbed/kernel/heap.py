@@ -5,13 +5,19 @@ from __future__ import annotations
 import ctypes
 from contextlib import suppress
 
-_M_ARENA_MAX = -8  # malloc.h
+_M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
+LARGE_BYTES = 128 << 10  # what glibc begins with
 
 
-def share_one_heap() -> None:
-    """Have all threads from now on share one heap. glibc gives threads heaps of their own, so that
-    none waits for another; what these leave free is of no use to other threads, and a process that
-    begins a thread for each trial grows. (Who waits for Python's lock waits for no heap.) Called
-    before there are threads. Other C libraries have one heap."""
+def give_back() -> None:
+    """From now on have memory that is free given back to the kernel. Called before there are
+    threads.
+
+    glibc gives threads heaps of their own, so that none waits for another: a process that begins a
+    thread for each trial has free memory in many. (Who waits for Python's lock waits for no heap.)
+    And what is large has pages of its own only until something larger was freed: from then on it
+    makes the heap grow, which can seldom shrink. Other C libraries do neither."""
     with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+        library = ctypes.CDLL(None)
+        library.mallopt(_M_ARENA_MAX, 1)
+        library.mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
