@@ -6,7 +6,6 @@ The bare wire is measured first, because every later figure is judged against it
 
 from __future__ import annotations
 
-import gc
 import time
 from collections.abc import Callable, Mapping, Sequence
 from copy import copy
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 from switchmark.experiment import again
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.certified import Certificates
-from switchmark.experiment.memory import settled
+from switchmark.experiment.memory import settled, tidy
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
 from switchmark.model.choices import WIRE
@@ -132,7 +131,7 @@ def run_campaign(
             kept.keep(step.plan, record)
         left.done(step, record)
         observer.trial_ended(record)
-        gc.collect()  # now, and not while the next one measures
+        tidy(is_first=position == 0 and (open_end is None or open_end.done == 0))
     return True
 
 

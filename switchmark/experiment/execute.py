@@ -22,6 +22,7 @@ from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campaign
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.memory import settled
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.experiment.time_left import measuring_time_s
@@ -183,7 +184,7 @@ def _run_steps(
                 f"for {format_duration(campaign.budget_s or 0.0)} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")
-    with open_session() as session:
+    with open_session() as session, settled():
         facts = _provenance(_tune(session, campaign, request))
         made: list[Step] = []
         # What is known of the machine as it is tuned now: a setting changes its figures.

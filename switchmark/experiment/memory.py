@@ -14,10 +14,22 @@ from contextlib import contextmanager
 
 @contextmanager
 def settled() -> Iterator[None]:
-    """In this context the collector leaves out all that is there by now, so that it is quick."""
+    """In this context the collector leaves out all that is there by now, so that it is quick; in
+    one within it nothing changes."""
+    if gc.get_freeze_count():
+        yield
+        return
     gc.collect()  # what is left already would stay for as long
     gc.freeze()
     try:
         yield
     finally:
         gc.unfreeze()
+
+
+def tidy(is_first: bool) -> None:
+    """Collect what a trial has left, now and not while the next one measures. What the first one
+    has loaded is left out from then on."""
+    gc.collect()
+    if is_first:
+        gc.freeze()

@@ -22,6 +22,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.experiment import campaign, time_left
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.memory import settled
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.trial import Trial
@@ -332,7 +333,11 @@ def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> No
 
     gc.disable()
     try:
-        run_campaign(SESSION, run, "unit", [step(64), step(128), step(256)], dict, Looks(run))
+        run_campaign(SESSION, run, "unit", [step(64), step(128)], dict, Looks(run))
+        assert gc.get_freeze_count() == 0
+        with settled():
+            run_campaign(SESSION, run, "unit", [step(256)], dict, Looks(run))
+            assert gc.get_freeze_count() > 0, "who runs several campaigns settles once"
     finally:
         gc.enable()
     assert Looks.frozen == [True] * 3 and gc.get_freeze_count() == 0
