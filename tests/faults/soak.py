@@ -67,10 +67,13 @@ def main() -> int:
             places, "run", str(places.campaign), "--no-baseline", "--results",
             str(places.results), hosts=hosts,
         )  # fmt: skip
-        seen = _watch(job, trials, top)
+        seen, stored = _watch(job, trials, top)
         code = job.process.wait(LIMITS_S)
         after = snapshot.take([top], [job.session] if job.session else [])
-    print(f"{len(seen)} trials through {asked.switch}, {asked.environment}; exit code {code}")
+    print(
+        f"{stored} trials through {asked.switch}, {asked.environment}, {len(seen)} looks; "
+        f"exit code {code}"
+    )
     for message, times in _failures(places.results).items():
         print(f"failed {times} times: {message}")
     grown = table(seen)
@@ -80,7 +83,7 @@ def main() -> int:
     if code not in (0, 1):
         print(job.said()[-800:])
     shutil.rmtree(top, ignore_errors=True)
-    return 1 if grown or left or code not in (0, 1) or len(seen) < trials else 0
+    return 1 if grown or left or code not in (0, 1) or stored < trials else 0
 
 
 def _failures(results: Path) -> Counter[str]:
@@ -102,31 +105,35 @@ def _arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def _watch(job: Job, trials: int, top: Path) -> list[dict[str, float]]:
-    """What the bench holds each time that another record is there."""
+def _watch(job: Job, trials: int, top: Path) -> tuple[list[dict[str, float]], int]:
+    """What the bench holds when another record is there, or several: on a machine whose cores
+    others have a look takes longer than a trial, and one for each would come when the bench is
+    long at something else. And how many there are in the end."""
     seen: list[dict[str, float]] = []
-    known: set[str] = set()
+    counted: list[int] = []  # records at each look
+    known: set[Path] = set()
     engines_mb = 0.0  # most at once, since the last record
     while len(known) < trials:
-        stored = {path.name for path in job.places.results.glob("*/trials/[0-9a-f]*.json")}
-        for name in sorted(stored - known):
+        stored = {*job.places.results.glob("*/trials/[0-9a-f]*.json")}
+        if new := stored - known:
             with suppress(OSError, ValueError):
-                seen.append(_look(job, name, top) | {ENGINES: engines_mb})
+                seen.append(_look(job, new.pop(), top) | {ENGINES: engines_mb})
+                counted.append(len(stored))
                 engines_mb = 0.0
-        known |= stored
+        known = stored
         engines_mb = max(engines_mb, memory_mb(job.engines()))
         if not job.running:
             break
         time.sleep(LOOKS_S)
     spent = [one.pop(SPENT) for one in seen]
-    for one, before, now in zip(seen, [0.0, *spent], spent, strict=False):
-        one[SPENT_EACH] = now - before
-    return seen
+    first = zip([0, *counted], [0.0, *spent], strict=False)
+    for one, (trials_before, before), now, by_now in zip(seen, first, spent, counted, strict=False):
+        one[SPENT_EACH] = (now - before) / (by_now - trials_before)
+    return seen, len(known)
 
 
-def _look(job: Job, name: str, top: Path) -> dict[str, float]:
+def _look(job: Job, record: Path, top: Path) -> dict[str, float]:
     job.ledger()  # (finds its session)
-    (record,) = job.places.results.glob(f"*/trials/{name}")
     timing = json.loads(record.read_text()).get("timing") or {}
     return {
         **held(job, top),

@@ -73,3 +73,17 @@ def test_what_the_next_trial_has_made_already_is_no_growth(
     assert soak.table(late) == []
     assert soak.table(calm[: -soak.SPAN] + [within] * soak.SPAN) == ["descriptors"]
     assert "grew: descriptors" in capsys.readouterr().out
+
+
+def test_records_that_came_together_are_looked_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The time that the bench spent is that of each of them."""
+    trials = tmp_path / "run" / "trials"
+    trials.mkdir(parents=True)
+    for name in "abc":
+        (trials / f"{name}.json").write_text("{}")
+    bench = SimpleNamespace(places=SimpleNamespace(results=tmp_path), engines=list, running=False)
+    monkeypatch.setattr(soak, "_look", lambda *_: {held.SPENT: 6.0})
+    seen, stored = soak._watch(cast(Job, bench), 3, tmp_path)
+    assert stored == 3 and seen == [{soak.ENGINES: 0.0, soak.SPENT_EACH: 2.0}]
