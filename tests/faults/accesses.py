@@ -16,7 +16,7 @@ import switchmark
 from tests.faults import snapshot
 from tests.faults.bench import ROOT, Job, Places, campaign
 from tests.faults.decoys import decoys
-from tests.faults.judge import settled, traceback_in, wait
+from tests.faults.judge import end, is_faulty, settled, wait
 
 HOOK = Path(__file__).with_name("refuse")
 ENDS_WITHIN_S = 300.0  # only what hangs takes so long
@@ -87,7 +87,7 @@ def _try(asked: argparse.Namespace, top: Path, place: str, number: int) -> list[
     found = [] if code in KNOWN_CODES else [f"ends with {code}: {bench.said[-300:]}"]
     if place not in bench.told():
         found.append("was not met")
-    if traceback_in(bench.said):
+    if is_faulty(bench.said):
         found.append(f"a traceback: {bench.said[-800:]}")
     if (cleaned := bench.clean()) != 0:
         found.append(f"clean ends with {cleaned}: {bench.said[-300:]}")
@@ -130,13 +130,11 @@ class _Bench:
 
     def _ended(self, job: Job) -> int | str:
         ended = wait(job, ENDS_WITHIN_S)
-        if not ended:
-            job.process.kill()
-        code = job.process.wait()
+        end(job)
         self.said = job.said()
         if job.session:
             self.sessions.append(job.session)
-        return code if ended else "a hang"
+        return job.process.returncode if ended else "a hang"
 
 
 if __name__ == "__main__":

@@ -129,7 +129,7 @@ class _Rig:
             if not wait(job, ENDS_WITHIN_S):
                 say(f"hangs: still running after {ENDS_WITHIN_S * job.patience:g} s: {_last(job)}")
         finally:
-            _end(job)
+            end(job)
             if undo is not None:
                 undo()
             for group in job.groups:
@@ -165,7 +165,7 @@ class _Rig:
                     say(f"--resume hangs: {_last(job)}")
                     return
             finally:
-                _end(job)
+                end(job)
             self._look(job, say)
             if job.process.returncode == 0:
                 return
@@ -188,7 +188,7 @@ class _Rig:
         job = Job.start(self.places, "clean", more=self.more, hosts=self.hosts)
         if not wait(job, ENDS_WITHIN_S) or job.process.returncode:
             say(f"clean ends with {job.process.poll()}: {_last(job)}")
-        _end(job)
+        end(job)
         self._look(job, say)
         if left := sorted(path.name for path in self.places.state.glob("*.ledger")):
             say(f"ledgers are left: {', '.join(left)}")
@@ -200,11 +200,16 @@ class _Rig:
         if job.session:
             self.sessions.append(job.session)
         said = job.said()
-        if traceback_in(said) or "a fault of the bench itself" in said:
+        if is_faulty(said):
             say(f"a traceback: {said[-800:]}")
 
 
-def traceback_in(said: str) -> bool:
+def is_faulty(said: str) -> bool:
+    """Whether the bench says that it is at fault itself: by a traceback, or of a trial."""
+    return _traceback(said) or "a fault of the bench itself" in said
+
+
+def _traceback(said: str) -> bool:
     """Whether a traceback was printed. One that Python prints where it cannot itself start, before
     it has read a line of the bench, is not the bench's."""
     if "Traceback" not in said:
@@ -225,7 +230,8 @@ def wait(job: Job, seconds: float) -> bool:
     return False
 
 
-def _end(job: Job) -> None:
+def end(job: Job) -> None:
+    """Kill it, where it still runs."""
     if job.running:
         job.process.kill()
         job.process.wait()

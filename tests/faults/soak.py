@@ -110,25 +110,23 @@ def _watch(job: Job, trials: int, top: Path) -> tuple[list[dict[str, float]], in
     others have a look takes longer than a trial, and one for each would come when the bench is
     long at something else. And how many there are in the end."""
     seen: list[dict[str, float]] = []
-    counted: list[int] = []  # records at each look
     known: set[Path] = set()
+    looked_at, spent_s = 0, 0.0  # records, and the time of the bench, at the last look
     engines_mb = 0.0  # most at once, since the last record
     while len(known) < trials:
         stored = {*job.places.results.glob("*/trials/[0-9a-f]*.json")}
         if new := stored - known:
             with suppress(OSError, ValueError):
-                seen.append(_look(job, new.pop(), top) | {ENGINES: engines_mb})
-                counted.append(len(stored))
-                engines_mb = 0.0
+                look = _look(job, new.pop(), top) | {ENGINES: engines_mb}
+                now_s = look.pop(SPENT)
+                look[SPENT_EACH] = (now_s - spent_s) / (len(stored) - looked_at)
+                seen.append(look)
+                looked_at, spent_s, engines_mb = len(stored), now_s, 0.0
         known = stored
         engines_mb = max(engines_mb, memory_mb(job.engines()))
         if not job.running:
             break
         time.sleep(LOOKS_S)
-    spent = [one.pop(SPENT) for one in seen]
-    first = zip([0, *counted], [0.0, *spent], strict=False)
-    for one, (trials_before, before), now, by_now in zip(seen, first, spent, counted, strict=False):
-        one[SPENT_EACH] = (now - before) / (by_now - trials_before)
     return seen, len(known)
 
 

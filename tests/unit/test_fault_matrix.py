@@ -278,4 +278,4 @@ def test_a_case_has_a_machine_only_with_an_engine_that_its_cpu_can_run(
 def test_a_traceback_is_the_bench_s_but_where_python_itself_cannot_start(
     said: str, whose: str
 ) -> None:
-    assert judge.traceback_in(said) == (whose == "the bench's")
+    assert judge._traceback(said) == (whose == "the bench's")
