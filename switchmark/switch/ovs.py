@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
-from switchmark.switch.support.tools import kernel_has, kernel_release, online_cores
+from switchmark.switch.support.tools import allowed_cores, kernel_has, kernel_release
 
 
 class OvsKernel(OvsSwitch):
@@ -36,8 +36,9 @@ class OvsKernel(OvsSwitch):
         )
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """The switch's cores, or all: the daemon does not forward."""
-        return cores or online_cores()
+        """Return the switch's cores or, if it has none, all allowed ones: the daemon does not
+        forward."""
+        return cores or allowed_cores()
 
     def details(self) -> dict[str, str]:
         """See `OvsSwitch`; and the kernel, whose module forwards."""

@@ -66,7 +66,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         return available(f"{version}, Linux {kernel_release()}")
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """Every core without a PMD thread; all of them where there is none left."""
+        """Return every allowed core without a PMD thread, or all allowed cores if there is none."""
         return other_cores(cores)
 
     def settings(self) -> dict[str, str]:
@@ -88,7 +88,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         """See `OvsSwitch`; and how it reaches its ports, and where its threads are."""
         return super().details() | {
             "pmd_cores": ",".join(map(str, self._cores)),
-            "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),
+            "other_threads_cores": ",".join(map(str, self._daemon_cores)),
             "n_rxq": "1",
             **self.option_details(),
         }

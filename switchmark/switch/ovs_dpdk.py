@@ -98,8 +98,8 @@ class OvsDpdk(WithOptions, OvsSwitch):
         return hugepages.none_reserved() or available(version)
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
-        """The core that was chosen for it; else every core without a PMD thread, if there is
-        any."""
+        """Return the core that was chosen for it; otherwise every allowed core without a PMD
+        thread, or all allowed cores if there is none."""
         return other_cores(cores) if self.main_core is None else [self.main_core]
 
     def before_launch(self) -> None:
@@ -185,7 +185,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
         ]
         return super().details() | {
             "pmd_cores": ",".join(map(str, self._cores)),
-            "other_threads_cores": ",".join(map(str, self.daemon_cores(self._cores))),
+            "other_threads_cores": ",".join(map(str, self._daemon_cores)),
             "rxq_assignment": "; ".join(queues),
             "n_rxq": "1",
             **self.option_details(),

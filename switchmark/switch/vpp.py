@@ -22,7 +22,7 @@ from switchmark.switch.support.cable import DPDK_ENDS
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.switch.support.tools import memory_nodes, online_cores
+from switchmark.switch.support.tools import allowed_cores, memory_nodes
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_commands import (
     BUFFERS,
@@ -44,14 +44,14 @@ XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts
 
 
 def thread_cores(
-    cores: Sequence[int], online: Sequence[int], main: int | None = None
+    cores: Sequence[int], allowed: Sequence[int], main: int | None = None
 ) -> tuple[int, tuple[int, ...]]:
     """The main thread's core and the workers' cores (empty: the main thread forwards)."""
     if main is not None:
         return main, tuple(core for core in cores if core != main)
     if len(cores) == 1:
         return cores[0], ()
-    others = [core for core in online if core not in cores]
+    others = [core for core in allowed if core not in cores]
     return (others[0], tuple(cores)) if others else (cores[0], tuple(cores[1:]))
 
 
@@ -116,7 +116,7 @@ class Vpp(WithOptions, ProgramSwitch):
         self._control = str(self._tool(program, "vppctl"))
         self._statistics = str(self._tool(program, "vpp_get_stats"))
         self._names = interfaces_of(self.ports)
-        self._main_core, self._workers = thread_cores(self.cores, online_cores(), self.main_core)
+        self._main_core, self._workers = thread_cores(self.cores, allowed_cores(), self.main_core)
         nics = {port.index: port.pci for port in self.ports if port.pci}
         self._folder = self.resources.folder("vpp")
         check_socket_path(self._folder / "stats.sock")

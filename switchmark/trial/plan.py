@@ -170,6 +170,7 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
         switch_cpus=_cores(trial.switch_cpus),
         unpinned_switch=trial.switch_cpus == "any" and trial.switch != WIRE,
         application_cpus=_cores(trial.application_cpus),
+        neighbour_cpus=_cores(trial.neighbour_cpus),
         main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
         smt=trial.smt,
         numa=trial.numa,
@@ -177,8 +178,8 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
 
 
 def _cores(text: str) -> tuple[int, ...]:
-    """The cores that a campaign names; empty: placement chooses."""
-    return () if text in ("auto", "any") else tuple(int(core) for core in text.split("+"))
+    """Return the cores that a campaign names; empty if placement chooses them."""
+    return () if not text[:1].isdigit() else tuple(int(core) for core in text.split("+"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import pytest
 
 from switchmark.errors import TrialFailed
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
-from switchmark.switch.support.tools import online_cores
+from switchmark.switch.support.tools import allowed_cores
 from switchmark.switch.vpp import Vpp
 from switchmark.testbed.host import Session
 from tests.integration.switch_rig import available, mac_of, traces, veth_ends
@@ -80,9 +80,9 @@ def test_frames_that_its_packet_sockets_have_no_room_for_are_counted(session: Se
 
 
 def test_workers_have_the_cores_and_the_main_thread_another(session: Session) -> None:
-    if len(online_cores()) < 2:
+    if len(allowed_cores()) < 2:
         pytest.skip("one core only: nothing can be kept apart")
-    cores = online_cores()[1:3] if len(online_cores()) > 2 else online_cores()
+    cores = allowed_cores()[1:3] if len(allowed_cores()) > 2 else allowed_cores()
     ports = [
         SwitchPort(k, PortKind.VHOST_USER, mac_of(k), socket=f"{session.run_dir}/p{k}.sock")
         for k in (0, 1)

@@ -208,6 +208,14 @@ def test_what_always_holds(cores: int, threads: int, count: int, kernel: bool) -
     assert put(cpus, count, kernel=kernel) == placement, "a function of its arguments alone"
 
 
+def test_neighbour_core_outside_the_mask_is_refused() -> None:
+    """spawn() could leave the mask, since only a cpuset stops sched_setaffinity."""
+    demand = Demand(pairs(1), True, False, neighbour_cpus=(0,))
+    with pytest.raises(UnavailableError, match="neighbour_cpus: this process may not use CPU 0"):
+        place(machine(2), {1}, demand)
+    assert place(machine(2), {0, 1}, demand)
+
+
 def test_several_switch_cores() -> None:
     placement = put(machine(8), switch_cores=3)
     assert placement.switch_cores == [1, 2, 3] and load(placement) == {4: 1, 5: 1}

@@ -99,7 +99,7 @@ def test_values_are_quoted_for_the_database() -> None:
 
 
 def test_other_threads_stay_off_the_polling_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("switchmark.switch.support.tools.online_cores", lambda: [0, 1, 2, 3])
+    monkeypatch.setattr("switchmark.switch.support.tools.allowed_cores", lambda: [0, 1, 2, 3])
     assert OvsDpdk().daemon_cores([1, 2]) == [0, 3]
     assert OvsDpdk().daemon_cores([0, 1, 2, 3]) == [0, 1, 2, 3]
 

@@ -157,7 +157,8 @@ class OvsSwitch(WithProgram, WithResources):
             self._settings = self.settings()
             self.instance.configure(self._configuration())
             self.before_launch()
-            self.instance.launch(self.daemon_cores(cores), rights(self, ports))
+            self._daemon_cores = self.daemon_cores(cores)
+            self.instance.launch(self._daemon_cores, rights(self, ports))
             if self._witness:
                 self._open_witness(self._witness)
             self.instance.flows(rules(ports, mode, self.split))

@@ -101,12 +101,12 @@ def memory_nodes() -> int:
     return max(1, len(parse_cpu_list(read(NODES / "has_memory"))))
 
 
-def online_cores() -> list[int]:
-    """All cores that the kernel runs on."""
-    return parse_cpu_list(read("/sys/devices/system/cpu/online"))
+def allowed_cores() -> list[int]:
+    """Return the cores that this process may use: online, in its affinity mask and its cpuset."""
+    return sorted(os.sched_getaffinity(0))
 
 
 def other_cores(cores: Iterable[int]) -> list[int]:
-    """The online cores that are none of these; all of them where none is left."""
-    online = online_cores()
-    return [core for core in online if core not in set(cores)] or online
+    """Return the allowed cores except these, or all allowed cores if none would be left."""
+    allowed = allowed_cores()
+    return [core for core in allowed if core not in set(cores)] or allowed

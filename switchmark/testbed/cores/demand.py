@@ -18,6 +18,7 @@ class Demand:
     idle: Idle = Idle.AUTO
     switch_cpus: tuple[int, ...] = ()  # as the campaign says; none: chosen here
     application_cpus: tuple[int, ...] = ()  # the same; dealt out in turn, ends before VNFs
+    neighbour_cpus: tuple[int, ...] = ()  # of a noisy neighbour, as the campaign says
     unpinned_switch: bool = False  # the kernel moves its threads
     main_cpu: int | None = None  # of the switch's main thread; None: its own choice
     smt: str = "auto"  # or avoid, siblings

@@ -31,7 +31,7 @@ The rules, in the order in which they are applied:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from switchmark.errors import UnavailableError
@@ -75,7 +75,9 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
     CPUs set apart with `isolcpus` are not in the affinity a process has by default, and are
     meant for just this: they are used, too, unless the affinity was narrowed further.
     Raises UnavailableError when the switch wants more cores than there are."""
-    candidates = wanted_cpus(candidates_of(cpus, usable), demand.smt, demand.numa)
+    allowed = candidates_of(cpus, usable)
+    _check_named(allowed, {"neighbour_cpus": demand.neighbour_cpus})
+    candidates = wanted_cpus(allowed, demand.smt, demand.numa)
     ordered = in_order(candidates)
     wanted = 0 if demand.in_kernel_switch else demand.switch_cores
     if wanted > len(ordered):
@@ -83,7 +85,9 @@ def place(cpus: Sequence[Cpu], usable: Collection[int], demand: Demand) -> Place
             f"switch_cores: {wanted} wanted, but this process may use {len(ordered)} CPUs;"
             " ask for fewer"
         )
-    _check_named(candidates, demand)
+    main_cpu = () if demand.main_cpu is None else (demand.main_cpu,)
+    named = {"switch_cpus": demand.switch_cpus, "application_cpus": demand.application_cpus}
+    _check_named(candidates, {**named, "main_cpu": main_cpu})
     cores = _hand_out(ordered, wanted, demand)
     if demand.numa == "generator-apart":
         applications = _with_generator_apart(cores, ordered, demand)
@@ -106,14 +110,10 @@ def _with_generator_apart(
     return generator_apart(ordered, switch, home, inside, demand.outside)
 
 
-def _check_named(candidates: Sequence[Cpu], demand: Demand) -> None:
-    """Raise UnavailableError where the campaign names cores that may not be used."""
+def _check_named(candidates: Sequence[Cpu], named: Mapping[str, Sequence[int]]) -> None:
+    """Raise UnavailableError if the campaign names cores, by key, that may not be used."""
     here = {cpu.id for cpu in candidates}
-    for what, asked in (
-        ("switch_cpus", demand.switch_cpus),
-        ("application_cpus", demand.application_cpus),
-        ("main_cpu", () if demand.main_cpu is None else (demand.main_cpu,)),
-    ):
+    for what, asked in named.items():
         if missing := sorted(set(asked) - here):
             raise UnavailableError(
                 f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
