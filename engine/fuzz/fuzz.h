@@ -1,5 +1,5 @@
 /* What the fuzz targets share: reading numbers and pieces from the fuzzer's bytes. Each target is
- * one file with one LLVMFuzzerTestOneInput; the corpus lies in corpus/TARGET. */
+ * one file with one LLVMFuzzerTestOneInput; the seeds lie in tests/fuzz. */
 #ifndef SM_FUZZ_H
 #define SM_FUZZ_H
 

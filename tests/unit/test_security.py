@@ -49,7 +49,7 @@ def test_a_link_that_leads_to_itself_is_no_closed_folder(tmp_path: Path) -> None
 LOCKS = sorted([*ROOT.glob("requirements*.lock"), *ROOT.glob("tools/*.lock")])
 # What is tracked and no text: pictures, recorded streams, what fuzzing has found.
 BINARY_SUFFIXES = {".png", ".gz"}
-CORPUS = PurePath("engine/fuzz/corpus")
+SEEDS = PurePath("tests/fuzz")
 
 
 def test_whatever_is_installed_is_locked() -> None:
@@ -79,7 +79,7 @@ def test_no_binary_is_tracked() -> None:
         pytest.skip("no git, or no repository here")
     names = [PurePath(os.fsdecode(one)) for one in listed.stdout.split(b"\0") if one]
     assert len(names) > 500
-    others = [name for name in names if CORPUS not in name.parents]
+    others = [name for name in names if SEEDS not in name.parents]
     found = [
         name for name in others if name.suffix not in BINARY_SUFFIXES and is_binary(ROOT / name)
     ]

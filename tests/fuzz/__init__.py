@@ -1,0 +1,1 @@
+"""Seeds of the fuzz targets of `engine/fuzz`."""
