@@ -18,6 +18,7 @@ from collections.abc import Callable
 from switchmark.store.address import read_store_address
 from switchmark.store.database import open_connection
 from tests.faults import snapshot
+from tests.known_state import establish
 from tests.pool_judge import check_campaign
 from tests.pool_stand import PoolStand, pool_stand
 
@@ -214,6 +215,7 @@ def _left(before: dict[str, set[str]]) -> list[str]:
 
 
 def main() -> None:
+    establish()
     parser = argparse.ArgumentParser()
     parser.add_argument("--minutes", type=float, required=True, help="of faults, at most, for each")
     parser.add_argument("--trials", type=int, default=1000, help="simulated ones (1000)")

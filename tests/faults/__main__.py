@@ -26,6 +26,7 @@ from tests.faults.phases import PHASES
 from tests.faults.row import Row
 from tests.faults.table import tell, tell_all
 from tests.integration.two_hosts import missing
+from tests.known_state import establish
 
 CONTAINERS_AND_NAMESPACES = ("netns", "lxc", "docker")  # where a switch can be, too
 NOT_DRAWN = ("direct", "reference")  # the bare wire, and known truth
@@ -34,6 +35,7 @@ LONG_MINUTES = 60.0  # some cases of such a run have virtual machines
 
 def main() -> int:
     """0: nothing found; 1: something, with its seeds; 3: nothing can be tried here."""
+    establish()
     asked = _arguments()
     pairs, with_machines = _pairs(asked), _pairs_with_machines(asked)
     if not pairs and not with_machines:

@@ -17,6 +17,7 @@ from tests.faults import snapshot
 from tests.faults.bench import ROOT, Job, Places, campaign
 from tests.faults.decoys import decoys
 from tests.faults.judge import end, is_faulty, settled, wait
+from tests.known_state import establish
 
 HOOK = Path(__file__).with_name("refuse")
 ENDS_WITHIN_S = 300.0  # only what hangs takes so long
@@ -36,6 +37,7 @@ ASKED_BEFORE = "testbed/kernel/netlink.py"
 
 def main() -> int:
     """0: nothing found; 1: something."""
+    establish()
     asked = _arguments()
     top = Path(f"/var/tmp/accesses{os.getpid()}")
     top.mkdir(mode=0o755)

@@ -13,12 +13,14 @@ from pathlib import Path
 
 from tests.faults.row import Row, rows_in
 from tests.faults.table import tell_all
+from tests.known_state import establish
 
 TOOL = Path(__file__).parents[2] / "tools" / "faults"
 
 
 def main() -> int:
     """As the matrix itself: 0 nothing found, 1 something, 3 nothing can be tried here."""
+    establish()
     parser = argparse.ArgumentParser(prog="tools/faults", description=__doc__)
     parser.add_argument("--jobs", type=int, default=1, help="how many at once (1)")
     parser.add_argument("--seed", type=int, default=1, help="of the first case (1)")

@@ -23,10 +23,12 @@ SYSCTLS = (
 VOLATILE = (
     "/net/netfilter/nf_conntrack_count", "route/gc_", "/random/", "vm/stat_refresh",
 )  # fmt: skip
+MOUNTS = Path("/proc/self/mountinfo")
 HUGEPAGES = Path("/sys/kernel/mm/hugepages")
 RULES = (("nft", "--stateless", "list", "ruleset"), ("iptables-save",), ("ip6tables-save",))
 _COUNTED = re.compile(r"\[\d+:\d+\]")
 _NAMESPACE = re.compile(r"(cgroup|ipc|mnt|net|pid|time|user|uts):\[\d+\]")
+_OCTAL = re.compile(r"\\([0-7]{3})")  # as mountinfo writes a space
 _TIMER = re.compile(r"\w+_timer [\d.]+ ")
 # What programs of the system make once, for themselves, and everybody has from then on.
 OF_THE_SYSTEM = (
@@ -41,11 +43,15 @@ OF_THE_SYSTEM = (
 
 
 _foreign: set[str] = set()
+_foreign_places: set[str] = set()  # where those are mounted
 
 
 def leave_out_mounts() -> None:
-    """What is mounted by now came with this host, from one whose owners may take it away again."""
+    """Leave out mounts that exist by now, and the files in them: they came with this host, from one
+    whose owners may take them away again. A checkout in /tmp is mounted into the host's own /tmp,
+    and tests and Python write into it (.hypothesis, __pycache__)."""
     _foreign.update(_mounts())
+    _foreign_places.update(_mount_places())
 
 
 def take(ours: Iterable[Path], sessions: Iterable[str]) -> dict[str, set[str]]:
@@ -184,20 +190,26 @@ def _cgroups(sessions: list[str]) -> set[str]:
 
 def _mounts() -> set[str]:
     found = set()
-    for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
+    for line in MOUNTS.read_text(errors="replace").splitlines():
         words = line.split()
         rest = words[words.index("-") + 1 :]
         found.add(f"{words[4]} {words[5]} {rest[0]}")
     return found - _foreign
 
 
+def _mount_places() -> set[str]:
+    lines = MOUNTS.read_text(errors="replace").splitlines()
+    return {_OCTAL.sub(lambda found: chr(int(found[1], 8)), line.split()[4]) for line in lines}
+
+
 def _files(ours: list[Path]) -> set[str]:
     found = set()
+    left_out = {*map(str, ours), *_foreign_places}
     for top in FOLDERS:
         for folder, folders, files in os.walk(top):
-            here = Path(folder)
-            folders[:] = [one for one in folders if here / one not in ours]
-            found |= {str(here / one) for one in [*folders, *files] if here / one not in ours}
+            folders[:] = [one for one in folders if f"{folder}/{one}" not in left_out]
+            paths = [f"{folder}/{one}" for one in (*folders, *files)]
+            found |= {path for path in paths if path not in left_out}
     return {one for one in found if not one.startswith(OF_THE_SYSTEM) or "sm" in Path(one).name}
 
 

@@ -19,6 +19,7 @@ from tests.faults import one_trial, snapshot
 from tests.faults.bench import Job, Places
 from tests.faults.held import COUNTS, ENGINES, SPENT, held, memory_mb
 from tests.integration.two_hosts import TwoHosts
+from tests.known_state import establish
 
 WARM_UP = 50  # trials, in which caches fill
 GROWTH = 0.05  # of the median of the last trials over that of the first after the warm-up
@@ -43,6 +44,7 @@ LIMITS_S = 3600.0  # a trial takes at most so long: a bench that does nothing mo
 
 def main() -> int:
     """0: nothing grew; 1: something did, or the campaign did not end well."""
+    establish()
     asked = _arguments()
     if asked.one_trial:
         return one_trial.run(asked)

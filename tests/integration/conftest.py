@@ -4,7 +4,6 @@ they see no other bench's things, and a session in it."""
 from __future__ import annotations
 
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,14 +17,6 @@ from tests.integration.hosts_bench import AHEAD_S, CABLE_MBIT
 from tests.integration.main_job import Bench, new_bench
 from tests.integration.switch_rig import own_state_dir
 from tests.integration.two_hosts import TwoHosts
-
-
-@pytest.fixture(autouse=True, scope="session")
-def _hang_up_is_heard() -> None:
-    """Under nohup every child would ignore SIGHUP; of a signal that is caught here they have the
-    default."""
-    if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-        signal.signal(signal.SIGHUP, lambda *_: None)
 
 
 @pytest.fixture

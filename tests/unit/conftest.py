@@ -28,13 +28,6 @@ def quiet_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
         monkeypatch.setattr(MachineTime, "read", lambda: MachineTime(0.0, 0.0, 0.0, {}))
 
 
-@pytest.fixture(autouse=True)
-def plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lines are as wide and as plain as in a pipe, whatever is set where the tests were started."""
-    for name in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR"):
-        monkeypatch.delenv(name, raising=False)
-
-
 @pytest.fixture
 def session(tmp_path: Path) -> Iterator[Session]:
     """A session of its own, with this host; its processes are told from those of other runs, and

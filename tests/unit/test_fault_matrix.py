@@ -62,6 +62,26 @@ def test_where_two_hosts_are_needed_the_switch_is_one_that_can() -> None:
     assert all(c.switch in BETWEEN for c in cases if c.fault.location == "remote")
 
 
+def test_files_of_a_checkout_in_tmp_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """own-host.sh mounts the checkout into the host's /tmp; tests and Python write into it."""
+    checkout = tmp_path / "check out"
+    checkout.mkdir()
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"9 8 0:7 / {tmp_path}/check\\040out rw - ext4 /dev/sda rw\n")
+    for name, value in (("_foreign", set()), ("_foreign_places", set()), ("MOUNTS", mounts)):
+        monkeypatch.setattr(snapshot, name, value)
+    monkeypatch.setattr(snapshot, "FOLDERS", (str(tmp_path),))
+    snapshot.leave_out_mounts()
+    before = {"files": snapshot._files([])}
+    (checkout / ".hypothesis").mkdir()
+    (checkout / "__pycache__").mkdir()
+    (tmp_path / "left").touch()
+    after = {"files": snapshot._files([])}
+    assert snapshot.differences(before, after) == [f"files: left behind: {tmp_path}/left"]
+
+
 def test_what_is_more_or_less_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(snapshot, "FOLDERS", (str(tmp_path),))
     (tmp_path / "a").write_text("x")
