@@ -122,10 +122,11 @@ def run_campaign(
                 record = certificates.attach(record)
         except Exception as error:  # as of a trial that fails: the others go on
             record = failed(error=error)
+        record = _in_its_role(record, step)
         try:
             run.write(record)
         except RefusedRecordError as error:  # (where nothing can be stored, nothing goes on)
-            record = failed(error=error)
+            record = _in_its_role(failed(error=error), step)
             run.write(record)
         if kept is not None and record.trial.switch == WIRE:
             kept.keep(step.plan, record)
@@ -133,6 +134,11 @@ def run_campaign(
         observer.trial_ended(record)
         tidy(is_first=position == 0 and (open_end is None or open_end.done == 0))
     return True
+
+
+def _in_its_role(record: Record, step: Step) -> Record:
+    """Note in the record whether the trial was measured only to judge others."""
+    return record.model_copy(update={"is_baseline": step.serves_others})
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:

@@ -37,11 +37,17 @@ from switchmark.trial.plan import Cores, TrialPlan, plan_trial
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """A trial to run, and the baseline it is judged against (None for baselines)."""
+    """A trial to run, and the baseline it is judged against (None for the bare wire)."""
 
     plan: TrialPlan
     baseline: Trial | None
-    is_baseline: bool = False  # made for the others' sake, once
+    is_baseline: bool = False  # measured first, once, to judge the other steps
+    is_asked: bool = True  # by the campaign: a baseline may be one of its trials, too
+
+    @property
+    def serves_others(self) -> bool:
+        """Return True if the trial is measured only to judge others."""
+        return self.is_baseline and not self.is_asked
 
     def repeated(self, repetition: int) -> Step:
         """The step of another repetition of its trial."""
@@ -74,7 +80,11 @@ def plan_steps(
         steps.append(Step(plan, wire))
     if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
         steps = _with_wires_again(campaign, there, cores, site, steps)
-    return [*wires.values(), *steps]
+    asked = {step.plan.trial.id for step in steps if not step.is_baseline}
+    return [
+        replace(one, is_asked=one.plan.trial.id in asked) if one.is_baseline else one
+        for one in (*wires.values(), *steps)
+    ]
 
 
 def _with_wires_again(

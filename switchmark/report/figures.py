@@ -86,7 +86,7 @@ class Panels:
 
 
 def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
-    """A look for every contender. The bare wire is always drawn grey and dashed, that of
+    """Return a look for every contender. Baselines are always drawn grey and dashed, that of
     each port kind with a marker of its own."""
     names = sorted({row.contender for row in rows if not row.is_baseline})
     found = {
@@ -95,7 +95,7 @@ def looks(rows: Sequence[SummaryRow]) -> dict[str, Look]:
         )
         for i, name in enumerate(names)
     }
-    wires = sorted({row.contender for row in rows if row.is_baseline})
+    wires = sorted({row.contender for row in rows if row.is_baseline} - set(names))
     for i, name in enumerate(wires):
         marker, dash = _WIRES[i % len(_WIRES)]
         found[name] = Look("@muted", marker, dash)

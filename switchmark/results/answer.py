@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
-from switchmark.model.choices import WIRE
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
@@ -150,7 +149,8 @@ def answer(
 ) -> list[PointAnswer]:
     """The answers, point by point in the order of their first trials."""
     found = []
-    whole_s = proving.round_s({one.trial.id: one.trial for one in observed}.values())
+    asked = {one.trial.id: one.trial for one in observed if not one.is_baseline}
+    whole_s = proving.round_s(asked.values())
     for point, everywhere in points_of(observed).items():
         for testbed, held in _by_testbed(everywhere, proving):
             was_decided = False
@@ -176,11 +176,11 @@ def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[st
 
 
 def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
-    """The observations that are compared, by point. A point has at least two contenders. The bare
-    wire is no contender, and a switch with set faults is compared only with itself."""
+    """The observations that are compared, by point. A point has at least two contenders. A
+    baseline is not a contender, and a switch with set faults is compared only with itself."""
     points: dict[Point, list[Observed]] = defaultdict(list)
     for one in sorted(observed, key=lambda one: one.start_s):
-        if one.trial.switch != WIRE:
+        if not one.is_baseline:
             points[point_of(one.trial)].append(one)
     for point, held in points.items():
         points[point] = [one for one in held if one.trial.switch != KNOWN_TRUTH] or held

@@ -42,6 +42,7 @@ class Observed:
     cores: str = ""  # between which the lines went
     samples: tuple[float, ...] = ()  # of the figure that decides
     testbed: str = ""  # where a pool measured it
+    is_baseline: bool = False  # measured only to judge other trials
 
     @property
     def contender(self) -> str:
@@ -70,6 +71,7 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
         cores=f"{testbed}: {cores}" if testbed and cores else cores,
         samples=_samples(record),
         testbed=testbed,
+        is_baseline=record.serves_others,
     )
 
 

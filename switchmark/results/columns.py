@@ -78,6 +78,7 @@ def _record_columns() -> list[Column]:
         columns.append(Column(alias, f"/trial/{name}", _sql_type(one)))
     columns += [
         Column("bare_wire", "/bare_wire"),
+        Column("is_baseline", "/is_baseline", "BOOLEAN"),
         Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
         Column("idle_used", "/placement/idle"),
         Column("switch_placed_on", "/placement/switch_cores"),

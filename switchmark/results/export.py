@@ -166,7 +166,7 @@ def _flat_method(found: MethodSummary) -> dict[str, Any]:
 
 def of_baseline(row: SummaryRow, rows: Sequence[SummaryRow]) -> float | None:
     """The row's headline figure over the bare wire's; None where that is not known."""
-    if row.is_baseline or not row.finished or row.method is not None:
+    if row.is_wire or not row.finished or row.method is not None:
         return None
     wire = baseline_of(row, rows)
     if wire is None or headline(wire).mean <= 0:

@@ -17,7 +17,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.choices import WIRE
 from switchmark.model.parameters import KEYS, PARAMETERS
 from switchmark.model.value import parse_utc
 from switchmark.results.comparable import host_differences, method_figures
@@ -26,6 +25,7 @@ from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
 from switchmark.results.points import Point
 from switchmark.results.query import read_table
+from switchmark.results.record import serves_others
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
 from switchmark.statistics.comparison import THRESHOLD
@@ -157,7 +157,7 @@ def in_words(workload: Point, varying: Sequence[str]) -> str:
 
 def _is_asked(row: Mapping[str, Any], switch: str | None) -> bool:
     name = str(row["switch"])
-    return name != WIRE if switch is None else name == switch
+    return not serves_others(name, row["is_baseline"]) if switch is None else name == switch
 
 
 def _of_run(

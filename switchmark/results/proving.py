@@ -14,7 +14,6 @@ from itertools import combinations
 from typing import Any
 
 from switchmark.model.capabilities import PROGRAM_OVERHEAD_S
-from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.metric import Metric
@@ -104,9 +103,9 @@ class Proving:
         return trial.duration_s + self.overhead_s(trial.switch)
 
     def round_s(self, trials: Iterable[Trial]) -> float:
-        """The usual time in seconds of one block at every point: each contender once, without the
-        bare wire."""
-        return math.fsum(self.turn_s(trial) for trial in trials if trial.switch != WIRE)
+        """Return the usual time in seconds of one block at every point: each of these contenders
+        once. Baselines are not among them."""
+        return math.fsum(map(self.turn_s, trials))
 
 
 def usual_time_to_prove_s(dwell_s: float | None, prove: float = PROVE) -> float | None:

@@ -61,8 +61,10 @@ def headline(row: SummaryRow) -> Estimate:
 
 
 def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | None:
-    """The bare wire that judged a row; None where it was not measured."""
-    wires = (one for one in rows if one.is_baseline and one.finished and one.method is None)
+    """Return the bare wire that judged a row; None if it was not measured, and for a wire."""
+    if row.is_wire:
+        return None
+    wires = (one for one in rows if one.is_wire and one.finished and one.method is None)
     wanted = _at_wire(row)
     return next((one for one in wires if _at_wire(one) == wanted), None)
 
@@ -71,7 +73,7 @@ def _at_wire(row: SummaryRow) -> dict[str, Any]:
     """What a row and its bare wire share: the load, where the wire is, and the cores that the
     switch uses and the wire leaves idle."""
     own = row.trial.switch_cores if row.switch_has_cores else 0
-    spare = row.trial.spare_cores if row.is_baseline else own
+    spare = row.trial.spare_cores if row.is_wire else own
     ends = {"port_kind": row.port_kind, "io": row.io}
     elsewhere = row.bare_wire.model_dump(mode="json") if row.bare_wire else {}
     return load_of(row.trial) | ends | elsewhere | {"spare_cores": spare}

@@ -20,7 +20,7 @@ from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
-from switchmark.results.record import BareWire
+from switchmark.results.record import BareWire, serves_others
 from switchmark.results.remarks import remarks_of
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import TWO_BANDS
@@ -72,6 +72,7 @@ class SummaryRow:
     io: str | None
     idle: str | None
     bare_wire: BareWire | None  # where the wire is that judged it; None: none, or not recorded
+    is_baseline: bool  # measured only to judge other rows; a campaign can ask for the wire itself
     oversubscribed: bool
     switch_has_cores: bool  # of its own; else it works on the senders'
     finished: int  # repetitions
@@ -105,8 +106,8 @@ class SummaryRow:
         return self.trial.switch == KNOWN_TRUTH
 
     @property
-    def is_baseline(self) -> bool:
-        """Whether this is the bare wire rather than a switch."""
+    def is_wire(self) -> bool:
+        """Return True for the bare wire, whether it is a baseline or was asked for."""
         return self.trial.switch == WIRE
 
 
@@ -130,6 +131,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         io=any_of.first("io"),
         idle=any_of.first("idle_used"),
         bare_wire=BareWire.model_validate_json(wire) if wire else None,
+        is_baseline=serves_others(any_of.first("switch"), any_of.first("is_baseline")),
         oversubscribed=any(finished.column("oversubscribed")),
         switch_has_cores=finished.first("switch_placed_on") != "[]" if finished else False,
         finished=len(finished),

@@ -7,6 +7,7 @@ from switchmark.results.record.certificate import CertifiedFigure as CertifiedFi
 from switchmark.results.record.cost import CpuCost as CpuCost
 from switchmark.results.record.document import Figures as Figures
 from switchmark.results.record.document import Record as Record
+from switchmark.results.record.document import serves_others as serves_others
 from switchmark.results.record.figures import Direction as Direction
 from switchmark.results.record.figures import DirectionLatency as DirectionLatency
 from switchmark.results.record.figures import DirectionLoads as DirectionLoads

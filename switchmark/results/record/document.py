@@ -15,7 +15,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
-from switchmark.model.choices import PLAIN
+from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
 from switchmark.model.rates import L1_OVERHEAD_BYTES
@@ -43,6 +43,12 @@ from switchmark.results.record.runs import (
 from switchmark.results.record.trust import Limit, TrialVerdict, Verification
 
 
+def serves_others(switch: str, is_baseline: bool | None) -> bool:
+    """Return True for a trial that only judges other trials. Older records do not say whether
+    their campaign asked for the bare wire: all of its trials count as baselines there."""
+    return switch == WIRE if is_baseline is None else is_baseline
+
+
 class Circumstances(Value):
     """What was asked of a trial, when and how it ran, and how it ended."""
 
@@ -62,6 +68,7 @@ class Circumstances(Value):
     placement: Placement | None = None
     verification: Verification | None = None
     bare_wire: BareWire | None = None  # that judges it; None: there is none (or an older record)
+    is_baseline: bool | None = None  # measured only to judge other trials; None: an older record
 
 
 class Figures(Value):
@@ -116,6 +123,11 @@ class Record(Figures, Circumstances):
     provenance: FreeForm = Field(default_factory=dict)
     certificate: CertificateNote | None = None  # None: `switchmark certify` has not been run
     attempts: list[Attempt] = Field(default_factory=list)  # all, where it was measured again
+
+    @property
+    def serves_others(self) -> bool:
+        """Return True if this trial was measured only to judge other trials."""
+        return serves_others(self.trial.switch, self.is_baseline)
 
     @property
     def headline(self) -> tuple[float, str] | None:
