@@ -47,7 +47,6 @@ IO_BACKEND(io_dpdk);
 
 #include <rte_version.h>
 
-#define ROOM_BYTES_MIN 2048
 #define FINISH_US 500000
 #define RX_AT_ONCE 64
 #define RX_AT_ONCE_FORWARDING 32 /* the other core has the first ones while the rest are taken */
@@ -186,11 +185,14 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
     snprintf(port->base.spec, sizeof port->base.spec, "%s", config->spec);
     snprintf(port->base.driver, sizeof port->base.driver, "%s", spec->driver);
     set_mac(port, config);
-    port->room_bytes =
-        RTE_MAX(RTE_ALIGN_CEIL(config->frame_length_max, 64U), (uint32_t)ROOM_BYTES_MIN);
-    port->longest = config->frame_length_max;
+    port->longest = dpdk_spec_longest(spec, config);
+    port->room_bytes = dpdk_spec_room_bytes(spec, port->longest);
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
     port->base.room = port->room_bytes;
+    if (spec->kind == DPDK_AF_PACKET) {
+        port->base.room = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_SEND;
+        port->cut_length = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_RECEIVE;
+    }
     port->base.rx_ring = spec->queue_size;
     return port;
 }
@@ -220,15 +222,15 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
 
     if (config->queue > 0)
         return &((struct dpdk_port *)(void *)config->first)->queues[config->queue]->base;
-    if (!dpdk_spec_parse(&spec, config->arguments, error, size))
+    if (!dpdk_spec_parse(&spec, config->arguments, error, size) ||
+        !dpdk_spec_fit_rings(&spec, config, error, size))
         return NULL;
     struct dpdk_port *port = make_port(config, &spec);
     if (port == NULL) {
         snprintf(error, size, "out of memory");
         return NULL;
     }
-    opened = dpdk_eal_start(config, port->room_bytes, error, size) &&
-             dpdk_open_buffers(port, config, error, size);
+    opened = dpdk_eal_start(config, error, size) && dpdk_open_buffers(port, config, error, size);
     if (opened && port->kind <= DPDK_MEMIF)
         opened = dpdk_keeper_start(port, error, size);
     else if (opened)

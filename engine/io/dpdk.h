@@ -46,7 +46,15 @@ struct dpdk_spec {
     bool zero_copy;      /* memif client: the peer reads our buffers */
     unsigned memif_id;   /* memif: of the interface behind the socket */
     unsigned queue_size; /* descriptors, a power of two; 0: the device's */
+    bool queue_size_given;
 };
+
+/* What the kernel and the driver of af-packet put in front of a frame in a slot of its rings. */
+#define DPDK_SLOT_HEAD_SEND 32
+#define DPDK_SLOT_HEAD_RECEIVE 66
+#define DPDK_SLOT_BYTES_MIN 2048
+/* What the kernel leaves free in front of a frame in a buffer of af-xdp. */
+#define DPDK_XDP_HEADROOM 256
 
 struct dpdk_port {
     struct io_port base; /* first: the role loops see only this */
@@ -81,6 +89,7 @@ struct dpdk_port {
     unsigned index;
     uint32_t room_bytes;           /* of a buffer, without headroom */
     uint32_t longest;              /* frame without FCS that will be sent or received */
+    uint32_t cut_length;           /* af-packet: frames so long may have been cut to it */
     struct device_link link;       /* of a kernel's device */
     int kernel_fds[IO_QUEUES_MAX]; /* the driver's sockets, where it has some (dpdk_kernel.c) */
     unsigned kernel_fd_count;
@@ -111,8 +120,18 @@ bool dpdk_spec_of(const struct io_config *config, unsigned number, struct dpdk_s
 /* Packet buffers that one queue of a port needs for each direction. */
 unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config);
 unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec);
+/* The longest frame without FCS that a port is opened for. */
+uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config *config);
+/* For frames of up to `longest` bytes without FCS: a slot of af-packet's rings, and the room of a
+ * packet buffer. */
+uint32_t dpdk_spec_slot_bytes(uint32_t longest);
+uint32_t dpdk_spec_room_bytes(const struct dpdk_spec *spec, uint32_t longest);
+/* Shorten the rings of af-packet to what this process may lock in memory, unless their size was
+ * given. False: they take too much, one line in `error`. */
+bool dpdk_spec_fit_rings(struct dpdk_spec *spec, const struct io_config *config, char *error,
+                         size_t size);
 /* Hugepage memory that EAL is started with, in MB: 64 or less unless the ports need more. */
-unsigned dpdk_spec_memory_mb(const struct io_config *config, uint32_t room_bytes);
+unsigned dpdk_spec_memory_mb(const struct io_config *config);
 
 /* dpdk_open.c: buffers and devices of the kinds that have no keeper. */
 bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
@@ -129,7 +148,7 @@ void dpdk_kernel_after_open(struct dpdk_port *port, const uint8_t there[DPDK_FIL
 uint64_t dpdk_kernel_drops(struct dpdk_port *port);
 
 /* dpdk_eal.c: start EAL once, made for this process's needs. False: `error` says why. */
-bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size);
+bool dpdk_eal_start(const struct io_config *config, char *error, size_t size);
 /* The first error that DPDK logged since the last call, or "". */
 const char *dpdk_eal_last_error(void);
 /* Device and port administration in DPDK is not thread safe: hold this around it. */

@@ -149,6 +149,24 @@ static bool make_linear(struct dpdk_port *port, struct rte_mbuf *mbuf)
     return false;
 }
 
+/* The kernel cuts a frame that is longer than a slot, and the driver hands over what is left. */
+static __attribute__((noinline)) unsigned drop_cut(struct dpdk_port *port, struct rte_mbuf **mbufs,
+                                                   unsigned count)
+{
+    unsigned whole = 0;
+
+    for (unsigned i = 0; i < count; i++) {
+        const uint32_t tag = mbufs[i]->ol_flags & RTE_MBUF_F_RX_VLAN ? RTE_VLAN_HLEN : 0;
+        if (mbufs[i]->pkt_len - tag < port->cut_length) {
+            mbufs[whole++] = mbufs[i];
+            continue;
+        }
+        rte_pktmbuf_free(mbufs[i]);
+        port->rx_drops++;
+    }
+    return whole;
+}
+
 static inline unsigned receive(struct dpdk_port *port, struct rte_mbuf **mbufs, unsigned count)
 {
     unsigned received = 0;
@@ -162,6 +180,8 @@ static inline unsigned receive(struct dpdk_port *port, struct rte_mbuf **mbufs, 
         } while (moved == VHOST_BURST_MAX && received < count);
     } else {
         received = rte_eth_rx_burst(port->ethdev, port->queue, mbufs, (uint16_t)count);
+        if (unlikely(port->cut_length > 0))
+            received = drop_cut(port, mbufs, received);
     }
     return received;
 }

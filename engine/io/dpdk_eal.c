@@ -270,11 +270,11 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     return true;
 }
 
-bool dpdk_eal_start(const struct io_config *config, uint32_t room_bytes, char *error, size_t size)
+bool dpdk_eal_start(const struct io_config *config, char *error, size_t size)
 {
     /* Enough for the buffers of all ports, so that memory never grows while peers are attached
      * (each growth would be negotiated with every one of them). */
-    const unsigned memory_mb = dpdk_spec_memory_mb(config, room_bytes);
+    const unsigned memory_mb = dpdk_spec_memory_mb(config);
 
     if (started)
         return true;

@@ -9,7 +9,7 @@
 #include "io/socket.h"
 
 #define POOL_NAME_MAX 32
-#define AF_XDP_ROOM_MAX 3072 /* a buffer with its head must fit a page */
+#define AF_XDP_ROOM_MAX 3584 /* a buffer with its head must fit a page */
 
 static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *what, unsigned count)
 {
@@ -48,13 +48,15 @@ static void describe(const struct dpdk_port *port, char *name, size_t name_size,
 {
     const struct dpdk_spec *spec = &port->spec;
     const size_t length = strcspn(spec->target, ",");
+    const unsigned slot_bytes = dpdk_spec_slot_bytes(port->longest);
 
     switch (port->kind) {
     case DPDK_AF_PACKET:
         snprintf(name, name_size, "net_af_packet%u", port->index);
-        snprintf(arguments, size, "iface=%s,framecnt=%u,qdisc_bypass=1,qpairs=%u%s", spec->target,
-                 spec->queue_size, port->queue_count,
-                 port->room_bytes > 2048 ? ",framesz=16384,blocksz=65536" : "");
+        snprintf(arguments, size,
+                 "iface=%s,framecnt=%u,qdisc_bypass=1,qpairs=%u,framesz=%u,blocksz=%u",
+                 spec->target, spec->queue_size, port->queue_count, slot_bytes,
+                 RTE_ALIGN_CEIL(slot_bytes, 4096U));
         break;
     case DPDK_AF_XDP:
         snprintf(name, name_size, "net_af_xdp%u", port->index);
@@ -79,12 +81,16 @@ void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
     }
 }
 
-/* These drivers hand everything to the kernel, which drops what its device does not take. */
-static void take_mtu_of_kernel(struct dpdk_port *port)
+/* af-packet and af-xdp hand everything to the kernel, which drops what its device does not take.
+ * The driver of tap sends nothing above an MTU of its own, which cannot be changed. */
+static void take_mtu(struct dpdk_port *port)
 {
     char ignored[160];
     struct network_device device = {.mtu_bytes = UINT32_MAX};
+    uint16_t own_bytes;
 
+    if (port->kind == DPDK_TAP && rte_eth_dev_get_mtu(port->ethdev, &own_bytes) == 0)
+        dpdk_open_mtu(port, own_bytes);
     if ((port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP) &&
         socket_device(port->spec.target, &device, ignored, sizeof ignored))
         dpdk_open_mtu(port, device.mtu_bytes);
@@ -98,7 +104,10 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
     bool opened;
 
     if (port->kind == DPDK_AF_XDP && port->room_bytes > AF_XDP_ROOM_MAX)
-        return fail(error, size, "AF_XDP moves no frames above %u bytes", AF_XDP_ROOM_MAX);
+        return fail(error, size,
+                    "packet-size: a buffer of this driver takes frames of up to %u bytes with FCS; "
+                    "use af_xdp:dev=%s",
+                    AF_XDP_ROOM_MAX - DPDK_XDP_HEADROOM + RTE_ETHER_CRC_LEN, port->spec.target);
     describe(port, name, sizeof name, arguments, sizeof arguments);
     dpdk_eal_lock();
     dpdk_kernel_before_open(port, sockets);
@@ -110,7 +119,7 @@ bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_
         return fail(error, size, "DPDK cannot open it: %s",
                     *reason != '\0' ? reason : "no such device, or no driver for it in this build");
     }
-    take_mtu_of_kernel(port);
+    take_mtu(port);
     if (!mac_given && rte_eth_macaddr_get(port->ethdev, &mac) == 0) {
         for (unsigned i = 0; i < port->queue_count; i++)
             memcpy(port->queues[i]->base.mac, mac.addr_bytes, sizeof mac.addr_bytes);

@@ -4,15 +4,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <sys/resource.h>
+
 #include <rte_version.h>
 
 #include "fail.h"
 #include "io/dpdk.h"
+#include "io/socket.h"
+#include "traffic/frame.h"
 
+#define QUEUE_SIZE_MIN 32
 #define QUEUE_SIZE_MAX 32768
 #define DEVICE_QUEUE 1024 /* descriptors of devices that name no number of their own */
 #define AF_XDP_RINGS 4096 /* its fill and completion rings hold receive buffers, too */
 #define BUFFER_OVERHEAD 512
+#define ROOM_BYTES_MIN 2048
 #define BASE_MB 12 /* DPDK's own tables, rings and queues */
 #define MEMORY_MB 64
 
@@ -45,7 +51,7 @@ static bool parse_number(const char *text, unsigned maximum, unsigned *number)
 
 static bool parse_queue_size(const char *value, unsigned *queue_size)
 {
-    return parse_number(value, QUEUE_SIZE_MAX, queue_size) && *queue_size >= 32 &&
+    return parse_number(value, QUEUE_SIZE_MAX, queue_size) && *queue_size >= QUEUE_SIZE_MIN &&
            (*queue_size & (*queue_size - 1)) == 0;
 }
 
@@ -81,7 +87,7 @@ static bool parse_memif_option(struct dpdk_spec *spec, const char *key, const ch
 static bool parse_option(struct dpdk_spec *spec, const char *key, const char *value)
 {
     if (strcmp(key, "queue-size") == 0 && spec->kind != DPDK_VHOST)
-        return parse_queue_size(value, &spec->queue_size);
+        return spec->queue_size_given = parse_queue_size(value, &spec->queue_size);
     if (spec->kind == DPDK_VIRTIO_USER)
         return parse_virtio_option(spec, key, value);
     if (spec->kind == DPDK_MEMIF)
@@ -247,21 +253,97 @@ unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io
     return WORKING_BUFFERS + receive_ring(spec) + elsewhere;
 }
 
-static uint64_t buffer_bytes(const struct io_config *config, uint32_t room_bytes)
+/* A forwarder is given whatever the device of an af-packet port takes, with two VLAN tags. */
+uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config *config)
 {
-    uint64_t buffers = 0;
+    struct network_device device;
+    char ignored[160];
+
+    if (spec->kind != DPDK_AF_PACKET || !config->forwards ||
+        !socket_device(spec->target, &device, ignored, sizeof ignored))
+        return config->frame_length_max;
+    return RTE_MAX(config->frame_length_max,
+                   RTE_MIN(device.mtu_bytes + 22, (uint32_t)FRAME_LENGTH_MAX));
+}
+
+/* A slot of af-packet's rings: a divisor of its block, which is of whole pages. The smallest one is
+ * the driver's own, of two to a page. */
+uint32_t dpdk_spec_slot_bytes(uint32_t longest)
+{
+    const uint32_t needed = longest + DPDK_SLOT_HEAD_RECEIVE + 1;
+
+    return needed <= DPDK_SLOT_BYTES_MIN ? DPDK_SLOT_BYTES_MIN : RTE_ALIGN_CEIL(needed, 4096U);
+}
+
+/* The driver of af-packet refuses buffers that are smaller than what its slots hold to send; the
+ * kernel leaves room for an XDP program in front of what it receives into the buffers of af-xdp. */
+uint32_t dpdk_spec_room_bytes(const struct dpdk_spec *spec, uint32_t longest)
+{
+    uint32_t room = longest;
+
+    if (spec->kind == DPDK_AF_PACKET)
+        room = dpdk_spec_slot_bytes(longest);
+    else if (spec->kind == DPDK_AF_XDP)
+        room = longest + DPDK_XDP_HEADROOM;
+    return RTE_MAX(RTE_ALIGN_CEIL(room, 64U), (uint32_t)ROOM_BYTES_MIN);
+}
+
+/* A ring for each direction and queue of every such port. */
+static unsigned locked_rings(const struct io_config *config)
+{
+    unsigned rings = 0;
 
     for (unsigned i = 0; i < config->spec_count; i++) {
         struct dpdk_spec spec;
-        if (dpdk_spec_of(config, i, &spec))
-            buffers += dpdk_spec_transmit_buffers(&spec) + dpdk_spec_receive_buffers(&spec, config);
+        if (dpdk_spec_of(config, i, &spec) && spec.kind == DPDK_AF_PACKET)
+            rings += 2 * dpdk_queue_count(config);
     }
-    return buffers * dpdk_queue_count(config) * (room_bytes + BUFFER_OVERHEAD);
+    return rings;
 }
 
-unsigned dpdk_spec_memory_mb(const struct io_config *config, uint32_t room_bytes)
+/* The driver locks its rings in memory, of which a process without privileges may lock little. */
+bool dpdk_spec_fit_rings(struct dpdk_spec *spec, const struct io_config *config, char *error,
+                         size_t size)
 {
-    const unsigned needed_mb = BASE_MB + (unsigned)(buffer_bytes(config, room_bytes) >> 20);
+    const uint64_t slot_bytes = dpdk_spec_slot_bytes(dpdk_spec_longest(spec, config));
+    const uint64_t slots_bytes = slot_bytes * locked_rings(config);
+    struct rlimit limit;
+
+    if (spec->kind != DPDK_AF_PACKET || getrlimit(RLIMIT_MEMLOCK, &limit) != 0 ||
+        limit.rlim_cur == RLIM_INFINITY)
+        return true;
+    while (!spec->queue_size_given && spec->queue_size > QUEUE_SIZE_MIN &&
+           spec->queue_size * slots_bytes > limit.rlim_cur)
+        spec->queue_size /= 2;
+    if (spec->queue_size * slots_bytes <= limit.rlim_cur)
+        return true;
+    return fail(error, size,
+                "queue-size: %u slots of %u bytes in %u rings need %llu kB of locked memory, this "
+                "process may lock %llu; lower queue-size or packet-size, or raise ulimit -l",
+                spec->queue_size, (unsigned)slot_bytes, locked_rings(config),
+                (unsigned long long)(spec->queue_size * slots_bytes >> 10),
+                (unsigned long long)limit.rlim_cur >> 10);
+}
+
+static uint64_t buffer_bytes(const struct io_config *config)
+{
+    uint64_t bytes = 0;
+
+    for (unsigned i = 0; i < config->spec_count; i++) {
+        struct dpdk_spec spec;
+        if (!dpdk_spec_of(config, i, &spec))
+            continue;
+        const uint64_t buffers =
+            dpdk_spec_transmit_buffers(&spec) + dpdk_spec_receive_buffers(&spec, config);
+        const uint32_t longest = dpdk_spec_longest(&spec, config);
+        bytes += buffers * (dpdk_spec_room_bytes(&spec, longest) + BUFFER_OVERHEAD);
+    }
+    return bytes * dpdk_queue_count(config);
+}
+
+unsigned dpdk_spec_memory_mb(const struct io_config *config)
+{
+    const unsigned needed_mb = BASE_MB + (unsigned)(buffer_bytes(config) >> 20);
 
     if (config->dpdk_memory_mb > 0)
         return config->dpdk_memory_mb;
