@@ -11,6 +11,8 @@ import pytest
 
 from switchmark.switch.testpmd import Testpmd
 
+pytestmark = pytest.mark.integration
+
 ROOT = Path(__file__).parents[2]
 TOLD = {
     **dict.fromkeys(Testpmd.programs, Testpmd.obtain.removeprefix("apt install ")),
