@@ -23,18 +23,31 @@
 #include "version.h"
 
 #define IDLE_WAIT_NS 1000000L
+#define IDLE_WAIT_MAX_NS 32000000L
 #define EXIT_USAGE 2 /* bad arguments */
 
 static struct trial trial;
 static struct control control;
 static struct options options;
 
-static void receive_while_idle(void)
+/* Returns how many frames came. */
+static unsigned receive_while_idle(void)
 {
+    unsigned received = 0;
+
     for (unsigned i = 0; i < trial.end_count; i++) {
-        for (unsigned polls = 0; polls < 16 && end_receive(&trial, &trial.ends[i]) > 0; polls++)
-            continue;
+        unsigned count = 1;
+        for (unsigned polls = 0; polls < 16 && count > 0; polls++)
+            received += count = end_receive(&trial, &trial.ends[i]);
     }
+    return received;
+}
+
+/* An idle port is asked less and less often, since hundreds of engines may wait on one core; a
+ * command ends the wait at once. */
+static long longer_wait(long wait_ns)
+{
+    return 2 * wait_ns < IDLE_WAIT_MAX_NS ? 2 * wait_ns : IDLE_WAIT_MAX_NS;
 }
 
 /* Run one trial and print its result; false when the engine cannot go on. */
@@ -65,12 +78,15 @@ static int exit_code(void)
 /* Obey until the end; returns the exit code. */
 static int obey(void)
 {
+    long wait_ns = IDLE_WAIT_NS;
+
     while (events_are_read()) {
         struct command command;
-        if (!control_next(&control, &command, IDLE_WAIT_NS)) {
-            receive_while_idle();
+        if (!control_next(&control, &command, wait_ns)) {
+            wait_ns = receive_while_idle() > 0 ? IDLE_WAIT_NS : longer_wait(wait_ns);
             continue;
         }
+        wait_ns = IDLE_WAIT_NS;
         switch (command.kind) {
         case COMMAND_VERIFY:
         case COMMAND_VERIFY_BROADCAST:
