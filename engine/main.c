@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "check.h"
 #include "control.h"
 #include "distances.h"
 #include "ends.h"
@@ -17,6 +18,7 @@
 #include "list.h"
 #include "options.h"
 #include "privileges.h"
+#include "replay_file.h"
 #include "report/events.h"
 #include "trial.h"
 #include "trial_loop.h"
@@ -127,14 +129,8 @@ static void pin_worker(void)
  * It is anybody's, and is looked at with no more rights than frames are. */
 static bool load_replay(int fd, char *error, size_t size)
 {
-    if (options.replay_path == NULL)
-        return true;
-    if (!replay_load(&trial.replay, fd, options.replay_path, error, size))
-        return false;
-    if (options.stamp && !replay_stamp_all(&trial.replay, (uint16_t)options.stream, error, size))
-        return false;
-    return options.traffic.schedule.shape != SCHEDULE_RECORDED ||
-           replay_repeats(&trial.replay, options.loops, error, size);
+    return options.replay_path == NULL ||
+           replay_file_load(&trial.replay, fd, &options, error, size);
 }
 
 static bool open_batons(char *error, size_t size)
@@ -263,6 +259,9 @@ int main(int argc, char **argv)
         return end_of_text(true);
     case PARSE_LIST:
         return end_of_text(list_print(options.list_json));
+    case PARSE_CHECK:
+        privileges_keep(""); /* files are read with the rights of the user alone */
+        return end_of_text(check_command_lines());
     case PARSE_CACHE_LINE:
         privileges_keep("sys_nice"); /* real-time priority */
         return distances_serve(options.cores, options.core_count);

@@ -180,6 +180,8 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         return PARSE_MANUAL;
     if (strcmp(argv[1], "list") == 0)
         return parse_list(o, argc, argv, error, size);
+    if (strcmp(argv[1], "check") == 0 && argc == 2)
+        return PARSE_CHECK;
     if (strcmp(argv[1], "cache-line") == 0)
         return parse_cache_line(o, argc, argv, error, size);
     for (unsigned i = 0; roles[i] != NULL; i++) {
@@ -193,7 +195,7 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
              near ? "; did you mean '"
                   : "; roles: sender, receiver, client, server, forwarder, reference, tester, "
                     "duplex; "
-                    "or list, cache-line",
+                    "or list, check, cache-line",
              near ? near : "", near ? "'?" : "");
         return PARSE_BAD;
     }

@@ -59,8 +59,9 @@ struct options {
     uint64_t payload;      /* enum payload_kind */
     bool payload_given;
     const char *replay_path;
-    uint64_t loops; /* of the replay; 0: until the trial ends */
-    bool stamp;     /* put our stamp into replayed frames */
+    uint64_t loops;  /* of the replay; 0: until the trial ends */
+    bool stamp;      /* put our stamp into replayed frames */
+    uint64_t frames; /* that a sender sends; 0: no bound */
     uint64_t stream, probe_stream;
     uint64_t flow_groups; /* 0: not told apart */
     bool probe_stream_given;
@@ -86,6 +87,7 @@ enum parse_result {
     PARSE_MANUAL,
     PARSE_LIST,
     PARSE_CACHE_LINE,
+    PARSE_CHECK,
     PARSE_BAD
 };
 

@@ -248,6 +248,8 @@ bool options_check(struct options *o, char *error, size_t size)
         return false;
     if (!check_replay(o, error, size))
         return false;
+    if (o->frames > 0 && (o->role != &role_sender || o->queues > 1))
+        return fail(error, size, "--frames: only a sender of one queue counts its frames");
     if (o->probe_stream_given && o->probe_stream == o->stream)
         return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
                     (unsigned long long)o->stream);

@@ -92,7 +92,8 @@ void options_print_help(void)
     printf("switchmark-traffic: the traffic engine of switchmark\n\n"
            "Usage: switchmark-traffic " USAGE "\n"
            "       switchmark-traffic list [--json]\n"
-           "       switchmark-traffic cache-line CORES\n\nRoles:\n");
+           "       switchmark-traffic cache-line CORES\n"
+           "       switchmark-traffic check\n\nRoles:\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
     printf("\nPorts (of choices the first is the default, of numbers that in brackets):\n");

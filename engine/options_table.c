@@ -52,6 +52,9 @@ const struct option_row option_table[] = {
      "how often the file is replayed; 0: until the end (default 1)"},
     {"stamp", KIND_FLAG, NULL, 0, 0, AT(stamp), 0, false,
      "--replay: put the engine's stamp in the place of the frames' UDP payload"},
+    {"frames", KIND_COUNT, "N", 0, UINT64_MAX, AT(frames), 0, false,
+     "sender: end when the port has taken N frames; what is given up for being late does not count "
+     "(default 0: no bound)"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
      "frames that are due together (default 32)"},
     {"duration", KIND_TIME, "TIME", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,

@@ -24,7 +24,8 @@ static void begin_end(struct trial *trial, unsigned index)
 
     end->tx.shares_port = end->probe != NULL;
     end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
-    end->tx.replay_end = trial_replay_frames(trial);
+    end->tx.frames_end = trial_frames_to_send(trial);
+    end->tx.counts = end->tx.replay != NULL || end->tx.frames_end != UINT64_MAX;
     end_begin(trial, end, index, (uint16_t)stream);
     if (trial_end_tracks(trial, index)) {
         end_listen(trial, end, trial_times_load(trial));
@@ -75,7 +76,7 @@ static void set_times(struct trial *trial)
                       trial_seed_index(trial, i));
         if (trial->options->queues > 1 && plan.shape == SCHEDULE_CONSTANT) /* take turns */
             end->tx.pacing.next += end->tx.pacing.step / trial->options->queues * i;
-        if (end->tx.replay != NULL)
+        if (end->tx.counts)
             transmit_limit_burst(&end->tx);
         queues_start(end, trial->start_tick);
     }
@@ -118,7 +119,7 @@ static void begin(struct trial *trial)
     trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
                                 trial->traffic.line_bps, trial_mean_frame_bytes(trial));
     trial->plan.replay = &trial->replay;
-    trial->plan.frames = trial_replay_frames(trial);
+    trial->plan.frames = trial_frames_to_send(trial);
     replay_set_epoch(&trial->replay, trial->epoch);
     if (trial->traffic.sender_clock.hz > 0)
         trial->sender_clock = sender_clock_begin(&trial->traffic.sender_clock);

@@ -45,5 +45,6 @@ void trial_check_sending(struct trial *trial, const struct end *end)
 {
     trial_check_port(trial, end->port);
     if (transmit_is_over(&end->tx) && atomic_load(&trial->stop) == 0)
-        atomic_store(&trial->stop, REASON_REPLAYED);
+        atomic_store(&trial->stop,
+                     end->tx.frames_end == trial->options->frames ? REASON_SENT : REASON_REPLAYED);
 }

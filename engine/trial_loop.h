@@ -106,7 +106,7 @@ static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t n
     if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
         sent = transmit_step(&end->probe->tx, now);
     sent += transmit_step(&end->tx, now);
-    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.replay != NULL), 0))
+    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.counts), 0))
         trial_check_sending(trial, end);
     return sent;
 }

@@ -71,10 +71,13 @@ double trial_mean_frame_bytes(const struct trial *trial)
                                    : sizes_mean(&trial->traffic.sizes);
 }
 
-uint64_t trial_replay_frames(const struct trial *trial)
+uint64_t trial_frames_to_send(const struct trial *trial)
 {
-    const uint64_t loops = trial->options->loops;
-    return loops == 0 ? UINT64_MAX : loops * trial->replay.count;
+    const uint64_t loops = trial->replay.count == 0 ? 0 : trial->options->loops;
+    const uint64_t replayed = loops == 0 ? UINT64_MAX : loops * trial->replay.count;
+    const uint64_t asked = trial->options->frames == 0 ? UINT64_MAX : trial->options->frames;
+
+    return replayed < asked ? replayed : asked;
 }
 
 uint64_t trial_now_ns(const struct trial *trial)

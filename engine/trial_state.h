@@ -28,6 +28,7 @@ enum reason {
     REASON_SIGNAL,
     REASON_EOF,
     REASON_REPLAYED, /* the file that is replayed, or received from, is at its end */
+    REASON_SENT,     /* all of --frames have been sent */
     REASON_FAILURE
 };
 
@@ -147,8 +148,8 @@ unsigned trial_seed_index(const struct trial *trial, unsigned end);
 /* Of the frames that this trial sends, with FCS. */
 double trial_mean_frame_bytes(const struct trial *trial);
 
-/* How many frames of a replay are sent, all rounds together; UINT64_MAX: rounds without end. */
-uint64_t trial_replay_frames(const struct trial *trial);
+/* How many frames a sender sends: all rounds of a replay, or --frames; UINT64_MAX: no bound. */
+uint64_t trial_frames_to_send(const struct trial *trial);
 
 /* Ask the ports what they have dropped, and put it into the counters. */
 void trial_read_drops(struct trial *trial);

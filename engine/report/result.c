@@ -14,6 +14,8 @@ static const char *reason_name(enum reason reason)
         return "eof";
     case REASON_REPLAYED:
         return "replayed";
+    case REASON_SENT:
+        return "sent";
     case REASON_FAILURE:
         return "failure";
     default:

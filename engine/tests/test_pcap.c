@@ -269,7 +269,8 @@ static void begin_replay(const struct replay *replay, enum schedule_shape shape,
     tx.counters = &counters;
     tx.lateness = &lateness;
     tx.replay = replay;
-    tx.replay_end = loops * replay->count;
+    tx.frames_end = loops * replay->count;
+    tx.counts = true;
     frame_template_build(&tx.template, &address, 64, 1, FRAME_DATA, 0, false);
     transmit_begin(&tx);
     pacing_begin(&tx.pacing, rate_pps, shape == SCHEDULE_RECORDED ? 1 : 8, 1e9, 1000, UINT64_MAX,

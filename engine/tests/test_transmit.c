@@ -286,6 +286,22 @@ static void verification_stops_at_what_is_accepted(void **state)
     check_sequences(3);
 }
 
+static void a_bound_of_frames_is_exact_however_many_are_late(void **state)
+{
+    (void)state;
+    begin(1000000, 32, UINT64_MAX, 40000);
+    tx.counts = true;
+    tx.frames_end = 70;
+    for (uint64_t now = 0; now < 10000000 && !transmit_is_over(&tx); now += 50000) {
+        port->accepts = now % 100000 == 0 ? 5 : 0;
+        transmit_step(&tx, now);
+    }
+    assert_true(transmit_is_over(&tx));
+    assert_true(counters.tx_dropped > 0);
+    assert_int_equal(counters.tx_offered, 70);
+    check_sequences(70);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +319,7 @@ int main(void)
         cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
         cmocka_unit_test_teardown(verification_stops_at_what_is_accepted, finish),
+        cmocka_unit_test_teardown(a_bound_of_frames_is_exact_however_many_are_late, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

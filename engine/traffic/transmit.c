@@ -31,7 +31,7 @@ void transmit_begin(struct transmitter *tx)
 void transmit_limit_burst(struct transmitter *tx)
 {
     struct pacing *p = &tx->pacing;
-    const uint64_t left = tx->replay_end - tx->replay_index;
+    const uint64_t left = tx->frames_end - tx->replay_index;
 
     if (p->shape == SCHEDULE_RECORDED)
         return; /* knows its own end */
@@ -43,10 +43,10 @@ void transmit_limit_burst(struct transmitter *tx)
 
 bool transmit_is_over(const struct transmitter *tx)
 {
-    if (tx->replay == NULL || tx->pending > 0)
+    if (!tx->counts || tx->pending > 0)
         return false;
-    return tx->pacing.shape == SCHEDULE_RECORDED ? tx->pacing.index >= tx->replay_end
-                                                 : tx->replay_index >= tx->replay_end;
+    return tx->pacing.shape == SCHEDULE_RECORDED ? tx->pacing.index >= tx->frames_end
+                                                 : tx->replay_index >= tx->frames_end;
 }
 
 /* Give up what is pending and what was due before `limit`, and note how far behind it was. */

@@ -34,7 +34,8 @@ struct transmitter {
     uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
     const struct replay *replay; /* where frames come from instead of the template, or NULL */
     uint64_t replay_index;       /* of the next frame, all rounds counted */
-    uint64_t replay_end;         /* index after the last; UINT64_MAX: rounds without end */
+    bool counts;                 /* replay_index is kept: a replay, or a bound of frames */
+    uint64_t frames_end;         /* index after the last; UINT64_MAX: no bound */
     struct varied varied;        /* how frames differ from the template */
     struct frame_template template;
 };
@@ -45,10 +46,10 @@ void transmit_begin(struct transmitter *tx);
 /* Count what the schedule still asked for and what is pending as given up: the trial is over. */
 void transmit_end(struct transmitter *tx, uint64_t now);
 
-/* A burst is never longer than what is left to replay. Once the schedule has begun. */
+/* A burst is never longer than what is left to send. Once the schedule has begun. */
 void transmit_limit_burst(struct transmitter *tx);
 
-/* Has the last frame of a replay been sent or given up? */
+/* Has the last frame of a replay or of --frames been sent or given up? */
 bool transmit_is_over(const struct transmitter *tx);
 
 /* Give up frames that lie beyond the catch-up bound; the look before this one was at `tried`. Not
@@ -103,15 +104,15 @@ static inline uint64_t transmit_account(struct transmitter *tx, const struct io_
 {
     const struct frame_template *t = &tx->template;
 
+    if (__builtin_expect(tx->counts, 0)) {
+        tx->replay_index += sent;
+        transmit_limit_burst(tx);
+    }
     if (__builtin_expect(tx->replay == NULL && tx->varied.sizes == NULL, 1))
         return (uint64_t)sent * (t->length + t->beside);
     uint64_t bytes = (uint64_t)sent * (tx->replay != NULL ? FCS_BYTES : t->beside);
     for (unsigned i = 0; i < sent; i++)
         bytes += frames[i].length;
-    if (tx->replay != NULL) {
-        tx->replay_index += sent;
-        transmit_limit_burst(tx);
-    }
     return bytes;
 }
 

@@ -110,7 +110,7 @@ class Result(EventPart):
 
     v: Literal[2]
     event: Literal["result"]
-    reason: Literal["duration", "stop", "signal", "eof", "replayed", "failure"]
+    reason: Literal["duration", "stop", "signal", "eof", "replayed", "sent", "failure"]
     partial: bool
     fault: str | None
     duration_ns: Count

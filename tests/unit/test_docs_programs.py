@@ -87,7 +87,7 @@ def engine_problem(words: list[str]) -> str | None:
     """What the engine would say: it reads the options up to --help, and refuses what is none."""
     if not words or words[0].isupper() or HELP & set(words):
         return None
-    if words[0] in {"list", "cache-line"}:
+    if words[0] in {"list", "cache-line", "check"}:
         return None if set(words[1:]) <= {"--json", "CORES"} else f"{words} does not fit"
     told = subprocess.run(
         [find_engine(), *words, "--help"], capture_output=True, text=True, check=False
