@@ -27,7 +27,7 @@ from switchmark.results.record import Record
 from switchmark.results.store import Run
 from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
-from switchmark.trial.limit import LOAD_MET_SHARE
+from switchmark.trial.limit import load_was_met
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.recording import failed_record
 from switchmark.trial.run import run_trial
@@ -171,8 +171,4 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
 def _met(record: Record) -> bool:
     """Whether the wire was paced and carried all it was asked to."""
     loads = record.throughput
-    return (
-        loads is not None
-        and loads.intended_pps is not None
-        and loads.forwarded_pps >= LOAD_MET_SHARE * loads.intended_pps
-    )
+    return loads is not None and load_was_met(loads)

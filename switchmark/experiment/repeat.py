@@ -58,11 +58,12 @@ def ending_of(run: Run, campaign: CampaignDefinition, trial: Trial, repetitions:
     """How the first so many repetitions of a trial end. A trial that always fails is done: more
     repetitions would show nothing new."""
     figures = dict(_figures(run, trial, repetitions))
-    numbers, values = list(figures), list(figures.values())
+    numbers, values = list(figures), [value for value, _ in figures.values()]
+    step = max((step for _, step in figures.values()), default=0.0)
     rule = StoppingRule.after_each(campaign.repetitions, campaign.max_repetitions)
     level = rule.level_at(max(rule.looks[0], len(values)))
     half = estimate(values, level).relative_half_width if values else None
-    strange = strange_repetitions(values, numbers, "{:.6g}".format)
+    strange = strange_repetitions(values, numbers, "{:.6g}".format, step)
     narrow = not values or (half is not None and half <= (campaign.until_ci or 1.0))
     return Ending(trial, len(values), half, narrow, tuple(strange))
 
@@ -75,15 +76,18 @@ def endings(run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> li
     ]
 
 
-def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, float]]:
-    """The figures of the trials that finished, by their repetition."""
+def _figures(run: Run, trial: Trial, repetitions: int) -> Iterator[tuple[int, tuple[float, float]]]:
+    """Yield the figures of the trials that finished by their repetition, each with the step in
+    which it moves (0: none)."""
     for repetition in range(repetitions):
         trial_id = trial.repeated(repetition).id
         if not run.path_of(trial_id).exists():
             continue
         record = run.read(trial_id)
         if record.status == "finished" and record.headline is not None:
-            yield repetition, record.headline[0]
+            loads = record.throughput
+            step_pps = loads.burst_pps if loads is not None else None
+            yield repetition, (record.headline[0], step_pps or 0.0)
 
 
 def _first(steps: Sequence[Step]) -> list[Step]:

@@ -98,12 +98,13 @@ def measure_r_plus(
             stopped = "budget"
             break
     values = [point.forwarded_pps for point in points]
+    step_pps = max(point.burst_pps for point in points)
     return RPlus(
         estimate=_estimate(points, rule, is_last=stopped != "precise"),
         trials=tuple(points),
         stopped=stopped,
-        outliers=find_outliers(values),
-        bands=find_bands(values),
+        outliers=find_outliers(values, step_pps),
+        bands=find_bands(values, step_pps),
         repeated=len(budgeted.repeated),
     )
 

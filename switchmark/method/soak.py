@@ -125,7 +125,7 @@ def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
         loss_ratio_limit=min(1.0, 3 / offered) if not lost and offered else None,
         longest_clean_s=_longest_clean_s(windows),
         forwarded_pps=estimate(values),
-        course=detect(values),
+        course=detect(values, max(window.burst_pps for window in windows)),
         load_met=all(window.load_met for window in windows),
         unoffered_ratio=sum(window.unoffered_frames for window in windows) / max(1, wanted),
         silence_s=silence.longest_s if silence.is_known else None,

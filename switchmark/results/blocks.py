@@ -8,6 +8,7 @@ are hours apart were not disturbed alike.
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,6 +21,8 @@ from switchmark.results.metric import RUN_METRICS, Metric, method_metric
 from switchmark.results.record import Record
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.state_figures import state_figures
+from switchmark.statistics.states import LEAST_STEP
+from switchmark.statistics.two_bands import STEPS_AT_ENDS
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}
 _LATENCIES = {"rtt-p50": "50", "rtt-p99": "99"}  # the first one decides
@@ -149,6 +152,7 @@ def _samples(record: Record) -> tuple[float, ...]:
     if record.throughput is None or record.trim is None:
         return ()
     kept_from, kept_to = record.trim.kept_from_ns, record.trim.kept_to_ns
+    loads = record.throughput
     receivers = [one for one in record.engines if one.role in ("receiver", "duplex", "tester")]
     series = [
         [
@@ -160,4 +164,9 @@ def _samples(record: Record) -> tuple[float, ...]:
         ]
         for one in receivers
     ]
-    return tuple(map(sum, zip(*series, strict=False)))
+    samples = tuple(map(sum, zip(*series, strict=False)))
+    # Bursts alone look like steps if few of them are in a sample.
+    step_pps = (loads.burst_pps or 0.0) * len(samples)
+    return (
+        samples if STEPS_AT_ENDS * step_pps < math.expm1(LEAST_STEP) * loads.forwarded_pps else ()
+    )

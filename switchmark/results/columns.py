@@ -105,7 +105,7 @@ def _record_columns() -> list[Column]:
     ]
     numbers = {
         "throughput": ("intended_pps", "offered_pps", "forwarded_pps", "forwarded_l2_bps",
-                       "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio"),
+                       "forwarded_l1_bps", "forwarded_stdev_pps", "loss_ratio", "burst_pps"),
         "cpu": ("switch_cores_used", "applications_cores_used", "softirq_cores_used",
                 "run_delay_share", "total_cores_used", *CPU_NUMBERS),
         "cpu/hardware": HARDWARE_NUMBERS,

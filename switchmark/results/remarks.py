@@ -37,7 +37,8 @@ def _of_figures(records: Records) -> tuple[str, ...]:
     numbers = records.column("repetition")
     if records.has("forwarded_pps"):
         steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
-        among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps)
+        step_pps = max(records.known("burst_pps"), default=0.0)
+        among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps, step_pps)
         return (*among, *(_within(records) if steady else ()))
     if records.has("rtt_p50_ns"):
         return tuple(strange_repetitions(records.column("rtt_p50_ns"), numbers, _us))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from switchmark.statistics.robust import DEVIATION
-from switchmark.statistics.two_bands import Bands, find_bands
+from switchmark.statistics.two_bands import STEPS_AT_ENDS, Bands, find_bands
 
 OUTLIER_SCORE = 3.5
 TWO_BANDS = "two bands:"  # so begins the sentence that tells of them
@@ -28,8 +28,9 @@ class Outlier:
     score: float  # modified z-score; beyond +-3.5
 
 
-def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
-    """Values whose modified z-score lies beyond +-3.5, in order."""
+def find_outliers(values: Sequence[float], step: float = 0.0) -> tuple[Outlier, ...]:
+    """Return the values whose modified z-score lies beyond +-3.5, in order. `step` is the step in
+    which values move, for counts in bursts: `STEPS_AT_ENDS` of it make no outlier."""
     if len(values) < 3:
         return ()
     distances = np.asarray(values, float) - np.median(values)
@@ -44,7 +45,7 @@ def find_outliers(values: Sequence[float]) -> tuple[Outlier, ...]:
     return tuple(
         Outlier(index, value, float(score))
         for index, (value, score) in enumerate(zip(values, scores, strict=True))
-        if abs(score) > OUTLIER_SCORE
+        if abs(score) > OUTLIER_SCORE and abs(distances[index]) > STEPS_AT_ENDS * step
     )
 
 
@@ -66,8 +67,12 @@ def in_words(
 
 
 def strange_repetitions(
-    values: Sequence[float], numbers: Sequence[int], amount: Callable[[float], str]
+    values: Sequence[float],
+    numbers: Sequence[int],
+    amount: Callable[[float], str],
+    step: float = 0.0,
 ) -> list[str]:
-    """Remarks on the repetitions of a trial before their mean is believed; their numbers are those
-    of their trials, of which some may have failed."""
-    return in_words(find_outliers(values), find_bands(values), "repetition", amount, numbers)
+    """Return remarks on the repetitions of a trial before their mean is believed; their numbers are
+    those of their trials, of which some may have failed. `step` is as of `find_bands`."""
+    outliers, bands = find_outliers(values, step), find_bands(values, step)
+    return in_words(outliers, bands, "repetition", amount, numbers)

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from switchmark.statistics.outliers import TWO_BANDS, Outlier, find_outliers
-from switchmark.statistics.two_bands import Bands, find_bands
+from switchmark.statistics.two_bands import STEPS_AT_ENDS, Bands, find_bands
 
 MSER_BATCH = 5
 MIN_SAMPLES = 20
@@ -51,14 +51,15 @@ class SteadyState:
         return f"MSER-{batch_size(self.samples)}: {left_out}"
 
 
-def detect(samples: Sequence[float]) -> SteadyState:
-    """Find the warm-up, then test what is left."""
+def detect(samples: Sequence[float], step: float = 0.0) -> SteadyState:
+    """Find the warm-up, then test the other samples. `step` is the step in which samples move, for
+    counts in bursts: differences that bursts alone can make are no change."""
     is_long = len(samples) >= MIN_SAMPLES
-    found = find_warm_up(samples) if is_long else None
+    found = find_warm_up(samples, step) if is_long else None
     cut = found or 0
     kept = samples[cut:]
-    p = None if found is None else change_p(kept)
-    bands = find_bands(kept)
+    p = None if found is None else change_p(kept, step)
+    bands = find_bands(kept, step)
     if not is_long:
         reason = f"{len(samples)} samples are too few to tell: {MIN_SAMPLES} are needed"
     elif p is None:
@@ -69,7 +70,7 @@ def detect(samples: Sequence[float]) -> SteadyState:
         reason = f"the mean changes within the run (CUSUM, p {p:.2g})"
     else:
         reason = f"steady after {cut} samples (CUSUM, p {p:.2g})"
-    outliers = tuple(replace(one, index=one.index + cut) for one in find_outliers(kept))
+    outliers = tuple(replace(one, index=one.index + cut) for one in find_outliers(kept, step))
     strange = {one.index for one in outliers}
     rest = [value for index, value in enumerate(kept, cut) if index not in strange]
     return SteadyState(
@@ -85,11 +86,14 @@ def detect(samples: Sequence[float]) -> SteadyState:
     )
 
 
-def find_warm_up(samples: Sequence[float]) -> int | None:
+def find_warm_up(samples: Sequence[float], step: float = 0.0) -> int | None:
     """The number of samples to leave out at the start; None when it is half of the run or more.
 
     Of all cuts in the first half, this takes the one after which the standard error of the mean is
-    smallest, over means of `batch_size` samples."""
+    smallest, over means of `batch_size` samples. Samples that all lie within the steps of bursts
+    have no warm-up."""
+    if max(samples) - min(samples) <= STEPS_AT_ENDS * step:
+        return 0
     batch = batch_size(len(samples))
     count = len(samples) // batch
     means = _from_the_first(samples[: count * batch]).reshape(count, batch).mean(axis=1)
@@ -108,11 +112,14 @@ def batch_size(count: int) -> int:
     return max(1, min(MSER_BATCH, count // MIN_SAMPLES))
 
 
-def change_p(samples: Sequence[float]) -> float:
+def change_p(samples: Sequence[float], step: float = 0.0) -> float:
     """The p-value of a constant mean (CUSUM, Brownian-bridge limit).
 
     It takes the largest distance of the cumulative sum from a straight line, over the long-run
-    standard deviation. The latter is taken around the trend: a drift must not hide in it."""
+    standard deviation. The latter is taken around the trend: a drift must not hide in it. Counts in
+    steps of constant distance hardly vary in the long run: a sum within the steps at its ends is
+    not a change.
+    """
     from scipy.special import kolmogorov
 
     deviations = _from_the_first(samples)
@@ -123,6 +130,8 @@ def change_p(samples: Sequence[float]) -> float:
     if scale <= 0:
         return 1.0
     largest = float(np.abs(deviations.cumsum()).max())
+    if largest <= STEPS_AT_ENDS * step:
+        return 1.0
     return float(kolmogorov(largest / math.sqrt(scale * deviations.size)))
 
 

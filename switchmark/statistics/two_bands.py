@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 MIN_VALUES = 6
 MIN_SHARE = 0.15  # of the values in the smaller band; fewer are outliers
 MIN_GAP = 0.01  # between the bands' means, over the larger: less changes no decision
+STEPS_AT_ENDS = 2  # a count over some time has one step more or less at either end of it
 _CRITICAL = (
     (6, 0.018), (8, 0.036), (10, 0.051), (12, 0.067), (15, 0.090), (20, 0.112),
     (30, 0.134), (50, 0.159), (100, 0.186), (200, 0.205), (500, 0.221),
@@ -45,8 +46,11 @@ class Bands:
         )
 
 
-def find_bands(values: Sequence[float]) -> Bands | None:
-    """The two bands, or None when the values are one group (or too few to tell)."""
+def find_bands(values: Sequence[float], step: float = 0.0) -> Bands | None:
+    """Return the two bands, or None when the values are one group (or too few to tell).
+
+    `step` is the step in which values move, for counts in bursts: bands that lie within
+    `STEPS_AT_ENDS` of it are one group."""
     count = len(values)
     if count < MIN_VALUES:
         return None
@@ -55,7 +59,8 @@ def find_bands(values: Sequence[float]) -> Bands | None:
     low, high = ordered[:split], ordered[split:]
     low_mean, high_mean = float(low.mean()), float(high.mean())
     largest = max(abs(low_mean), abs(high_mean))
-    if ratio >= critical_ratio(count) or high_mean - low_mean < MIN_GAP * largest:
+    gap = high_mean - low_mean
+    if ratio >= critical_ratio(count) or gap < max(MIN_GAP * largest, STEPS_AT_ENDS * step):
         return None
     sides = [value >= high[0] for value in values]
     crossings = sum(a != b for a, b in pairwise(sides))

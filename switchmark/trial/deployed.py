@@ -22,6 +22,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
 from switchmark.testbed.cores.cpu_limit import PERIOD_US
 from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.trial.bursts import burst_pps
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
@@ -205,6 +206,7 @@ class DeployedMeasurer:
             ring_full_share=self._ring_full_share(),
             samples_pps=samples,
             sample_s=self._sample_s,
+            burst_pps=burst_pps(self._trial, 1e9 * duration_s, len(each)),
         )
 
     def _queued(self, duration_s: float, stalled_s: float) -> int:

@@ -34,6 +34,7 @@ class Evidence:
     switch_wait_share: float = 0.0  # of the time, in which a polling switch waited for its core
     sent_frames: int = 0  # in the whole trial, as `socket_drops` and the loss are
     socket_drops: int = 0  # frames dropped at the applications' own sockets
+    sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     two_bands: bool = False  # the samples of the run fall into two groups
     witness_frames: int = 0  # left the switch's third port during the measurement
     counters_agree: bool = True  # of the switch, with those of the applications

@@ -8,7 +8,7 @@ whole run. What the instrument cannot know is left out.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import stdev
+from statistics import median, stdev
 
 from switchmark.engine.loads import NO_FRAMES, asked_pps, frame_rate
 from switchmark.errors import TrialFailed
@@ -19,6 +19,7 @@ from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.results.record import Figures, Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
+from switchmark.trial.bursts import burst_noise_pps, burst_pps
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.measurement import Measurement
 from switchmark.trial.throughput import steady_run
@@ -51,6 +52,7 @@ def _throughput(
     loads = _loads(trial, reading, sent, received)
     l2_bps = loads.forwarded_pps * trial.packet_size_bytes * 8
     trim = describe(policy, 0, reading.duration_ns, reading.target.counts)
+    sample_ns = median(one.duration_ns for one in received)
     return Measurement(
         figures=Figures(
             throughput=Throughput(
@@ -61,6 +63,7 @@ def _throughput(
                 forwarded_l1_bps=l2_bps + loads.forwarded_pps * 8 * L1_OVERHEAD_BYTES,
                 forwarded_stdev_pps=_stdev_pps(received),
                 loss_ratio=_lost(reading) / reading.source.frames if reading.source.frames else 0.0,
+                burst_pps=burst_pps(trial, sum(one.duration_ns for one in received)),
                 pairs=[loads],
                 reordered_ratio=None
                 if reading.reordered is None or not reading.target.frames
@@ -75,9 +78,11 @@ def _throughput(
             }
         ),
         steady=steady_run(
-            [frame_rate(one.frames, one.duration_ns) for one in reading.target.counts]
+            [frame_rate(one.frames, one.duration_ns) for one in reading.target.counts],
+            burst_pps(trial, sample_ns),
         ),
         kept_samples=len(received),
+        sample_noise_pps=burst_noise_pps(trial, sample_ns, loads.forwarded_pps, 1),
         source_counters=NO_FRAMES.model_copy(
             update={"tx_offered": sum(one.frames for one in sent)}
         ),

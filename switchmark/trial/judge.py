@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.rates import is_steady
@@ -12,6 +14,7 @@ from switchmark.results.record import (
     Limit,
     MethodResult,
     Placement,
+    Throughput,
     TrialVerdict,
     Verification,
 )
@@ -52,7 +55,7 @@ def verdict(
         "receiver-away": _lost_while_away(evidence),
         "unstable": seen is not None
         and steady
-        and seen.forwarded_stdev_pps > UNSTABLE_STDEV * seen.forwarded_pps,
+        and _deviation_pps(seen, evidence) > UNSTABLE_STDEV * seen.forwarded_pps,
         "two-bands": steady and evidence.two_bands,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
@@ -86,6 +89,11 @@ def verdict(
         marks=marks,
         explanations=[explain(mark) for mark in marks],
     )
+
+
+def _deviation_pps(seen: Throughput, evidence: Evidence) -> float:
+    """Return the standard deviation of the samples without the part that bursts alone can make."""
+    return math.sqrt(max(0.0, seen.forwarded_stdev_pps**2 - evidence.sample_noise_pps**2))
 
 
 def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:

@@ -17,6 +17,7 @@ class Measurement:
     trim: Trim | None
     steady: SteadyRun | None = None
     kept_samples: int  # of the receiver (or client) that has fewest
+    sample_noise_pps: float = 0.0  # the largest deviation that bursts alone give to samples
     source_counters: FrameCounters  # summed over senders (or clients), kept window
     sink_counters: FrameCounters  # summed over receivers, kept window; all 0 for latency
     sent_frames: int = 0  # by all sources, in the whole trial

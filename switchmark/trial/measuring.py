@@ -111,6 +111,7 @@ def measure_deployed(
         cpu_wait_share=max(one.run_delay_share or 0.0 for one in hosts),
         others_cores=max(one.taken_cores for one in hosts),
         switch_wait_share=switch_waited,
+        sample_noise_pps=seen.sample_noise_pps,
         two_bands=seen.steady is not None and seen.steady.two_bands is not None,
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees and (note is None or note.agrees),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import variance
+from statistics import median, variance
 
 from switchmark.engine import loads
 from switchmark.engine.events import IntervalEvent
@@ -29,6 +29,7 @@ from switchmark.results.record import (
     Throughput,
 )
 from switchmark.statistics.steady_state import detect
+from switchmark.trial.bursts import burst_noise_pps, burst_pps
 from switchmark.trial.measurement import Measurement
 from switchmark.trial.quality import jain, reordering
 from switchmark.trial.traffic import Tick, run_traffic, sent_frames
@@ -53,11 +54,14 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     streams = [_Stream.of(trial, pair, window) for pair in pairs]
     counted = sum_of(_kept(senders, window))
     samples = [s for pair in pairs for s in pair.b.intervals]
+    figures = _sum(trial, streams)
+    sample_ns = median(one.duration_ns for stream in streams for one in stream.received)
     return Measurement(
-        figures=Figures(throughput=_sum(trial, streams)),
+        figures=Figures(throughput=figures),
         trim=describe(policy, begun_ns, ended_ns, samples),
-        steady=_steady(pairs, (begun_ns, ended_ns)),
+        steady=_steady(pairs, (begun_ns, ended_ns), burst_pps(trial, sample_ns, len(pairs))),
         kept_samples=min(len(_kept([receiver], window)) for receiver in receivers),
+        sample_noise_pps=burst_noise_pps(trial, sample_ns, figures.forwarded_pps, len(pairs)),
         source_counters=sending_half(counted) if duplex else counted,
         sink_counters=sum_of(_kept(receivers, window)),
         sent_frames=sent_frames(senders),
@@ -68,17 +72,18 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
     )
 
 
-def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int]) -> SteadyRun:
-    """The tests for steadiness over every sample in which all were sending, summed over pairs."""
+def _steady(pairs: Sequence[PairEnds], whole: tuple[int, int], step_pps: float) -> SteadyRun:
+    """Test for steadiness over every sample in which all were sending, summed over pairs."""
     rates = [
         [forwarded_pps([s]) for s in kept_intervals(pair.b.intervals, whole)] for pair in pairs
     ]
-    return steady_run([math.fsum(column) for column in zip(*rates, strict=False)])
+    return steady_run([math.fsum(column) for column in zip(*rates, strict=False)], step_pps)
 
 
-def steady_run(rates_pps: Sequence[float]) -> SteadyRun:
-    """The tests for steadiness of the forwarded load, sample by sample."""
-    found = detect(rates_pps)
+def steady_run(rates_pps: Sequence[float], step_pps: float) -> SteadyRun:
+    """Test for steadiness of the forwarded load, sample by sample; `step_pps` is the step in which
+    the rate of a sample moves."""
+    found = detect(rates_pps, step_pps)
     return SteadyRun(
         policy=found.policy,
         steady=found.steady,
@@ -135,6 +140,11 @@ class _Stream:
     loss: KeptLoss
     loads: PairLoads
 
+    @property
+    def kept_ns(self) -> int:
+        """The time of the samples received."""
+        return sum(one.duration_ns for one in self.received)
+
     @classmethod
     def of(cls, trial: Trial, pair: PairEnds, window: tuple[int, int]) -> _Stream:
         found = loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result)
@@ -173,6 +183,7 @@ def _sum(trial: Trial, streams: Sequence[_Stream]) -> Throughput:
         forwarded_l1_bps=l2_bps + forwarded * 8 * L1_OVERHEAD_BYTES,
         forwarded_stdev_pps=_stdev_pps(streams),
         loss_ratio=lost.ratio,
+        burst_pps=math.fsum(burst_pps(trial, one.kept_ns) for one in streams),
         away_share=lost.away_frames / lost.lost_frames if lost.lost_frames else None,
         pairs=[one.loads for one in streams],
         directions=_directions(streams) if trial.bidirectional else [],

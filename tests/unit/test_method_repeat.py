@@ -31,7 +31,9 @@ class Shelf:
         return Path("/") if trial_id in self.loads else Path("/no/such/file")
 
     def read(self, trial_id: str) -> Any:
-        return SimpleNamespace(status="finished", headline=(self.loads[trial_id], "pps"))
+        return SimpleNamespace(
+            status="finished", headline=(self.loads[trial_id], "pps"), throughput=None
+        )
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class LoadPoint:
     ring_full_share: float | None = None  # transmit calls that met a full ring: back-pressure
     samples_pps: tuple[float, ...] = ()  # forwarded rate, interval by interval
     sample_s: float | None = None  # how long such an interval is; None: not known
+    burst_pps: float = 0.0  # the step of forwarded_pps: one burst of each stream in it
 
     def __post_init__(self) -> None:
         if self.offered_frames < 0 or not 0 <= self.lost_frames <= self.offered_frames:

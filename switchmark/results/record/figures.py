@@ -51,6 +51,7 @@ class Throughput(Value):
     forwarded_l1_bps: Amount  # plus 20 B preamble, SFD, inter-frame gap
     forwarded_stdev_pps: Amount  # over the kept interval samples
     loss_ratio: Ratio  # frames lost of those that were to arrive, from sequence numbers
+    burst_pps: Amount | None = None  # the step of forwarded_pps: one burst of each stream in it
     away_share: Ratio | None = None  # of these, lost while a receiver was away from its core
     pairs: list[PairLoads]  # bidirectional: two of each
     directions: list[DirectionLoads] = Field(default_factory=list)  # of bidirectional traffic
