@@ -7,10 +7,17 @@ Linux bridge and hardly any traffic; the bench's own clock is read from the reco
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import json
 import subprocess
-import sys
 import tempfile
 
 

@@ -3,6 +3,14 @@ none: looks planned for what the campaign is."""
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

@@ -10,11 +10,18 @@ row gives the median of the pairs' ratios (above 1: AFTER is faster) and its qua
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import random
 import statistics
 import tempfile
-from pathlib import Path
 
 from frames import Bench
 

@@ -18,13 +18,20 @@ Needs two cores; for the wires about 400 MB of free hugepages and dpdk-testpmd.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import random
 import statistics
 import tempfile
 import time
 from dataclasses import dataclass
-from pathlib import Path
 
 from comparison import spread
 from programs import Program, Testpmd, Traffic, stolen_s

@@ -24,14 +24,20 @@ which SWITCHMARK_PKT_GEN or --pkt-gen names (netmap's apps/pkt-gen). Without the
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import os
 import random
 import re
-import sys
 import time
 from functools import partial
-from pathlib import Path
 
 from comparison import OURS, Run, least_disturbed, observe, show, summary
 from programs import Process, ProgramError, Reading, Traffic

@@ -8,11 +8,18 @@ strategy and another, in turns, in random order, a line each.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import json
 import random
 import subprocess
-import sys
 from typing import Any
 
 
