@@ -110,6 +110,7 @@ struct socket_port *socket_port_make(int fd, const struct socket_arguments *argu
     port->base.blocking = arguments->block;
     port->stride = (frame_room + 127U) / 64 * 64;
     port->base.room = port->stride;
+    port->rx_used = IO_BURST_MAX;
     port->tx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
     port->rx_buffers = aligned_alloc(64, (size_t)IO_BURST_MAX * port->stride);
     if (port->tx_buffers == NULL || port->rx_buffers == NULL) {

@@ -33,6 +33,7 @@ struct socket_port {
     union socket_address broadcast;
     uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
     struct mmsghdr tx_messages[IO_BURST_MAX], rx_messages[IO_BURST_MAX];
+    unsigned rx_used; /* of rx_messages, by the last call; at first all, to be prepared once */
     struct iovec tx_vectors[IO_BURST_MAX], rx_vectors[IO_BURST_MAX];
     union socket_address rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
     struct socket_control {

@@ -103,6 +103,54 @@ static void what_is_not_sent_keeps_its_place(void **state)
     socket_close(&port->base);
 }
 
+/* Every header that the kernel has written into is prepared again, and no other is touched. */
+static void only_used_headers_are_prepared_again(void **state)
+{
+    (void)state;
+    enum { UNTOUCHED = 1000 };
+    const struct socket_arguments arguments = {.mmsg = true};
+    const unsigned bursts[] = {3, 0, 7, 1, IO_BURST_MAX, 2};
+    char error[200] = "";
+    int pair[2];
+    assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, pair), 0);
+    struct socket_port *port =
+        socket_port_make(pair[0], &arguments, &config, 1514, error, sizeof error);
+    assert_non_null(port);
+    for (unsigned i = 0; i < IO_BURST_MAX; i++)
+        port->rx_messages[i].msg_hdr.msg_name = &port->rx_from[i];
+    unsigned most = IO_BURST_MAX; /* before the first call all are prepared */
+    for (unsigned b = 0; b < sizeof bursts / sizeof bursts[0]; b++) {
+        struct io_frame frames[IO_BURST_MAX];
+        unsigned got = 0;
+        for (unsigned i = most; i < IO_BURST_MAX; i++)
+            port->rx_messages[i].msg_hdr.msg_namelen = UNTOUCHED;
+        while (got < bursts[b]) { /* the queue of such a socket is short */
+            const uint32_t number = got;
+            assert_int_equal(sendto(pair[1], &number, sizeof number, 0, NULL, 0), sizeof number);
+            got++;
+            if (got < bursts[b] && got % 8 != 0)
+                continue;
+            const unsigned burst = got % 8 == 0 ? 8 : got % 8;
+            assert_int_equal(socket_rx_burst(&port->base, frames, IO_BURST_MAX), burst);
+            for (unsigned i = 0; i < burst; i++)
+                assert_int_equal(frames[i].length, sizeof number);
+            for (unsigned i = most > burst ? most : burst; i < IO_BURST_MAX; i++)
+                assert_int_equal(port->rx_messages[i].msg_hdr.msg_namelen, UNTOUCHED);
+            most = burst;
+            for (unsigned i = most; i < IO_BURST_MAX; i++)
+                port->rx_messages[i].msg_hdr.msg_namelen = UNTOUCHED;
+        }
+        if (bursts[b] == 0) {
+            assert_int_equal(socket_rx_burst(&port->base, frames, IO_BURST_MAX), 0);
+            for (unsigned i = 0; i < most; i++)
+                assert_int_equal(port->rx_messages[i].msg_hdr.msg_namelen, sizeof port->rx_from[0]);
+            most = 0;
+        }
+    }
+    close(pair[1]);
+    socket_close(&port->base);
+}
+
 static void only_lasting_errors_are_failures(void **state)
 {
     (void)state;
@@ -165,6 +213,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(partial_sends_lose_and_repeat_nothing),
         cmocka_unit_test(what_is_not_sent_keeps_its_place),
+        cmocka_unit_test(only_used_headers_are_prepared_again),
         cmocka_unit_test(only_lasting_errors_are_failures),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(missing_devices_are_named),
