@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "build.h"
 #include "check.h"
 #include "control.h"
 #include "distances.h"
@@ -253,6 +254,7 @@ int main(int argc, char **argv)
         return end_of_text(true);
     case PARSE_VERSION:
         printf("switchmark-traffic %s\n", engine_version);
+        engine_build_print();
         return end_of_text(true);
     case PARSE_MANUAL:
         options_print_manual();

@@ -26,17 +26,23 @@ Needs root (veth devices), two cores, and for the dpdk ports about 400 MB of fre
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import json
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from programs import ProgramError, Traffic
@@ -273,7 +279,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--engine", type=Path, help="the binary (default: the one that the bench uses)")
     add("--kind", action="append", default=[], help="only this port kind (repeatable)")
     add("--runs", type=int, default=3, help="runs of each case (default 3)")
     add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")

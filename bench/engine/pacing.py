@@ -38,14 +38,20 @@ devices root.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import json
 import statistics
 import subprocess
-import sys
 import tempfile
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 from cores import RESOLVED_BY_PLAN, Cores, distance_ns, where
@@ -312,7 +318,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--engine", type=Path, help="the binary (default: the one that the bench uses)")
     add("--port", choices=PORTS, action="append", help="repeatable (default: null)")
     add("--seconds", type=float, default=0.25, help="length of a run at least (default 0.25)")
     add(

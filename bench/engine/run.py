@@ -35,14 +35,20 @@ Needs root, two cores, about 400 MB of free hugepages, dpdk-testpmd and the buil
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+import tools.own_python  # noqa: F401 - runs this program by a Python that has the packages
+
+# isort: split
+
 import argparse
 import os
 import random
-import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from cores import distance_ns
 from parts import Part, Setting, every_part
@@ -94,7 +100,7 @@ def arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--engine", type=Path, help="the binary (default: the one that the bench uses)")
     add("--part", action="append", default=[], metavar="TEXT", help="parts with this in their name")
     add("--rounds", type=int, default=5, help="runs of every program (default 5)")
     add("--within", type=float, metavar="SECONDS", help="stop in time; call again to go on")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from switchmark.engine import binary
+from switchmark.errors import UnavailableError
 
 
 def common_options(description: str | None, cores: str) -> argparse.ArgumentParser:
@@ -17,7 +21,7 @@ def common_options(description: str | None, cores: str) -> argparse.ArgumentPars
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("--engine", type=Path, help="the binary (default: found in build*/ or on PATH)")
+    add("--engine", type=Path, help="the binary (default: the one that the bench uses)")
     add("--runs", type=int, default=7, help="runs of each program and case (default 7)")
     add("--seconds", type=float, default=1.0, help="measured time of a run (default 1)")
     add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
@@ -42,15 +46,18 @@ def two_cores(named: str | None) -> tuple[int, int]:
 
 
 def find_engine(given: Path | None) -> Path:
-    """The engine's binary. Exits with a remedy when there is none."""
-    root = Path(__file__).resolve().parents[2]
-    found = [given] if given else sorted(root.glob("build*/**/switchmark-traffic"))
-    on_path = shutil.which("switchmark-traffic")
-    found += [Path(on_path)] if on_path and not given else []
-    for path in found:
-        if path.is_file() and os.access(path, os.X_OK):
-            return path
-    sys.exit("no switchmark-traffic: build it (meson setup build; ninja -C build) or use --engine")
+    """Return the engine that is named, else the one that the bench would use: a folder of another
+    build may hold sanitizers or coverage. Exit with a remedy if there is none, or if its figures
+    would not be valid."""
+    if given is not None and not (given.is_file() and os.access(given, os.X_OK)):
+        sys.exit(f"--engine {given}: not an executable file; name the engine's program")
+    try:
+        engine = binary.find_engine() if given is None else given.resolve()
+    except UnavailableError as error:
+        sys.exit(f"{error}, or use --engine")
+    if (problem := binary.build_problem(engine)) is not None:
+        sys.exit(problem)
+    return engine
 
 
 @contextmanager

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "build.h"
 #include "measure/clock.h"
 #include "report/json.h"
 #include "report/report.h"
@@ -69,6 +70,23 @@ static void put_port(const struct io_port *port, unsigned index)
     json_end_object(&line);
 }
 
+static void put_build(void)
+{
+    const struct engine_build *b = &engine_build;
+
+    json_object(&line, "build");
+    json_string(&line, "compiler", b->compiler);
+    json_string(&line, "optimisation", b->optimisation);
+    json_string(&line, "sanitizers", b->sanitizers);
+    json_bool(&line, "coverage", b->coverage);
+    json_string(&line, "cpu", b->cpu);
+    json_string(&line, "options", b->options);
+    json_string(&line, "dpdk", b->dpdk);
+    json_string(&line, "build_id", engine_build_id());
+    json_bool(&line, "fast", engine_build_is_fast());
+    json_end_object(&line);
+}
+
 void event_ready(const struct trial *trial)
 {
     const struct options *o = trial->options;
@@ -78,6 +96,7 @@ void event_ready(const struct trial *trial)
     json_string(&line, "role", o->role->name);
     json_signed(&line, "pid", getpid());
     json_string(&line, "engine_version", engine_version);
+    put_build();
     json_number(&line, "tsc_hz", engine_clock.hz);
     json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
     json_string(&line, "idle", idle_name(o->idle));

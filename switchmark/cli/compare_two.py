@@ -154,7 +154,9 @@ def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence
         remarks.append(f"WORSE: {describe(key, shared)}: worked in A, not in B: {why}")
     for key in shared:
         if not done_alike(a.trials[key], b.trials[key]):
-            done_a, done_b = ("; ".join(sorted(one.trials[key].done)) for one in (a, b))
+            done_a, done_b = (
+                "; ".join(sorted(one.trials[key].done | one.trials[key].engines)) for one in (a, b)
+            )
             remarks.append(
                 f"not compared, done differently: {describe(key, shared)}: {done_a} / {done_b}"
             )

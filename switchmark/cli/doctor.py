@@ -14,7 +14,7 @@ import typer
 
 from switchmark.cli.options import seconds_of
 from switchmark.cli.output import print_json, print_line, print_table
-from switchmark.engine.binary import engine_version, find_engine
+from switchmark.engine.binary import build_problem, engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
@@ -147,6 +147,9 @@ def _engine() -> Availability:
     except UnavailableError as error:
         reason, _, remedy = str(error).partition("; ")
         return unavailable(reason, remedy=remedy or None)
+    if (problem := build_problem(path)) is not None:
+        reason, _, remedy = problem.rpartition("; ")
+        return unavailable(reason, remedy=remedy)
     return available(f"{engine_version(path) or 'version not told'} ({path})")
 
 

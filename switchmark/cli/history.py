@@ -14,7 +14,7 @@ from switchmark.language import values
 from switchmark.method.registry import METHODS
 from switchmark.report.history import change_words, history_page, newest_words, title_of
 from switchmark.results.default_root import DEFAULT_ROOT
-from switchmark.results.history import History, PastFigure, in_words, read_history
+from switchmark.results.history import History, PastFigure, read_history
 from switchmark.results.metric import Metric, figures_called
 from switchmark.results.points import differing
 from switchmark.statistics.comparison import THRESHOLD
@@ -110,10 +110,12 @@ def _plain(one: PastFigure) -> dict[str, Any]:
         "figure": one.metric.name,
         "unit": one.metric.unit,
         "workload": dict(one.workload),
+        "engine_build": one.engine_build or None,
         "runs": [
             {
                 "run": run.directory.name, "started_at": run.started_at.isoformat(),
-                "version": run.version, "level": run.level if run.values else None,
+                "version": run.version, "build": run.program_build or None,
+                "level": run.level if run.values else None,
                 "values": run.values, "tried": run.trials,
             }
             for run in one.runs
@@ -135,7 +137,7 @@ def _plain(one: PastFigure) -> dict[str, Any]:
 def _print(history: History) -> None:
     varying = differing(one.workload for one in history.figures)
     lines = [
-        [one.switch, one.metric.name, in_words(one.workload, varying), one.machine,
+        [one.switch, one.metric.name, one.in_words(varying), one.machine,
          len(one.usable), newest_words(one), len(one.changes) or "none"]
         for one in history.figures
     ]  # fmt: skip

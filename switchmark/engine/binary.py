@@ -11,6 +11,7 @@ from switchmark.errors import UnavailableError
 from switchmark.testbed.output import stdout_of
 
 NAME = "switchmark-traffic"
+_NOT_FOR_MEASURING = "not for measuring"  # engine/build.c
 
 
 def find_engine() -> Path:
@@ -37,3 +38,17 @@ def engine_version(engine: Path) -> str | None:
     """The version that the engine prints; None when it prints none."""
     told = stdout_of([engine, "--version"])
     return told.splitlines()[0] if told else None
+
+
+def build_problem(engine: Path) -> str | None:
+    """Why figures of this build of the engine are not valid; None if they are. An engine that does
+    not say how it was built is older than the bench."""
+    lines = (stdout_of([engine, "--version"]) or "").splitlines()
+    if len(lines) < 2:
+        return f"{engine}: does not say how it was built; build it again"
+    if _NOT_FOR_MEASURING in lines[-1]:
+        return (
+            f"{engine}: {lines[1]}: its figures are not valid; build it with optimisation, without "
+            "sanitizers and coverage (meson setup build -Dbuildtype=release)"
+        )
+    return None

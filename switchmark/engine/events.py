@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from switchmark.engine.event_parts.arrivals import Arrivals, Loss
+from switchmark.engine.event_parts.build import EngineBuild
 from switchmark.engine.event_parts.cost import BatonUse, CpuUse, Cycles, HardwareCounts
 from switchmark.engine.event_parts.counters import (
     EnginePort,
@@ -48,6 +49,7 @@ class Ready(EventPart):
     ]
     pid: AtLeastOne
     engine_version: str
+    build: EngineBuild
     tsc_hz: Positive
     clock: Literal["tsc", "monotonic"]
     idle: IdleStrategy

@@ -34,6 +34,7 @@ from switchmark.remote.hello import Hello, MachineMade, NodeMade
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import MakesPorts, Switch, availability_for, plug_in
 from switchmark.switch.support.options import configured
+from switchmark.testbed.build_identity import running_programs
 from switchmark.testbed.cores.counters import (
     EnergyReading,
     HardwareCounters,
@@ -89,7 +90,7 @@ class HostAgent:
             place = folder / f"switchmark-{self._session.id}-{secrets.token_hex(8)}"
             try:
                 engine = self._write_engine(place, data)
-                version = self._session.host.run([str(engine), "--version"]).stdout.strip()
+                version = self._session.host.run([str(engine), "--version"]).stdout.splitlines()[0]
             except (OSError, SwitchmarkError) as error:  # mounted so that no program may run
                 problem = str(error)
                 continue
@@ -221,7 +222,10 @@ class HostAgent:
             return "not started" if question == "alive" else None
         if question == "stop":
             self._made_ports = None
-        return getattr(self._switch, question)(*arguments)
+        found = getattr(self._switch, question)(*arguments)
+        if question == "details":
+            return running_programs(self._switch.process_ids()) | found
+        return found
 
     def _machines(self) -> list[int]:
         """The processes of this host's virtual machines."""

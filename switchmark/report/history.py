@@ -10,7 +10,7 @@ from markupsafe import Markup
 from switchmark.report import plot, words
 from switchmark.report.figures import Drawing
 from switchmark.report.page import Link, Page, Section, Table, page_html
-from switchmark.results.history import History, LevelChange, PastFigure, in_words, level_of
+from switchmark.results.history import History, LevelChange, PastFigure, level_of
 from switchmark.results.metric import Metric
 from switchmark.results.points import differing
 
@@ -36,7 +36,7 @@ def change_words(change: LevelChange, metric: Metric) -> str:
 
 def title_of(one: PastFigure, varying: Sequence[str]) -> str:
     """The title of a series."""
-    return f"{one.switch}, {one.metric.name}, {in_words(one.workload, varying)}, {one.machine}"
+    return f"{one.switch}, {one.metric.name}, {one.in_words(varying)}, {one.machine}"
 
 
 def newest_words(one: PastFigure) -> str:
@@ -63,7 +63,7 @@ def _overview(history: History, varying: Sequence[str]) -> Section:
     lines = []
     for one in history.figures:
         last = change_words(one.changes[-1], one.metric) if one.changes else "no change"
-        name = in_words(one.workload, varying)
+        name = one.in_words(varying)
         line = (one.switch, one.metric.name, name, one.machine, str(len(one.usable)))
         lines.append((*line, newest_words(one), last))
     columns = ("switch", "figure", "workload", "machine", "runs", "newest", "last change")

@@ -19,6 +19,7 @@ from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
+from switchmark.results.origins import build_in_words
 from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
@@ -40,6 +41,7 @@ class Measured:
     marks: set[str] = field(default_factory=set)
     limited_by: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O as they were
+    engines: set[str] = field(default_factory=set)  # how they were built, if the records say so
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,8 @@ def load_run(
         _add(measured, row, wanted)
         if row["status"] == "finished":
             measured.done.add(", ".join(str(row[name]) for name in done))
+            if build := build_in_words(row["engine_build"], row["engine_build_b"]):
+                measured.engines.add(f"engine by {build}")
     finished = table.frame.filter(table.frame["status"] == "finished")
     return LoadedRun(
         directory,
@@ -83,8 +87,10 @@ def load_run(
 
 
 def done_alike(a: Measured, b: Measured) -> bool:
-    """Whether both sides did the same. A side on which nothing finished did nothing different."""
-    return not a.done or not b.done or a.done == b.done
+    """Return True if both sides did the same, with engines that were built alike. A side on which
+    nothing finished did nothing different, and a record may not say how its engine was built."""
+    same_engines = not a.engines or not b.engines or a.engines == b.engines
+    return same_engines and (not a.done or not b.done or a.done == b.done)
 
 
 def host_differences(a: Mapping[str, Any], b: Mapping[str, Any]) -> list[str]:

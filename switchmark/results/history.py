@@ -9,7 +9,7 @@ more alike than runs are (statistics/series.py).
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -37,7 +37,7 @@ _OF_THE_WORKLOAD = [
 ]
 _MOST_DIFFERENCES = 4
 
-_Key = tuple[str, MachineId, Point, Metric]
+_Key = tuple[str, MachineId, Point, Metric, str]  # the last: how the engine was built
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +51,7 @@ class PastRun:
     trials: int  # repetitions tried
     info: RunInfo = field(repr=False)
     zeros: int = 0  # of its valid repetitions: they have no level
+    program_build: str = ""  # of the switch; empty: unknown
 
     @property
     def level(self) -> float:
@@ -78,7 +79,12 @@ class LevelChange:
         date = self.run.started_at.strftime("%Y-%m-%d")
         if self.run.version and self.run.version != self.before.version:
             return f"version {self.run.version}, {date}"
-        return f"{date} (version as before)" if self.run.version else date
+        if not self.run.version:
+            return date
+        builds = self.before.program_build, self.run.program_build
+        if all(builds) and builds[0] != builds[1]:
+            return f"{date} (version as before, another build of it)"
+        return f"{date} (version as before)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,13 @@ class PastFigure:
     metric: Metric
     runs: tuple[PastRun, ...]  # oldest first
     changes: tuple[LevelChange, ...]  # oldest first
+    engine_build: str = ""  # how the engine of all its runs was built; empty: unknown
+    has_twin: bool = False  # another series differs in nothing but how the engine was built
+
+    def in_words(self, varying: Sequence[str]) -> str:
+        """The workload in words, and how the engine was built if another series has another."""
+        words = in_words(self.workload, varying)
+        return f"{words}, engine by {self.engine_build or 'unknown'}" if self.has_twin else words
 
     @property
     def usable(self) -> list[PastRun]:
@@ -139,10 +152,16 @@ def read_history(
         if rows:
             for key, past in _of_run(folder, run.info, rows, read_origins(run), wanted):
                 held[key].append(past)
-    machines = told_apart(machine for _, machine, _, _ in held)
+    joined = _with_unknown_builds(held)
+    series_but_for_builds = Counter(key[:-1] for key in joined)
+    machines = told_apart(key[1] for key in joined)
     figures = [
-        _figure(name, machines[machine], workload, metric, runs, threshold)
-        for (name, machine, workload, metric), runs in held.items()
+        replace(
+            _figure(name, machines[machine], workload, metric, runs, threshold),
+            engine_build=build,
+            has_twin=series_but_for_builds[name, machine, workload, metric] > 1,
+        )
+        for (name, machine, workload, metric, build), runs in joined.items()
         if any(one.values or (with_zeros and one.zeros) for one in runs)
     ]
     return History(tuple(sorted(figures, key=_order)), tuple(problems))
@@ -168,18 +187,33 @@ def _of_run(
     wanted: Sequence[Metric],
 ) -> Iterator[tuple[_Key, PastRun]]:
     """One run's part of every series. A run with two builds has an entry for each."""
-    found: dict[tuple[_Key, str, str], list[float | None]] = defaultdict(list)
+    found: dict[tuple[_Key, str, str, str], list[float | None]] = defaultdict(list)
     for row in rows:
         origin = origins.get(row["trial_id"])
         if origin is None:
             continue
         for metric, value in _values(row, wanted):
-            key = (row["switch"], origin.machine, _workload(row), metric)
-            found[key, origin.version, str(row["program"] or "")].append(value)
-    for (key, version, _), values in found.items():
+            key = (row["switch"], origin.machine, _workload(row), metric, origin.engine_build)
+            build = origin.program_build
+            found[key, origin.version, str(row["program"] or ""), build].append(value)
+    for (key, version, _, build), values in found.items():
         usable = tuple(one for one in values if one)
         started = parse_utc(info.started_at)
-        yield key, PastRun(folder, started, version, usable, len(values), info, values.count(0.0))
+        zeros = values.count(0.0)
+        yield key, PastRun(folder, started, version, usable, len(values), info, zeros, build)
+
+
+def _with_unknown_builds(held: Mapping[_Key, list[PastRun]]) -> dict[_Key, list[PastRun]]:
+    """Runs whose records do not say how the engine was built belong to the series of the oldest
+    build that is known."""
+    known: dict[tuple[Any, ...], str] = {}
+    for key in sorted(held, key=lambda key: min(run.started_at for run in held[key])):
+        if key[-1]:
+            known.setdefault(key[:-1], key[-1])
+    joined: dict[_Key, list[PastRun]] = defaultdict(list)
+    for key, runs in held.items():
+        joined[(*key[:-1], key[-1] or known.get(key[:-1], ""))].extend(runs)
+    return joined
 
 
 def _values(
@@ -233,4 +267,6 @@ def _differences(before: RunInfo, after: RunInfo) -> tuple[str, ...]:
 def _order(one: PastFigure) -> tuple[Any, ...]:
     workload = dict(one.workload)
     size, dimension = workload["packet_size_bytes"], workload["dimension"]
-    return (one.switch, one.machine, dimension, size, str(one.workload), one.metric.name)
+    workload_text = str(one.workload)
+    name = one.metric.name
+    return (one.switch, one.machine, dimension, size, workload_text, name, one.engine_build)

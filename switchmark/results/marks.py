@@ -203,6 +203,15 @@ _TABLE = (
         "Set one connect_mode for the campaign, or compare only rows of the same mode.",
     ),
     Mark(
+        "slow-engine-build",
+        "The traffic engine was not built for measuring",
+        "The engine that sent or received was built without optimisation, or with sanitizers or "
+        "coverage, which may halve every figure.",
+        "Do not use the number; build the engine with `./quickstart --setup-only`, or let "
+        "SWITCHMARK_TRAFFIC name such a build, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
         "limit-not-in-force",
         "The CPU limit did not hold",
         "The switch used more CPU time than its limit allows, or the kernel had another limit "

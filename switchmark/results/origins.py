@@ -21,7 +21,12 @@ _PLACES = {
     "trial_id": "/trial_id",
     "version": "/switch_details/version",
     "switchmark": "/provenance/switchmark",
+    "program": "/switch_details/program_build_id",
+    "program_sha256": "/switch_details/program_sha256",
+    "library": "/switch_details/dpdk_library_build_id",
     "engine": "/engines/0/ready/engine_version",
+    "engine_build": "/engines/0/ready/build",
+    "engine_build_b": "/engines/1/ready/build",
     "testbed": "/provenance/testbed",
     "hostname": "/provenance/hostname",
     "architecture": "/provenance/architecture",
@@ -39,6 +44,25 @@ class Origin:
     machine: MachineId
     switchmark: str = ""  # of the bench, with the revision of its sources
     engine: str = ""
+    engine_build: str = ""  # how it was built, in words; empty: its record does not say
+    program_build: str = ""  # of the switch's program, and of the DPDK library that it loads
+
+
+def build_in_words(*builds: str | None) -> str:
+    """How the engines of a trial were built, from the JSON texts of their `ready` lines: all that
+    makes builds of one revision differ, and no build ID, which differs from revision to revision.
+    """
+    told: dict[str, None] = {}
+    for text in builds:
+        with suppress(ValueError, KeyError, TypeError):
+            found = json.loads(text or "")
+            words = [found["compiler"], f"-O{found['optimisation']}", found["cpu"] or "any CPU"]
+            words += [str(found[name]) for name in ("options",) if found[name]]
+            words += [f"sanitizers {found['sanitizers']}"] if found["sanitizers"] else []
+            words += ["coverage"] if found["coverage"] else []
+            words += [f"DPDK {found['dpdk']}"] if found["dpdk"] else []
+            told[" ".join(words)] = None
+    return "; ".join(sorted(told))
 
 
 def read_origins(run: Run) -> dict[str, Origin]:
@@ -73,4 +97,11 @@ def _origin(facts: dict[str, Any], host: Mapping[str, Any]) -> Origin:
         MachineId.of(facts, host),
         facts.get("switchmark", ""),
         facts.get("engine", ""),
+        build_in_words(facts.get("engine_build"), facts.get("engine_build_b")),
+        _build_of_switch(facts),
     )
+
+
+def _build_of_switch(facts: Mapping[str, Any]) -> str:
+    program = facts.get("program") or facts.get("program_sha256")
+    return " ".join(filter(None, (program, facts.get("library"))))

@@ -78,6 +78,7 @@ def verdict(
         > LOSS_WORTH_NAMING * max(1, evidence.sent_frames),
         "nothing-arrived": seen is not None and seen.forwarded_pps <= 0,
         "limit-not-in-force": not evidence.limit_in_force,
+        "slow-engine-build": not evidence.engines_are_fast,
         "software-emulated": evidence.emulated,
         "clocks-uncertain": figures.clocks_uncertain,
     }

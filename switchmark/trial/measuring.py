@@ -16,6 +16,7 @@ from switchmark.model.ports import SwitchCounters
 from switchmark.results.record import Figures, Neighbour, Placement, Reconciliation, Verification
 from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
+from switchmark.testbed.build_identity import running_programs
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.cores.own_cores import kept_to
 from switchmark.testbed.facts import is_emulated
@@ -119,6 +120,7 @@ def measure_deployed(
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
+        engines_are_fast=all(one.ready.build.fast for one in deployment.engines),
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
         counts_polls=deployment.guest is None,
     )
@@ -139,7 +141,8 @@ def measure_deployed(
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
         "switch_details": {
-            **switch.details(), **program_details(trial.program), **pinning,
+            **running_programs(switch.process_ids()), **switch.details(),
+            **program_details(trial.program), **pinning,
             **({"stand_in": words} if (words := plan.stand_in()) else {}),
         },
         "switch_counters_before": _plain(before.switch),

@@ -29,6 +29,23 @@ def scaled(record: Record, rate_pps: float) -> Record:
     return record.model_copy(update=update)
 
 
+BUILD = {
+    "compiler": "gcc 12.2.0", "optimisation": "3", "sanitizers": None, "coverage": False,
+    "cpu": "znver3", "options": None, "dpdk": "22.11.11", "build_id": "00", "fast": True,
+}  # fmt: skip
+
+
+def built(record: Record, build: Mapping[str, Any] | None) -> Record:
+    """A record whose engines say that they were built so."""
+    if build is None:
+        return record
+    engines = [
+        one.model_copy(update={"ready": {**one.ready, "build": dict(build)}})
+        for one in record.engines
+    ]
+    return record.model_copy(update={"engines": engines})
+
+
 def night(
     folder: Path,
     number: int,
@@ -36,6 +53,7 @@ def night(
     version: str = "1.0",
     host: Mapping[str, Any] = HOST,
     details: Mapping[str, str] | None = None,
+    engine_build: Mapping[str, Any] | None = None,
     **changes: Any,
 ) -> Path:
     """The run of one night, with a repetition for each rate."""
@@ -46,7 +64,7 @@ def night(
             trial, number=repetition, provenance={"synthetic": True, **host},
             switch_details={"version": version, **(details or {})},
         )  # fmt: skip
-        records.append(scaled(record, rate_pps))
+        records.append(scaled(built(record, engine_build), rate_pps))
     return dated(write_run(folder, records, campaign="nightly"), number, host)
 
 

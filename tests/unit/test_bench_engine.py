@@ -38,6 +38,27 @@ def engine(tmp_path: Path) -> Path:
     return path
 
 
+def test_only_an_engine_for_measuring_is_measured(
+    bench: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A folder of another build, such as the fuzzer's, is never looked into."""
+    engine = tmp_path / "engine"
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(engine))
+    for last, refused in (("built with gcc -O3", False), ("not for measuring: x", True)):
+        engine.write_text(
+            f"#!/bin/sh\necho switchmark-traffic 1\necho built by us\necho '{last}'\n"
+        )
+        engine.chmod(0o755)
+        if not refused:
+            assert bench.find_engine(None) == bench.find_engine(engine) == engine
+            continue
+        for given in (None, engine):
+            with pytest.raises(SystemExit, match="its figures are not valid"):
+                bench.find_engine(given)
+    with pytest.raises(SystemExit, match="not an executable file"):
+        bench.find_engine(tmp_path / "missing")
+
+
 def part(bench: ModuleType, rates: dict[str, list[float]], wanted: float | None = None) -> Any:
     """A part whose programs give these rates, one after the other."""
     left = {program: list(values) for program, values in rates.items()}

@@ -11,6 +11,7 @@ from switchmark.model.choices import Dimension
 from switchmark.results.blocks import WITHOUT_RATIO, observe
 from switchmark.results.record import PairLoads, Throughput
 from switchmark.simulation.switch import Behaviour
+from tests.unit.histories import BUILD, night
 from tests.unit.method_fakes import run_simulated
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 
@@ -81,6 +82,19 @@ def soaks(ratios, switch="linux-bridge"):
         changes = {"marks": [], "throughput": None, "trim": None, "method": method}
         records.append(synthetic_record(trial, number=repetition, **changes))
     return records
+
+
+def test_builds_of_the_engine_are_not_compared(tmp_path, capsys):
+    slow = {**BUILD, "optimisation": "1"}
+    runs = [
+        night(tmp_path, number, [1e6] * 4, engine_build=build)
+        for number, build in enumerate((BUILD, {**BUILD, "build_id": "01"}, slow, None))
+    ]
+    assert compare(runs[0], runs[1], capsys=capsys)[0] == 0
+    assert compare(runs[0], runs[3], capsys=capsys)[0] == 0, "an older record does not say"
+    code, _, err = compare(runs[0], runs[2], capsys=capsys)
+    assert code != 0 and "done differently" in err
+    assert "engine by gcc 12.2.0 -O3" in err and "engine by gcc 12.2.0 -O1" in err
 
 
 def test_a_soak_that_lost_nothing_is_the_best(tmp_path, capsys):

@@ -7,7 +7,18 @@ from pathlib import Path
 
 ENGINE = Path(__file__).parents[2] / "engine"
 LAYERS = (  # from the bottom; a file includes its own layer and those before it
-    ("version", "fail", "options_value", "memory", "baton", "measure/*", "traffic/*", "io/*"),
+    (
+        "version",
+        "build",
+        "build_facts",
+        "fail",
+        "options_value",
+        "memory",
+        "baton",
+        "measure/*",
+        "traffic/*",
+        "io/*",
+    ),
     ("role/role", "role/faults", "role/delay_line"),
     ("options*", "port_faults", "queues", "trial_state"),
     (

@@ -12,7 +12,7 @@ import pytest
 from switchmark.cli import main
 from switchmark.model.ports import ConnectMode
 from switchmark.results.store import open_run
-from tests.unit.histories import HOST, dated, night, nights
+from tests.unit.histories import BUILD, HOST, dated, night, nights
 from tests.unit.records import synthetic_failure, write_run
 from tests.unit.test_compare_cli import soaks
 
@@ -64,6 +64,30 @@ def test_what_else_changed_is_named_and_a_new_kernel_is_the_same_machine(
     (change,) = series["changes"]
     assert change["also_different"] == ["kernel: 6.1 / 6.12"]
     assert "(version as before)" in change["told"]
+
+
+def test_builds_of_the_engine_are_other_series(tmp_path: Path, capsys: Any) -> None:
+    """A record without its engine's build belongs to the oldest build that is known."""
+    builds = [None, None, BUILD, {**BUILD, "build_id": "01"}, {**BUILD, "optimisation": "2"}]
+    for number, build in enumerate(builds):
+        night(tmp_path, number, [1e6], engine_build=build)
+    told = history(tmp_path, capsys=capsys)
+    assert {one["engine_build"]: len(one["runs"]) for one in told} == {
+        "gcc 12.2.0 -O3 znver3 DPDK 22.11.11": 4,
+        "gcc 12.2.0 -O2 znver3 DPDK 22.11.11": 1,
+    }
+    _, out, _ = run("history", "--results", tmp_path, capsys=capsys)
+    assert "engine by" in out
+
+
+def test_another_build_of_the_same_version_is_named(tmp_path: Path, capsys: Any) -> None:
+    for number, level in enumerate(LEVELS):
+        build = {"program_build_id": "aa" if number < 10 else "bb"}
+        night(tmp_path, number, [1e6 * level * (1 + 0.001 * (number % 3))] * 2, details=build)
+    (series,) = history(tmp_path, capsys=capsys)
+    (change,) = series["changes"]
+    assert "(version as before, another build of it)" in change["told"]
+    assert [one["build"] for one in series["runs"]] == ["aa"] * 10 + ["bb"] * 8
 
 
 def test_other_workloads_means_and_machines_are_other_series(tmp_path: Path, capsys: Any) -> None:

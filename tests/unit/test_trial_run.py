@@ -407,6 +407,14 @@ def test_a_sender_that_ran_too_long_is_marked() -> None:
     assert record.verdict.valid
 
 
+def test_figures_of_an_engine_built_for_tests_are_not_valid() -> None:
+    record = run(plan_for(environment=FakeEnvironment(fast_engines=False)))
+    assert record.verdict is not None and "slow-engine-build" in record.verdict.marks
+    assert not record.verdict.valid
+    record = run(plan_for(environment=FakeEnvironment()))
+    assert record.verdict is not None and "slow-engine-build" not in record.verdict.marks
+
+
 def test_a_partial_result_is_kept_and_marked() -> None:
     went = "port 0 (raw:dev=eth0): its peer or device went away during the trial"
     environment = changed(

@@ -279,6 +279,7 @@ class FakeEnvironment:
     engines: dict[str, FakeEngine] = field(default_factory=dict)
     change: Callable[[str, FakeEngine], None] = lambda name, engine: None
     on_broadcast: Callable[[int], None] = lambda _: None
+    fast_engines: bool = True  # built for measuring
     name: str = "netns"
     traits: Traits = field(default_factory=Traits)
 
@@ -304,7 +305,7 @@ class FakeEnvironment:
 
     def engine(self, name: str, role: str) -> FakeEngine:
         engine = FakeEngine(SCRIPTS[role], log=self.log, name=name)
-        engine.lines.append(event("ready", role=role, pid=1))
+        engine.lines.append(event("ready", role=role, pid=1, build={"fast": self.fast_engines}))
         peer = PEERS[name[:2]] + name[2:]
         engine.on_broadcast = self.on_broadcast
         engine.on_verify = lambda sent: self._deliver(peer, sent)
