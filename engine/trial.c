@@ -109,6 +109,7 @@ static uint64_t choose_idle(const struct trial *trial)
 
 static void begin(struct trial *trial)
 {
+    clock_calibrate();
     trial->idle = choose_idle(trial);
     trial->epoch = (trial->epoch + 1) & 15;
     trial->draining = false;

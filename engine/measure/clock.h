@@ -28,8 +28,15 @@ extern struct engine_clock engine_clock;
 /* Choose the source and take the first calibration point; call once, early. */
 void clock_begin(void);
 
-/* Take the second calibration point, waiting until at least 15 ms lie between the two. */
+/* Take the second calibration point, waiting until at least 15 ms lie between the two. Called again
+ * between trials it is more exact; no other thread may use the clock meanwhile. */
 void clock_calibrate(void);
+
+/* Ticks a second as far as they are known at this moment, which both clocks were read at. */
+double clock_hz_at(uint64_t ticks, uint64_t monotonic_ns);
+
+/* Does the kernel's own clock, named in this file, go by the TSC? */
+bool clock_kernel_trusts_tsc(const char *path);
 
 static inline uint64_t clock_monotonic_ns(void)
 {

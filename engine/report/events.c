@@ -154,6 +154,7 @@ void event_counters(const struct trial *trial)
     clock_both(&ticks, &now_ns);
     json_unsigned(&line, "t_ns", now_ns);
     json_unsigned(&line, "ticks", ticks);
+    json_number(&line, "tsc_hz", clock_hz_at(ticks, now_ns));
     json_unsigned(&line, "rx_stream", sum.rx_frames);
     json_unsigned(&line, "rx_verification", sum.rx_verification);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);
@@ -170,6 +171,7 @@ void event_started(const struct trial *trial)
 {
     begin_event("started");
     json_unsigned(&line, "t_ns", trial->started_ns);
+    json_number(&line, "tsc_hz", engine_clock.hz);
     end_event();
     pthread_mutex_lock(&lock);
     memset(&printed, 0, sizeof printed);

@@ -2,7 +2,10 @@
  * process from its core meanwhile: a reading counts for as well as it is known. */
 #include "test.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "measure/clock.h"
 #include "measure/sender_clock.h"
@@ -124,6 +127,49 @@ static void both_clocks_are_read_at_one_moment(void **state)
     }
 }
 
+/* The second point is taken again for each trial, whatever the first calibration made of it. */
+static void a_later_calibration_replaces_the_first(void **state)
+{
+    (void)state;
+    uint64_t ticks, ns;
+    const double hz = engine_clock.hz;
+
+    engine_clock.hz = hz * 2;
+    engine_clock.ns_multiplier /= 2;
+    clock_calibrate();
+    assert_true(engine_clock.hz > hz * (1 - PACE) && engine_clock.hz < hz * (1 + PACE));
+    conversions_invert_each_other(state);
+    clock_both(&ticks, &ns);
+    const double now_hz = clock_hz_at(ticks, ns);
+    assert_true(now_hz > hz * (1 - PACE) && now_hz < hz * (1 + PACE));
+}
+
+/* A kernel that has found the TSC unstable keeps time by another clock. */
+static void the_kernels_choice_of_clock_counts(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        bool trusted;
+    } sources[] = {{"tsc\n", true},      {"kvm-clock\n", true}, {"", true},
+                   {"hpet\n", false},    {"acpi_pm\n", false},  {"hyperv_clocksource_msr\n", false},
+                   {"jiffies\n", false}, {"tscx\n", false}};
+    char path[] = "/tmp/clock_source_XXXXXX";
+    const int fd = mkstemp(path);
+
+    assert_true(fd >= 0);
+    for (unsigned i = 0; i < sizeof sources / sizeof sources[0]; i++) {
+        assert_int_equal(ftruncate(fd, 0), 0);
+        assert_int_equal(pwrite(fd, sources[i].name, strlen(sources[i].name), 0),
+                         (ssize_t)strlen(sources[i].name));
+        if (clock_kernel_trusts_tsc(path) != sources[i].trusted)
+            fail_msg("%s", sources[i].name);
+    }
+    close(fd);
+    unlink(path);
+    assert_true(clock_kernel_trusts_tsc(path));
+}
+
 /* What a sender's clock is told to be agrees with what it is, to what two readings differ. */
 static void a_clock_that_is_told_is_ours_again(void **state)
 {
@@ -146,6 +192,8 @@ int main(void)
         cmocka_unit_test(a_tick_is_named_though_a_look_comes_late),
         cmocka_unit_test(both_clocks_are_read_at_one_moment),
         cmocka_unit_test(a_clock_that_is_told_is_ours_again),
+        cmocka_unit_test(a_later_calibration_replaces_the_first),
+        cmocka_unit_test(the_kernels_choice_of_clock_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -74,6 +74,7 @@ class EngineCounters(EventPart):
     event: Literal["counters"]
     t_ns: Count
     ticks: Count
+    tsc_hz: Positive
     rx_stream: Count
     rx_verification: Count
     rx_foreign: Count
@@ -91,6 +92,7 @@ class Started(EventPart):
     v: Literal[2]
     event: Literal["started"]
     t_ns: Count
+    tsc_hz: Positive
 
 
 class IntervalEvent(Totals):

@@ -60,6 +60,7 @@ class EngineProcess:
     sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
     _ready: Ready | None = None
+    _trial_hz: float = 0.0
     _result: Result | None = None
     _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
 
@@ -115,6 +116,11 @@ class EngineProcess:
         """The frequency of its tick counter, in Hz."""
         return self.ready.tsc_hz
 
+    @property
+    def trial_hz(self) -> float:
+        """The same, as its last trial went by it: more exact."""
+        return self._trial_hz or self.tick_hz
+
     def start(self, **overrides: str | float) -> None:
         """Begin a trial with these overrides of the command line; returns once it runs."""
         self.ask_start(overrides)
@@ -136,6 +142,7 @@ class EngineProcess:
         """Return once the trial that it was told to begin runs."""
         started = self._wait_event(Started, ANSWER_TIMEOUT_S * self.patience)
         self.started_ns = started.t_ns - self.ahead_ns
+        self._trial_hz = started.tsc_hz
 
     def request_stop(self, sent: int | None = None) -> None:
         """Ask for the end of the trial; its result follows (see `pump`). A receiver that knows how

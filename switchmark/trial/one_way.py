@@ -68,7 +68,7 @@ class TimedRun:
         for sender, receiver in self._sides:
             receiver.engine.sender_clock = (
                 f"{sender.before.ticks}:{self._told_ns(sender, receiver)}:"
-                f"{round(sender.engine.tick_hz)}"
+                f"{round(sender.before.tsc_hz)}"
             )
 
     def end(self) -> list[ClockCorrection]:
@@ -102,8 +102,8 @@ class TimedRun:
         """The excess of a time that is measured now: the receiver's tick at the moment of reading
         the sender's clock, less the tick that the receiver takes that reading for."""
         s, r = after[id(sender.engine)], after[id(receiver.engine)]
-        hz = receiver.engine.tick_hz
-        since_told = (s.ticks - sender.before.ticks) * hz / sender.engine.tick_hz
+        hz = receiver.engine.trial_hz
+        since_told = (s.ticks - sender.before.ticks) * hz / round(sender.before.tsc_hz)
         told_ns = self._told_ns(sender, receiver)
         taken_for = (told_ns - receiver.before.t_ns) * hz / 1e9 + since_told
         now_ns = s.t_ns + _ahead_ns(sender.engine, receiver.engine, last)

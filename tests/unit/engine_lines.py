@@ -72,7 +72,7 @@ def completed(kind: Any, given: Any) -> Any:
     return fields(kind, given)
 
 
-def counted(**given: int) -> EngineCounters:
+def counted(**given: float) -> EngineCounters:
     """The answer to `counters`."""
     answer = parse(event("counters", **given))
     assert isinstance(answer, EngineCounters)

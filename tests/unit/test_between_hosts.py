@@ -53,15 +53,18 @@ class FakeEngine(EngineProcess):
     def __init__(self, world: World, *, far: bool, hz: float, from_ticks: int) -> None:
         super().__init__(None, "n", "sender", 0, [], far=far)  # type: ignore[arg-type]
         self._ready = cast(Ready, parse(event("ready", tsc_hz=hz)))
+        self._trial_hz = hz
         self.world = world
         self.from_ticks = from_ticks
 
     def ticks(self) -> float:
-        return self.from_ticks + self.world.mono(self.far) / 1e9 * self.tick_hz
+        return self.from_ticks + self.world.mono(self.far) / 1e9 * self.trial_hz
 
     def ask(self, line: str) -> None:
         assert line == "counters"
-        self.read = counted(ticks=round(self.ticks()), t_ns=round(self.world.mono(self.far)))
+        self.read = counted(
+            ticks=round(self.ticks()), t_ns=round(self.world.mono(self.far)), tsc_hz=self.trial_hz
+        )
 
     def counted(self, timeout_s: float = 2.0) -> EngineCounters:
         del timeout_s
@@ -71,9 +74,21 @@ class FakeEngine(EngineProcess):
         """What it makes of a stamp now, as the engine does by what it was told."""
         assert self.sender_clock is not None
         ticks, at_ns, hz = map(int, self.sender_clock.split(":"))
-        here = self.ticks() + (at_ns - self.world.mono(self.far)) * self.tick_hz / 1e9
-        since = self.ticks() - here - (sent_ticks - ticks) * self.tick_hz / hz
-        return since * 1e9 / self.tick_hz
+        here = self.ticks() + (at_ns - self.world.mono(self.far)) * self.trial_hz / 1e9
+        since = self.ticks() - here - (sent_ticks - ticks) * self.trial_hz / hz
+        return since * 1e9 / self.trial_hz
+
+
+def test_a_clock_that_is_known_better_later_adds_no_uncertainty() -> None:
+    """The rate of `ready` is known to one part in a million, that of `counters` better."""
+    world = World(drift=0.0, error_ns=0)
+    a = FakeEngine(world, far=False, hz=3e9, from_ticks=7)
+    b = FakeEngine(world, far=True, hz=2.4e9, from_ticks=123)
+    a._ready = cast(Ready, parse(event("ready", tsc_hz=3e9 * (1 + 2e-6))))
+    run = TimedRun(world, [PairEnds(a, b)], duration_s=10.0)
+    world.now_ns += 10_000_000_000
+    (correction,) = run.end()
+    assert correction.uncertainty_ns <= 50_000 + 1_000
 
 
 @pytest.mark.parametrize("reverse", [False, True])

@@ -90,7 +90,10 @@ def test_a_line_becomes_its_event_and_can_be_had_back() -> None:
         ('{"v": 2, "event": "started", "t_ns": NaN}', "t_ns: Input should be a valid integer"),
         ('{"v": 2, "event": "started", "t_ns": -1}', "t_ns: Input should be greater than"),
         ('{"v": 2, "event": "started", "t_ns": true}', "t_ns: Input should be a valid integer"),
-        ('{"v": 2, "event": "started", "t_ns": 1, "x": 2}', "x: Extra inputs are not permitted"),
+        (
+            '{"v": 2, "event": "started", "t_ns": 1, "tsc_hz": 1, "x": 2}',
+            "x: Extra inputs are not permitted",
+        ),
         (interval(ports=None), "printed 'interval' with ports: Value error, null, though"),
         (interval(rx_other=-1), "printed 'interval' with rx_other: Input should be greater"),
         ("x" * 5000, "printed a line that is no event: xxx"),

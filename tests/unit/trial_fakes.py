@@ -97,7 +97,7 @@ def _figures(values_ns: dict[int, int]) -> dict[str, float]:
     }
 
 
-COUNTS = tuple(EngineCounters.model_fields.keys() - {"v", "event", "t_ns", "ticks"})
+COUNTS = tuple(EngineCounters.model_fields.keys() - {"v", "event", "t_ns", "ticks", "tsc_hz"})
 
 
 @dataclass
