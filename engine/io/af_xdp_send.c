@@ -69,9 +69,10 @@ static void kick(struct xdp_queue *q)
     for (unsigned tries = 0; tries < TRIES_MAX && before != q->tx.own; tries++) {
         if (!wants_wakeup(&q->tx))
             return;
-        if (sendto(q->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 && errno != EAGAIN) {
-            xdp_note_failure(q->port, "send", errno);
-            if (!socket_error_passes(errno))
+        const int error = sendto(q->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 ? errno : 0;
+        if (error != 0 && error != EAGAIN) {
+            xdp_note_failure(q->port, "send", error);
+            if (!socket_error_passes(error))
                 return;
         }
         const uint32_t after = load(q->tx.consumer);

@@ -39,6 +39,7 @@ IO_BACKEND(io_dpdk);
 #else
 
 #include "io/dpdk.h"
+#include "io/node.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,18 +151,27 @@ static void close_port(struct io_port *base)
     }
 }
 
-/* A port that is given no address gets a locally administered one; a device has its own. */
+/* A port that is given no address gets a random one, locally administered; a device has its own.
+ * Process numbers repeat between containers. */
 static void set_mac(struct dpdk_port *port, const struct io_config *config)
 {
-    const uint32_t pid = (uint32_t)getpid();
-    const uint8_t made[6] = {2,
-                             (uint8_t)(pid >> 24),
-                             (uint8_t)(pid >> 16),
-                             (uint8_t)(pid >> 8),
-                             (uint8_t)pid,
-                             (uint8_t)config->index};
+    uint8_t made[6] = {2};
 
+    random_fill(made + 1, sizeof made - 1);
     memcpy(port->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
+}
+
+/* The NUMA node of the device, or else of the queue's worker. */
+static int node_for(const struct dpdk_spec *spec, const struct io_config *config, unsigned queue)
+{
+    const int core = queue < config->core_count ? config->cores[queue] : config->core;
+    int node = NODE_UNKNOWN;
+
+    if (spec->kind == DPDK_PCI)
+        node = node_of_function("/sys", spec->target);
+    if (node == NODE_UNKNOWN && core >= 0)
+        node = node_of_core("/sys", core);
+    return node == NODE_UNKNOWN ? SOCKET_ID_ANY : node;
 }
 
 static struct dpdk_port *make_queue(const struct io_config *config, const struct dpdk_spec *spec,
@@ -185,6 +195,7 @@ static struct dpdk_port *make_queue(const struct io_config *config, const struct
     snprintf(port->base.spec, sizeof port->base.spec, "%s", config->spec);
     snprintf(port->base.driver, sizeof port->base.driver, "%s", spec->driver);
     set_mac(port, config);
+    port->node = node_for(spec, config, queue);
     port->longest = dpdk_spec_longest(spec, config);
     port->room_bytes = dpdk_spec_room_bytes(spec, port->longest);
     port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;

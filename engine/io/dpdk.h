@@ -67,6 +67,7 @@ struct dpdk_port {
     uint16_t ethdev, queue;
     uint16_t vhost_to, vhost_from; /* the queue's two rings, as the peer numbers them */
     int vhost_device;
+    int node; /* NUMA node of its memory, or SOCKET_ID_ANY */
     struct rte_mempool *rx_pool;
     unsigned rx_at_once; /* frames that are read next should still be in the nearest cache */
     alignas(64) _Atomic bool rx_busy;

@@ -12,6 +12,7 @@
 #include <sys/un.h>
 
 #include "io/dpdk.h"
+#include "io/node.h"
 
 #define RETRY_MS 10
 #define MEMIF_LINK_POLL_MS 2
@@ -101,12 +102,14 @@ static int memif_driver_end(const char *abstract)
 static bool memif_attach(struct dpdk_port *port, int *driver_fd)
 {
     char name[32], arguments[512], mac[18], abstract[64];
+    uint64_t unique;
     int pair[2] = {-1, -1};
     bool attached;
 
     mac_text(port, mac, sizeof mac);
     snprintf(name, sizeof name, "net_memif%u_%u", port->index, port->attachments);
-    snprintf(abstract, sizeof abstract, "switchmark-%d-%s", (int)getpid(), name);
+    random_fill(&unique, sizeof unique); /* process numbers repeat between containers */
+    snprintf(abstract, sizeof abstract, "switchmark-%016llx-%s", (unsigned long long)unique, name);
     snprintf(arguments, sizeof arguments,
              "role=%s,id=%u,socket=%s,socket-abstract=yes,rsize=%u,bsize=%u,mac=%s%s",
              port->spec.memif_server ? "server" : "client", port->spec.memif_id, abstract,

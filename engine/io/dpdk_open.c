@@ -11,14 +11,18 @@
 #define POOL_NAME_MAX 32
 #define AF_XDP_ROOM_MAX 3584 /* a buffer with its head must fit a page */
 
+/* On the port's NUMA node, or anywhere if that has no memory left. */
 static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *what, unsigned count)
 {
+    const uint16_t bytes = (uint16_t)(RTE_PKTMBUF_HEADROOM + port->room_bytes);
     char name[POOL_NAME_MAX];
+    struct rte_mempool *pool;
 
     snprintf(name, sizeof name, "%s_%u_%u", what, port->index, port->queue);
-    return rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0,
-                                   (uint16_t)(RTE_PKTMBUF_HEADROOM + port->room_bytes),
-                                   SOCKET_ID_ANY);
+    pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, port->node);
+    if (pool == NULL && port->node != SOCKET_ID_ANY)
+        pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, SOCKET_ID_ANY);
+    return pool;
 }
 
 /* Each queue has its own, so that workers share nothing. */

@@ -51,6 +51,8 @@ struct io_config {
     const struct frame_address *address; /* NULL: plain ones */
     bool tagged;              /* frames have VLAN tags, or may have: give them up whole */
     int core;                 /* the core of the worker that opens and uses the port, -1: any */
+    const int *cores;         /* with several queues: of the worker of each, */
+    unsigned core_count;      /* so many of them */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
     unsigned spec_count;
     unsigned dpdk_memory_mb; /* 0: the backend's default */

@@ -93,6 +93,9 @@ uint32_t socket_frame_room(const struct network_device *device, const struct io_
  * datagram. Anything else means that this port cannot send or receive. */
 bool socket_error_passes(int error);
 
+/* The port is beyond use, unless the error passes: say which call failed. */
+void socket_note_failure(struct socket_port *port, const char *call, int error);
+
 bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                            uint32_t length);

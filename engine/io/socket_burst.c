@@ -49,7 +49,7 @@ bool socket_error_passes(int error)
            error == ECONNREFUSED || error == EHOSTUNREACH || error == ENOMEM;
 }
 
-static void note_failure(struct socket_port *port, const char *call, int error)
+void socket_note_failure(struct socket_port *port, const char *call, int error)
 {
     if (!socket_error_passes(error))
         snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
@@ -62,7 +62,7 @@ static unsigned send_many(struct socket_port *port, int fd, const struct io_fram
         port->tx_vectors[i] = (struct iovec){frames[i].data, frames[i].length};
     const int sent = sendmmsg(fd, port->tx_messages, count, flags);
     if (sent < 0)
-        note_failure(port, "sendmmsg", errno);
+        socket_note_failure(port, "sendmmsg", errno);
     return sent < 0 ? 0 : (unsigned)sent;
 }
 
@@ -71,7 +71,7 @@ static unsigned send_each(struct socket_port *port, int fd, const struct io_fram
 {
     for (unsigned i = 0; i < count; i++) {
         if (send(fd, frames[i].data, frames[i].length, flags) < 0) {
-            note_failure(port, "send", errno);
+            socket_note_failure(port, "send", errno);
             return i;
         }
     }
@@ -84,7 +84,7 @@ static unsigned send_broadcast(struct socket_port *port, const struct io_frame *
     for (unsigned i = 0; i < count; i++) {
         if (sendto(port->broadcast_fd, frames[i].data, frames[i].length, MSG_DONTWAIT,
                    &port->broadcast.any, port->address_bytes) < 0) {
-            note_failure(port, "sendto broadcast", errno);
+            socket_note_failure(port, "sendto broadcast", errno);
             return i;
         }
     }
@@ -137,7 +137,7 @@ static unsigned receive_many(struct socket_port *port, int fd, unsigned count)
     rearm(port);
     const int got = recvmmsg(fd, port->rx_messages, count, flags, NULL);
     if (got < 0)
-        note_failure(port, "recvmmsg", errno);
+        socket_note_failure(port, "recvmmsg", errno);
     return got < 0 ? 0 : (unsigned)got;
 }
 
@@ -159,7 +159,7 @@ static unsigned receive_each(struct socket_port *port, int fd, unsigned count, b
             n = recv(fd, port->rx_vectors[got].iov_base, port->stride, flags);
         }
         if (n < 0) {
-            note_failure(port, "recv", errno);
+            socket_note_failure(port, "recv", errno);
             break;
         }
         message->msg_len = (unsigned)n;

@@ -203,8 +203,10 @@ static unsigned udp_forward(struct io_port *from, struct io_port *to, struct io_
         return socket_send_frames(port, frames, count);
     for (unsigned i = 0; i < count; i++) {
         if (sendto(port->fd, frames[i].data, frames[i].length, port->block ? 0 : MSG_DONTWAIT,
-                   frames[i].cookie, port->address_bytes) < 0)
+                   frames[i].cookie, port->address_bytes) < 0) {
+            socket_note_failure(port, "sendto", errno);
             return i;
+        }
     }
     return count;
 }

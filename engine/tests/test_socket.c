@@ -16,6 +16,16 @@ static const struct io_config config;
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags,
+                      const struct sockaddr *to, socklen_t size);
+
+ssize_t __wrap_sendto(int fd, const void *bytes, size_t length, int flags,
+                      const struct sockaddr *to, socklen_t size)
+{
+    (void)to;
+    (void)size;
+    return __wrap_send(fd, bytes, length, flags);
+}
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
 {
@@ -173,6 +183,28 @@ static void only_lasting_errors_are_failures(void **state)
     socket_close(&port->base);
 }
 
+/* Datagrams that go back where they came from, one call each: an answer that cannot be sent is not
+ * taken for a full queue. */
+static void an_answer_that_cannot_go_is_a_failure(void **state)
+{
+    (void)state;
+    char error[200] = "";
+    struct sockaddr_in from = {.sin_family = AF_INET};
+    const struct io_config open = {.spec = "udp:", .arguments = "", .frame_length_max = 1514};
+    struct io_port *port = io_of("udp:", NULL)->open(&open, error, sizeof error);
+    assert_non_null(port);
+    struct io_frame frame = {.data = (uint8_t[64]){0}, .length = 64, .cookie = &from};
+
+    takes = 0;
+    then_error = EAGAIN;
+    assert_int_equal(io_udp.forward(port, port, &frame, 1), 0);
+    assert_string_equal(port->failure, "");
+    then_error = ENETUNREACH;
+    assert_int_equal(io_udp.forward(port, port, &frame, 1), 0);
+    assert_non_null(strstr(port->failure, "sendto: Network is unreachable"));
+    io_udp.close(port);
+}
+
 static void arguments_are_checked(void **state)
 {
     (void)state;
@@ -215,6 +247,7 @@ int main(void)
         cmocka_unit_test(what_is_not_sent_keeps_its_place),
         cmocka_unit_test(only_used_headers_are_prepared_again),
         cmocka_unit_test(only_lasting_errors_are_failures),
+        cmocka_unit_test(an_answer_that_cannot_go_is_a_failure),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(missing_devices_are_named),
     };
