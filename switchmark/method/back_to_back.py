@@ -93,7 +93,8 @@ def back_to_back(
         buffer_s=None if buffer is None or throughput_pps is None else buffer / real_pps,
         buffer_frames=buffer,
         refused_share=max(
-            (p.ring_full_share or 0.0 for p in budgeted.points if not p.lost_frames), default=0.0
+            (p.ring_full_share or 0.0 for p in budgeted.points if not p.judged_lost_frames),
+            default=0.0,
         ),
         trials=tuple(budgeted.points),
         finished=finished,
@@ -107,10 +108,10 @@ def _longest_clean(
     point = budgeted.measure(longest_s, rate_pps)
     if not point.offered_frames:
         raise SwitchmarkError("back-to-back: a burst sent no frame: is the sender alive?")
-    if not point.lost_frames:
+    if not point.judged_lost_frames:
         return math.inf
     point = budgeted.measure(shortest_s, rate_pps)
-    if point.lost_frames:
+    if point.judged_lost_frames:
         return None
     best = point.offered_frames
     clean_s, lossy_s = shortest_s, longest_s
@@ -118,7 +119,7 @@ def _longest_clean(
         # Buffers are short and the range is wide: halve the exponent until it is narrow.
         middle_s = math.sqrt(clean_s * lossy_s)
         point = budgeted.measure(middle_s, rate_pps)
-        if point.lost_frames:
+        if point.judged_lost_frames:
             lossy_s = middle_s
         else:
             clean_s, best = middle_s, max(best, point.offered_frames)

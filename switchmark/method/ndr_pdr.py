@@ -13,13 +13,14 @@ from types import ModuleType
 from typing import Any
 
 from switchmark.errors import UsageError
+from switchmark.method.support import confirm
 from switchmark.method.support.bounds import (
     SearchResult,
     Stopped,
+    by_switch_in_kernel,
     check_range,
     conclude,
     mixed_range,
-    refused_in_kernel,
     with_gap_notes,
 )
 from switchmark.method.support.goal import Goal, preset
@@ -39,6 +40,7 @@ from switchmark.results.record import GoalBounds, MethodFigure, MethodResult
 DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
 DEFAULT_BUDGET_S = 1200.0
 DEFAULT_WARM_UP_S = 1.0
+CONFIRM_OVERHEAD = 1.3  # of the traffic's time, that confirming takes in all
 MIN_LOAD_SHARE = 0.001  # of the highest load, where that is below the usual lowest
 USUAL_TIME_S = {"csit": 60.0, "rfc2544": 160.0, "tst009": 300.0, "quick": 25.0}  # by the goals
 
@@ -52,15 +54,18 @@ def search(
     budget_s: float = DEFAULT_BUDGET_S,
     warm_up_s: float = DEFAULT_WARM_UP_S,
     stop_on_noise: bool = True,
+    try_again: bool = True,
 ) -> SearchResult:
     """Find lower and upper bounds for each goal between `min_pps` and `max_pps`.
 
     `max_pps` is the highest load worth asking (line rate, or the sender's ceiling on the bare
-    wire). A warm-up trial at `max_pps` comes first and counts for nothing but the budget. A budget
-    that ends, or a switch beyond the range, raises nothing: the bounds known by then are returned,
-    and `stopped` and `decided_by` say why."""
+    wire). A warm-up trial at `max_pps` comes first and counts for nothing but the budget. With
+    `try_again`, repeated trials at the end confirm or change the bounds; up to half of the budget
+    is kept for them. A budget that ends, or a switch beyond the range, raises nothing: the bounds
+    known by then are returned, and `stopped` and `decided_by` say why."""
     check_range(min_pps, max_pps)
-    budgeted = BudgetedMeasurer(measurer, budget_s, repeats=REPEATS)
+    kept_s = min(budget_s / 2, CONFIRM_OVERHEAD * confirm.time_s(goals)) if try_again else 0.0
+    budgeted = BudgetedMeasurer(measurer, budget_s - kept_s, repeats=REPEATS)
     engine = _library_search(goals, min_pps, max_pps)
     stopped: Stopped = "done"
     warm_up_trials = 0
@@ -75,10 +80,14 @@ def search(
     except _NoiseError:
         stopped = "noise"
     trials = budgeted.points[warm_up_trials:]
+    bounds: Sequence[GoalBounds] = [
+        conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals
+    ]
+    if try_again:
+        budgeted.budget_s = budget_s
+        bounds = confirm.confirm(goals, bounds, budgeted, (min_pps, max_pps))
     return SearchResult(
-        bounds=with_gap_notes(
-            [conclude(goal, *_found(engine, goal), trials, (min_pps, max_pps)) for goal in goals]
-        ),
+        bounds=with_gap_notes(bounds),
         trials=tuple(budgeted.points),
         warm_up_trials=warm_up_trials,
         spent_s=budgeted.spent_s,
@@ -193,30 +202,31 @@ def run(task: Task) -> MethodResult:
         min_pps=min(DEFAULT_MIN_PPS, MIN_LOAD_SHARE * task.max_pps),
         budget_s=task.limit_s,
     )
-    figures = [_lower_bound(task, one) for one in found.bounds if one.lower_pps is not None]
+    bounds = [
+        by_switch_in_kernel(one, task.wire_pps, in_kernel=task.in_kernel) for one in found.bounds
+    ]
+    figures = [_lower_bound(one) for one in bounds if one.lower_pps is not None]
     return task.result(
         figures[0].name if figures else None,
         figures,
         stopped=found.stopped,
         warm_up_trials=found.warm_up_trials,
         notes=repeated_note(found.repeated),
-        bounds=found.bounds,
+        bounds=bounds,
     )
 
 
-def _lower_bound(task: Task, found: GoalBounds) -> MethodFigure:
-    """The lower bound. Where the sender decided, or the highest load was carried, it has a name
-    that does not claim to be the switch's, and no upper bound."""
+def _lower_bound(found: GoalBounds) -> MethodFigure:
+    """The lower bound. If the sender decided, the highest load was carried, or no upper bound held,
+    its name does not claim to be the switch's limit, and it has no upper bound."""
     assert found.lower_pps is not None, "asked of goals with a lower bound only"
-    best = max(point.forwarded_pps for point in task.measurer.points)
-    refused = refused_in_kernel(found.lower_pps, best, task.wire_pps, in_kernel=task.in_kernel)
-    switchs = refused if found.decided_by == "sender" else found.decided_by != "range"
+    is_limit = found.decided_by not in ("sender", "range") and found.upper_pps is not None
     return MethodFigure(
-        name=found.goal if switchs else f"{found.goal} at least",
+        name=found.goal if is_limit else f"{found.goal} at least",
         value=found.lower_pps,
         unit="pps",
         low=found.lower_pps,
-        high=found.upper_pps if switchs else None,
+        high=found.upper_pps if is_limit else None,
     )
 
 

@@ -88,7 +88,7 @@ def _step_notes(step: StepDown, overload_s: float, recovered: Span | None) -> li
             f"the overload: only {step.overload.offered_pps:.0f} of "
             f"{step.overload.intended_pps or 0.0:.0f} pps were offered: smaller than intended"
         )
-    if step.overload.lost_frames == 0:
+    if step.overload.judged_lost_frames == 0:
         notes.append("the overload lost no frame: there was nothing to recover from")
     if recovered is None:
         notes.append(
@@ -119,7 +119,9 @@ def run(task: Task) -> MethodResult:
         figures.insert(0, time_figure("recovery", found.time))
     figures += [
         MethodFigure(name="overload", value=found.step.overload.offered_pps, unit="pps"),
-        MethodFigure(name="lost after it", value=found.step.after.lost_frames, unit="frames"),
+        MethodFigure(
+            name="lost after it", value=found.step.after.judged_lost_frames, unit="frames"
+        ),
         *outage_figures("reset", found.reset),
     ]
     headline = "recovery" if found.time is not None else None

@@ -110,8 +110,8 @@ def soak(
 
 def _summary(windows: list[LoadPoint], silence: _Silence) -> Soak:
     offered = sum(window.offered_frames for window in windows)
-    lost = sum(window.lost_frames for window in windows)
-    lossy = sum(window.lost_frames > 0 for window in windows)
+    lost = sum(window.judged_lost_frames for window in windows)
+    lossy = sum(window.judged_lost_frames > 0 for window in windows)
     low, high = share_interval(lossy, len(windows))
     values = [window.forwarded_pps for window in windows]
     wanted = sum(window.wanted_frames for window in windows)
@@ -137,7 +137,7 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
     if not windows:
         return ""
     offered = sum(window.offered_frames for window in windows)
-    lost = sum(window.lost_frames for window in windows)
+    lost = sum(window.judged_lost_frames for window in windows)
     return (
         f"; {len(windows)} windows of {window_s:g} s had passed, in which {lost} of {offered} "
         "frames were lost"
@@ -145,7 +145,7 @@ def _until_then(windows: list[LoadPoint], window_s: float) -> str:
 
 
 def _longest_clean_s(windows: list[LoadPoint]) -> float:
-    runs = groupby(windows, lambda window: window.lost_frames > 0)
+    runs = groupby(windows, lambda window: window.judged_lost_frames > 0)
     clean = (run for is_lossy, run in runs if not is_lossy)
     return max((math.fsum(one.duration_s for one in run) for run in clean), default=0.0)
 

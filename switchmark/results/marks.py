@@ -159,6 +159,15 @@ _TABLE = (
         "Enlarge the socket buffer (net.core.rmem_max), use a faster I/O, or lower the rate.",
     ),
     Mark(
+        "contradicts-trials",
+        "The figure is above what its own trials showed",
+        "The method's figure breaks a rule that holds for every true figure, for example that no "
+        "bound is above the highest rate that its trials forwarded.",
+        "Do not use the number; the method's notes name the rule. Look at its trials, and report "
+        "the record as a defect.",
+        invalidates=True,
+    ),
+    Mark(
         "noise-decided",
         "Noise, not the switch, decided",
         "At the loads around the limit, trials of the same load went both ways over a range wider "

@@ -21,11 +21,12 @@ from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
 from switchmark.testbed.cores.cpu_limit import PERIOD_US
-from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.testbed.cores.cpu_time import ThreadTimes, softirq_threads_s
 from switchmark.trial.bursts import burst_pps
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
 from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
+from switchmark.trial.sender_absence import late_frames
 from switchmark.trial.side_counts import SideCounts, as_trials
 from switchmark.trial.throughput import common_time, socket_drops, stretch
 from switchmark.trial.traffic import Tick, run_traffic
@@ -105,7 +106,7 @@ class DeployedMeasurer:
             "lost while a receiver was away from its core (left out)": sum(
                 one.lost_away for one in self.points
             ),
-            "not sent, since a sender was away from its core (left out)": sum(
+            "not sent, since a sender was descheduled (left out)": sum(
                 one.late_frames for one in self.points
             ),
             "still queued when their trial was over (not carried)": sum(
@@ -142,7 +143,7 @@ class DeployedMeasurer:
         usual_s = min(self._trial.interval_s, duration_s / INTERVALS_A_TRIAL)
         self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
         every = {"interval": f"{self._sample_s:.6f}"}
-        before = ThreadTimes.of(self._switch_pids())
+        before, softirq_before_s = ThreadTimes.of(self._switch_pids()), softirq_threads_s()
         run_traffic(
             self._senders,
             self._receivers,
@@ -155,7 +156,20 @@ class DeployedMeasurer:
             sink_options={**every, **sink_options},
         )
         stalled_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
-        return self._keep(self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s))
+        late = late_frames(self._senders, duration_s, self._softirq_threads_s(softirq_before_s))
+        return self._keep(
+            self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s, late)
+        )
+
+    def _softirq_threads_s(self, before_s: float | None) -> float | None:
+        """Seconds that the kernel's softirq threads ran since `before_s`. None if they did a
+        switch's work and it cannot be told for how long: on another host, or out of sight. A switch
+        with a process of its own does its work there."""
+        after_s = softirq_threads_s()
+        is_known = before_s is not None and after_s is not None
+        if is_known and not any(one.far for one in self._senders):
+            return after_s - before_s  # type: ignore[operator]
+        return 0.0 if self._switch_pids() else None
 
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
         """Keep a finished trial; of receivers that go on, only the samples of the next one are
@@ -182,7 +196,12 @@ class DeployedMeasurer:
         return {"schedule": self._trial.schedule} if shaped else {}
 
     def _point(
-        self, duration_s: float, load_pps: float, elapsed_s: float, stalled_s: float = 0.0
+        self,
+        duration_s: float,
+        load_pps: float,
+        elapsed_s: float,
+        stalled_s: float = 0.0,
+        late: int = 0,
     ) -> LoadPoint:
         each = [
             loads.load(f"pair {pair.a.pair}", pair.a.result, pair.b.result) for pair in self._ends
@@ -197,7 +216,7 @@ class DeployedMeasurer:
             offered_frames=whole.offered_frames,
             lost_frames=whole.lost_frames - lost_away,
             lost_away=lost_away,
-            late_frames=sum(one.result.totals.tx_late for one in self._senders),
+            late_frames=late,
             queued_frames=self._queued(duration_s, stalled_s),
             stalled_s=min(stalled_s, duration_s),
             duration_s=duration_s,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from switchmark.method.registry import METHODS
+from switchmark.method.support.claims import broken_claims
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.rates import is_steady
 from switchmark.model.trial import Trial
@@ -100,6 +101,7 @@ def _deviation_pps(seen: Throughput, evidence: Evidence) -> float:
 def method_checks(found: MethodResult, sent: int) -> dict[str, bool]:
     """The marks that only a method of many trials can have."""
     return {
+        "contradicts-trials": bool(broken_claims(found)),
         "noise-decided": any(one.decided_by == "noise" for one in found.bounds),
         "out-of-budget": found.stopped == "budget",
         "two-bands": any(note.startswith(TWO_BANDS) for note in found.notes),

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import Literal
 
 from switchmark.method.registry import METHODS
-from switchmark.method.support.bounds import refused_in_kernel
 from switchmark.method.support.measurer import RING_FULL_SHARE
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
@@ -99,15 +98,8 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
     if found.bounds:
         decided = found.bounds[0].decided_by
         notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
-        best = max(t.forwarded_pps for t in found.trials)
-        refused = decided == "sender" and refused_in_kernel(
-            pps, best, wire, in_kernel=evidence.in_kernel
-        )
-        switch = decided == "switch" or refused
-        generator = decided == "sender" and not switch
-        return Limit(
-            what="switch" if switch else "generator" if generator else "unknown", evidence=notes
-        )
+        limits: dict[str, What] = {"switch": "switch", "sender": "generator"}
+        return Limit(what=limits.get(decided, "unknown"), evidence=notes)
     usual = METHODS[found.method].limited_by
     if pps is None or usual != "switch":
         return Limit(what="rate" if usual == "rate" else "unknown", evidence=notes)

@@ -6,13 +6,14 @@ from collections.abc import Callable
 
 from switchmark.method.registry import METHODS
 from switchmark.method.support.disturbance import Disturbance, StepDown
-from switchmark.method.support.measurer import LoadPoint
+from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
 from switchmark.model.changes import Change
 from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodResult, MethodTrial
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
+from switchmark.trial.side_counts import SideCounts, as_trials
 from tests.unit.records import synthetic_histogram
 
 LATE_NS = 700
@@ -29,7 +30,7 @@ TIMED = Latency(
 class SimulatedMeasurer:
     """Keeps every trial, times frames at 5 us, and disturbs by a fixed tenth of a second."""
 
-    def __init__(self, switch: SimulatedSwitch) -> None:
+    def __init__(self, switch: Measurer) -> None:
         self.points: list[LoadPoint] = []
         self._switch = switch
 
@@ -66,17 +67,11 @@ class SimulatedMeasurer:
         )  # fmt: skip
 
     def trials(self) -> list[MethodTrial]:
-        return [
-            MethodTrial(
-                intended_pps=point.intended_pps, offered_pps=point.offered_pps,
-                forwarded_pps=point.forwarded_pps, offered_frames=point.offered_frames,
-                lost_frames=point.lost_frames, unoffered_frames=point.unoffered_frames,
-                duration_s=point.duration_s, elapsed_s=point.cost_s,
-                ring_full_share=point.ring_full_share, socket_drops=0, duplicates=0, reordered=0,
-                corrupt=0, late_max_ns=LATE_NS, drained=True,
-            )
-            for point in self.points
-        ]  # fmt: skip
+        none = SideCounts(
+            socket_drops=0, duplicates=0, reordered=0, corrupt=0, stale=0, drained=True,
+            late_max_ns=LATE_NS,
+        )  # fmt: skip
+        return as_trials(self.points, [none] * len(self.points))
 
     def notes(self) -> list[str]:
         return ["3 frames were reordered"]
@@ -84,14 +79,15 @@ class SimulatedMeasurer:
 
 def run_simulated(
     name: str,
-    behaviour: Behaviour,
+    simulated: Behaviour | Measurer,
     *,
     wire_pps: float = 5e6,
+    in_kernel: bool = False,
     restart: Callable[[], None] = lambda: None,
     changes: tuple[Change, ...] = (),
     **trial: object,
 ) -> MethodResult:
-    """What the method says of such a switch."""
+    """The result of a method on a simulated switch."""
     asked = Trial.model_validate(
         {"dimension": "throughput", "switch": "simulated", "packet_size_bytes": 64,
          "method": name, "duration_s": 1.0, **trial}
@@ -99,11 +95,13 @@ def run_simulated(
     method = METHODS[name]
     task = Task(
         trial=asked,
-        measurer=SimulatedMeasurer(SimulatedSwitch(behaviour)),
+        measurer=SimulatedMeasurer(
+            SimulatedSwitch(simulated) if isinstance(simulated, Behaviour) else simulated
+        ),
         max_pps=float(asked.rate_pps or wire_pps),
         budget_s=method.default_budget_s if asked.budget_s is None else asked.budget_s,
         wire_pps=wire_pps,
-        in_kernel=False,
+        in_kernel=in_kernel,
         restart_switch=restart,
         switch_changes=lambda: changes,
         first_looks=2,

@@ -43,14 +43,22 @@ def test_a_shortfall_within_tolerance_is_no_loss():
     assert almost.search_loss_ratio == 0.0
 
 
-def test_frames_lost_while_away_are_left_out_up_to_half_of_the_load():
-    little = point(lost_away=500)
+def test_few_frames_lost_while_away_are_left_out():
+    little = point(lost_away=100)
     assert (little.uncarried_frames, little.search_loss_ratio) == (0, 0.0)
-    most = point(lost_away=700)
-    assert (most.uncarried_frames, most.search_loss_ratio) == (700, 0.7)
-    both = point(offered_frames=700, late_frames=300, lost_away=300)
-    assert both.excused_frames == 0, "together they are more than half"
-    assert both.search_loss_ratio == 0.6
+    most = point(lost_away=101)
+    assert (most.uncarried_frames, most.search_loss_ratio) == (101, 0.101)
+    assert (most.judged_lost_frames, most.loss_ratio) == (101, 0.101)
+    both = point(offered_frames=940, late_frames=60, lost_away=60)
+    assert both.excused_frames == 0, "together they are too many"
+    assert both.search_loss_ratio == pytest.approx(0.12)
+
+
+def test_carried_rate_counts_what_arrived_in_its_trial():
+    assert point().carried_pps == 1000.0
+    some = point(offered_frames=900, lost_frames=10, lost_away=20, queued_frames=30)
+    assert some.carried_pps == 840.0
+    assert point(duration_s=2.0).carried_pps == 500.0
 
 
 def test_the_schedules_own_count_goes_before_rate_times_duration():

@@ -82,10 +82,10 @@ def test_a_trial_that_says_little_is_measured_again_and_the_calmest_one_stands()
 
 def test_a_trial_whose_load_was_never_on_excuses_nothing() -> None:
     calm = StallingSwitch(CAPACITY_PPS, Stalls(per_s=1e-6)).measure(1.0, 1e6)
-    away = replace(calm, offered_frames=400_000, late_frames=600_000)
+    away = replace(calm, offered_frames=880_000, late_frames=120_000)
     assert away.excused_frames == 0
-    assert away.search_loss_ratio == pytest.approx(0.6)
-    assert replace(away, offered_frames=600_000, late_frames=400_000).search_loss_ratio == 0
+    assert away.search_loss_ratio == pytest.approx(0.12)
+    assert replace(away, offered_frames=910_000, late_frames=90_000).search_loss_ratio == 0
 
 
 def test_r_plus_of_trials_that_were_calm() -> None:

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.trial import deployed
 from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.sender_absence import late_frames
 from switchmark.trial.verification import PairEnds
-from tests.unit.trial_fakes import T0, FakeEngine, event, process, result, samples, trial
+from tests.unit.trial_fakes import CPU, T0, FakeEngine, S, event, process, result, samples, trial
 
 
 def measurer(
@@ -17,16 +19,19 @@ def measurer(
     away: int,
     late: int = 0,
     residual: dict[str, int] | None = None,
+    waited_s: float = 0.0,
     **changes: Any,
 ) -> DeployedMeasurer:
     """One pair: 10,000 frames are sent, `missing` of them are lost, `away` of these while the
-    receiver was away; `late` more were not sent, since the sender was; `residual` came later."""
+    receiver was away; `late` more were given up by the sender, which waited for its core for
+    `waited_s` of 2 s; `residual` came later."""
     begin = event("started", t_ns=T0)
     sent = result(
         totals={
             "tx_offered": 10_000, "tx_intended": 10_000 + late,
             "tx_dropped": late, "tx_late": late,
-        }
+        },
+        cpu={**CPU, "run_delay_ns": round(waited_s * S)},
     )  # fmt: skip
     came = 10_000 - missing
     received = result(
@@ -81,16 +86,58 @@ def test_what_comes_long_after_its_trial_was_not_carried(
     assert any("still queued when" in note for note in one.notes()) == bool(queued)
 
 
-def test_what_a_sender_came_late_for_is_not_the_switchs() -> None:
-    one = measurer(missing=0, away=0, late=500)
+def softirq_threads(patch: pytest.MonkeyPatch, *readings_s: float | None) -> None:
+    """Let the kernel's softirq threads have run for so long, reading by reading."""
+    looks = iter(readings_s)
+    patch.setattr(deployed, "softirq_threads_s", lambda: next(looks))
+
+
+def test_frames_due_while_the_sender_was_descheduled_are_left_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    softirq_threads(monkeypatch, 1.0, 1.0)
+    one = measurer(missing=0, away=0, late=500, waited_s=0.1)
     point = one.measure(2.0, 5250.0)
     assert (point.unoffered_frames, point.late_frames) == (500, 500)
     assert point.search_loss_ratio == 0
     assert not point.says_little
     (kept,) = one.trials()
     assert (kept.unoffered_frames, kept.late_frames) == (500, 500)
-    told = "500 frames were not sent, since a sender was away from its core (left out)"
+    told = "500 frames were not sent, since a sender was descheduled (left out)"
     assert told in one.notes()
+
+
+@pytest.mark.parametrize(
+    ("waited_s", "softirq_s", "left_out"),
+    [
+        (0.0, (1.0, 1.0), 0),  # it was in its system calls all the time
+        (0.04, (1.0, 1.0), 210),  # 2 % of the 10,500 that were wanted
+        (0.04, (1.0, 1.03), 53),  # mostly for a thread that does the kernel switch's work
+        (0.04, (1.0, 1.08), 0),
+        (0.04, (None, None), 0),  # that thread cannot be seen here
+    ],
+)
+def test_frames_due_in_system_calls_count(
+    waited_s: float,
+    softirq_s: tuple[float | None, float | None],
+    left_out: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    softirq_threads(monkeypatch, *softirq_s)
+    one = measurer(missing=0, away=0, late=500, waited_s=waited_s)
+    point = one.measure(2.0, 5250.0)
+    assert (point.unoffered_frames, point.late_frames) == (500, left_out)
+    assert point.search_loss_ratio == pytest.approx((500 - left_out) / (10_500 - left_out))
+
+
+def test_waiting_of_a_yielding_sender_excuses_nothing() -> None:
+    one = measurer(missing=0, away=0, late=500, waited_s=0.1)
+    one.measure(2.0, 5250.0)
+    (sender,) = one._senders
+    assert late_frames([sender], 2.0, 0.0) == 500
+    yields = sender.result.config.model_copy(update={"idle": "yield"})
+    sender._result = sender.result.model_copy(update={"config": yields})
+    assert late_frames([sender], 2.0, 0.0) == 0
 
 
 def test_a_switch_that_waited_for_its_core_is_told_of() -> None:

@@ -25,7 +25,7 @@ MIN_COUNT = 2
 MIN_SHARE = 0.2
 REPEATED = 5
 WIDTH_SLACK = 0.9  # the search rounds widths down; bounds a nominal width apart still count
-NEAR_ITS_BEST = 0.5  # of the most any trial forwarded: far below, the sender's own trouble
+WIRE_SHARE = 0.9  # of what the bare wire carries: above, the sender is as good a reason
 FAR_BELOW = 0.05  # gap between two goals' loads, beyond their loss ratios, worth a note
 
 Stopped = Literal["done", "budget", "noise"]
@@ -236,12 +236,20 @@ def _stray_notes(goal: Goal, lower_pps: float | None, trials: Sequence[LoadPoint
     ]
 
 
-def refused_in_kernel(
-    pps: float | None, best_pps: float, wire_pps: float | None, *, in_kernel: bool
-) -> bool:
-    """Whether the switch refused a load that the sender could not offer.
+def by_switch_in_kernel(
+    found: GoalBounds, wire_pps: float | None, *, in_kernel: bool
+) -> GoalBounds:
+    """Bounds that the sender seemed to decide, given to the switch if it did.
 
-    An in-kernel switch works inside the sender's system call: a load well below the bare wire's
-    ceiling that the sender could not offer, near the best that ever passed, was refused by the
-    switch."""
-    return in_kernel and bool(wire_pps) and pps is not None and pps >= NEAR_ITS_BEST * best_pps
+    A switch in the kernel works inside the sender's system calls, so a load beyond its capacity is
+    neither lost nor refused: it is never offered. If the same sender offers clearly more over the
+    bare wire (`wire_pps`, forwarded there), the switch was the limit."""
+    if found.decided_by != "sender" or not in_kernel or not wire_pps or found.upper_pps is None:
+        return found
+    if found.upper_pps > WIRE_SHARE * wire_pps:
+        return found
+    note = (
+        "the upper bound's load was never offered: the switch works inside the sender's system "
+        f"calls, and without it the same sender carries {wire_pps:.0f} pps"
+    )
+    return found.model_copy(update={"decided_by": "switch", "notes": [note]})

@@ -21,7 +21,9 @@ SATURATING = math.inf  # as a load: everything the sender can offer
 SHORTFALL_TOLERANCE = 1e-3
 PAUSE_SHARE = 0.05  # of the intended frames: given up by pauses, at most
 EXCUSED_SHARE = 0.05  # of the wanted frames: with more left out, a trial is measured again
-MOST_EXCUSED = 0.5  # with more left out, what is left does not tell of the load that was asked
+# The most that may be left out of what a trial is judged by: with more, the load was not really on,
+# and every frame counts.
+MOST_EXCUSED = 0.10
 REPEATS = 2  # of a trial that says little of the switch
 RING_FULL_SHARE = 0.05  # of transmit calls: from here the port is said to push back
 
@@ -37,7 +39,7 @@ class LoadPoint:
     lost_frames: int  # offered and never arrived; duplicates do not make up for losses
     duration_s: float  # asked for
     lost_away: int = 0  # while a receiver was away from its core: not among the lost frames
-    late_frames: int = 0  # never offered, since a sender was away from its core
+    late_frames: int = 0  # never offered, and due while a sender was descheduled
     queued_frames: int = 0  # arrived, but only well after their trial: a queue grew meanwhile
     stalled_s: float = 0.0  # the switch was kept from its core for so long
     intended_frames: int | None = None  # what the schedule asked for; None: rate x duration
@@ -62,7 +64,7 @@ class LoadPoint:
     @property
     def loss_ratio(self) -> float:
         """Lost over offered frames; 0 when nothing was offered."""
-        return self.lost_frames / self.offered_frames if self.offered_frames else 0.0
+        return self.judged_lost_frames / self.offered_frames if self.offered_frames else 0.0
 
     @property
     def unoffered_frames(self) -> int:
@@ -71,16 +73,16 @@ class LoadPoint:
 
     @property
     def unexplained_frames(self) -> int:
-        """The unoffered frames that the load does not explain: a sender was away from its core when
-        they were due, or the switch was."""
+        """The unoffered frames that the load does not explain: they were due while a sender was
+        descheduled, or while the switch waited for its core."""
         due_meanwhile = round(self.wanted_frames * min(1.0, self.stalled_s / self.duration_s))
         late = min(self.late_frames, self.unoffered_frames)
         return min(self.unoffered_frames, late + due_meanwhile)
 
     @property
     def excuses(self) -> bool:
-        """Whether frames are left out of what is judged. Not where so many would be that the load
-        was never really on."""
+        """True if frames are left out of what is judged. If these were more than `MOST_EXCUSED`,
+        the load was not really on, and every frame counts."""
         left_out = self.unexplained_frames + self.lost_away
         return left_out <= MOST_EXCUSED * self.wanted_frames
 
@@ -126,11 +128,24 @@ class LoadPoint:
         return not self.load_met and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
     @property
+    def judged_lost_frames(self) -> int:
+        """Lost frames, with those that a receiver lost while it was away from its core, unless
+        these are few enough to be left out."""
+        away = 0 if self.excuses else self.lost_away
+        return min(self.offered_frames, self.lost_frames + away)
+
+    @property
     def uncarried_frames(self) -> int:
         """Frames lost, or still queued when their trial was long over: a load that a queue takes in
         is not carried. (RFC 2544 waits for residual frames, too, but its trials last a minute.)"""
-        away = 0 if self.excuses else self.lost_away
-        return min(self.offered_frames, self.lost_frames + away + self.queued_frames)
+        return min(self.offered_frames, self.judged_lost_frames + self.queued_frames)
+
+    @property
+    def carried_pps(self) -> float:
+        """The rate of the frames that arrived in their trial, over the whole of it. Frames that
+        were not offered, or that anything lost, are not among them."""
+        missing = self.lost_frames + self.lost_away + self.queued_frames
+        return max(0, self.offered_frames - missing) / self.duration_s
 
     @property
     def uncarried_ratio(self) -> float:

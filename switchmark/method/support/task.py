@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from switchmark.method.support.claims import broken_claims
 from switchmark.method.support.disturbance import Disturber
 from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.model.changes import Change
@@ -78,9 +79,10 @@ class Task:
         bounds: Sequence[GoalBounds] = (),
         latency: Sequence[LatencyAtLoad] = (),
     ) -> MethodResult:
-        """The method's result, with the trials that it rests on. `headline` names a figure."""
+        """The method's result, with the trials that it rests on. `headline` names a figure. If the
+        result claims more than its trials showed, its notes name the rule that it breaks."""
         trials = self.measurer.trials()
-        return MethodResult(
+        found = MethodResult(
             method=self.trial.method,
             headline=headline,
             figures=list(figures),
@@ -94,6 +96,8 @@ class Task:
             trial_count=len(trials),
             trials=trials,
         )
+        broken = [f"contradiction: {text}" for text in broken_claims(found)]
+        return found.model_copy(update={"notes": [*broken, *found.notes]}) if broken else found
 
 
 def figure(name: str, found: Estimate, unit: str) -> MethodFigure:

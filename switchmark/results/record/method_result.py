@@ -26,7 +26,7 @@ class MethodTrial(Value):
     ring_full_share: Ratio | None  # transmit calls that met a full ring
     socket_drops: Count  # dropped at the receivers' own sockets
     lost_away: Count = 0  # lost while a receiver was away from its core
-    late_frames: Count = 0  # of the unoffered: a sender was away from its core
+    late_frames: Count = 0  # of the unoffered: due while a sender was descheduled
     queued_frames: Count = 0  # arrived only well after their trial: a queue grew
     stalled_s: Amount = 0.0  # the switch was kept from its core
     duplicates: Count
@@ -65,6 +65,9 @@ class GoalBounds(Value):
     decided_by: DecidedBy
     mixed_from_pps: Amount | None  # the range over which trials went both ways
     mixed_to_pps: Amount | None
+    # Repeated trials at the end passed at the lower bound and failed at 1.1 times the upper one, if
+    # there is one.
+    confirmed: bool = False
     notes: list[str]
 
     @model_validator(mode="after")

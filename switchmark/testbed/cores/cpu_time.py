@@ -93,7 +93,7 @@ class CpuReading:
             switch_s={pid: process_cpu_s(pid) for pid in switch_pids} if switch_pids else None,
             bench_s=time.process_time(),
             machine=MachineTime.read(),
-            ksoftirqd_s=sum(map(_kernel_thread_s, _ksoftirqd())),
+            ksoftirqd_s=softirq_threads_s() or 0.0,
             machines_s=sum(map(process_cpu_s, machine_pids)),
         )
 
@@ -148,6 +148,12 @@ class ThreadTimes:
         """The share of the time that was spent waiting for a core."""
         whole_s = later.at_s - self.at_s
         return self.kept_waiting_s(later) / whole_s if whole_s > 0 else 0.0
+
+
+def softirq_threads_s() -> float | None:
+    """Seconds that the kernel's softirq threads have run since boot, all cores together; None if
+    they are not visible here, as in a pid namespace."""
+    return sum(map(_kernel_thread_s, _ksoftirqd())) if _ksoftirqd() else None
 
 
 @cache
