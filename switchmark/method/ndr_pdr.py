@@ -217,10 +217,10 @@ def run(task: Task) -> MethodResult:
 
 
 def _lower_bound(found: GoalBounds) -> MethodFigure:
-    """The lower bound. If the sender decided, the highest load was carried, or no upper bound held,
-    its name does not claim to be the switch's limit, and it has no upper bound."""
+    """The lower bound. If anything but the switch and noise made the upper bound, or none held, the
+    name does not claim to be the switch's limit, and the figure has no upper bound."""
     assert found.lower_pps is not None, "asked of goals with a lower bound only"
-    is_limit = found.decided_by not in ("sender", "range") and found.upper_pps is not None
+    is_limit = found.decided_by not in ("sender", "cores", "range") and found.upper_pps is not None
     return MethodFigure(
         name=found.goal if is_limit else f"{found.goal} at least",
         value=found.lower_pps,

@@ -98,7 +98,9 @@ def _method_limit(trial: Trial, found: MethodResult, evidence: Evidence) -> Limi
     if found.bounds:
         decided = found.bounds[0].decided_by
         notes.append(f"{found.bounds[0].goal} was decided by: {decided}")
-        limits: dict[str, What] = {"switch": "switch", "sender": "generator"}
+        limits: dict[str, What] = {
+            "switch": "switch", "sender": "generator", "cores": "cpu-shared"
+        }  # fmt: skip
         return Limit(what=limits.get(decided, "unknown"), evidence=notes)
     usual = METHODS[found.method].limited_by
     if pps is None or usual != "switch":

@@ -109,6 +109,20 @@ def test_ndr_of_kernel_switch_is_its_capacity(beyond: float) -> None:
     assert [one.name for one in found.figures] == ["NDR", "PDR"]
 
 
+def test_search_of_a_starved_sender_does_not_blame_the_switch() -> None:
+    """Other programs have its core for most of each trial, so not even a low load is offered."""
+    found = run_simulated(
+        "ndr-pdr",
+        BlockingSwitch(Blocking(capacity_pps=CAPACITY_PPS, descheduled_share=20.0)),
+        in_kernel=True,
+        rate_pps=1_344_000,
+        goals="quick",
+    )
+    assert found.figures == []
+    assert {one.decided_by for one in found.bounds} == {"cores"}
+    assert "was kept from its core" in found.bounds[0].notes[0]
+
+
 def test_ndr_of_slow_sender_is_a_lower_bound() -> None:
     behaviour = Behaviour(capacity_pps=5e6, sender_ceiling_pps=CAPACITY_PPS)
     found = run_simulated("ndr-pdr", behaviour, rate_pps=2_000_000, goals="quick")

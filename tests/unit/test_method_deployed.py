@@ -68,6 +68,7 @@ def evidence(*, wire: float | None, in_kernel: bool) -> Evidence:
         (result("switch", 1.9e6), 2e6, False, "generator"),  # within 10 % of the wire
         (result("sender", 0.9e6), 2e6, False, "generator"),
         (result("sender", 0.9e6), 2e6, True, "generator"),
+        (result("cores", 0.9e6), 2e6, True, "cpu-shared"),
         (result("noise", 1e6), 2e6, False, "unknown"),
         (result("switch", 1e6, drops=60), 2e6, False, "receiver"),
         (result("switch", 1e6, drops=10), 2e6, False, "switch"),

@@ -18,7 +18,7 @@ from typing import Literal
 
 from switchmark.errors import UsageError
 from switchmark.method.support.goal import Goal
-from switchmark.method.support.measurer import RING_FULL_SHARE, LoadPoint
+from switchmark.method.support.measurer import MOST_EXCUSED, RING_FULL_SHARE, LoadPoint
 from switchmark.results.record import DecidedBy, GoalBounds
 
 MIN_COUNT = 2
@@ -151,7 +151,7 @@ def _decided_by(
         ]
     if bounds.upper_pps is not None and bounds.upper_pps <= limits_pps[0]:
         decided_by, notes = _at_upper(goal, bounds, trials)
-        if decided_by == "sender":
+        if decided_by in ("sender", "cores"):
             return decided_by, notes
         return "range", [f"even the lowest load of {limits_pps[0]:.0f} pps was too much"]
     if bounds.lower_pps is not None and bounds.lower_pps >= limits_pps[1]:
@@ -200,12 +200,19 @@ def _ring_was_full(trial: LoadPoint) -> bool:
 def _at_upper(
     goal: Goal, bounds: GoalBounds, trials: Sequence[LoadPoint]
 ) -> tuple[DecidedBy, list[str]]:
-    """Whether loss made the upper bound, or a load that was never offered."""
+    """What made the upper bound: loss, a load that was never offered, or cores that were taken."""
     bad = [
         trial
         for trial in trials
         if trial.intended_pps == bounds.upper_pps and trial.search_loss_ratio > goal.loss_ratio
     ]
+    kept_away = sum(trial.kept_away_share > MOST_EXCUSED for trial in bad)
+    if 2 * kept_away > len(bad):
+        return "cores", [
+            f"in {kept_away} of {len(bad)} trials at the upper bound an application or the switch "
+            f"was kept from its core for more than {MOST_EXCUSED:.0%} of the time: stop the other "
+            "programs, or give each a core of its own"
+        ]
     unoffered = [trial for trial in bad if trial.uncarried_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):
         return "switch", []

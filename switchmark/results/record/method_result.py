@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from switchmark.model.value import Amount, Count, Ratio, Value
 from switchmark.results.record.figures import Latency
 
-DecidedBy = Literal["switch", "noise", "sender", "range", "budget"]
+DecidedBy = Literal["switch", "noise", "sender", "cores", "range", "budget"]
 
 
 class MethodTrial(Value):
