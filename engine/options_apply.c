@@ -65,8 +65,10 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
         return value_parse_share(text, value);
     case KIND_MICROSECONDS: /* a bare number is what the option's name says */
         if (value_parse_count(text, value))
-            return !__builtin_mul_overflow(*value, 1000U, value) && *value <= row->max * 1000;
-        return value_parse_time(text, value) && *value <= row->max * 1000;
+            return !__builtin_mul_overflow(*value, 1000U, value) && *value >= row->min * 1000 &&
+                   *value <= row->max * 1000;
+        return value_parse_time(text, value) && *value >= row->min * 1000 &&
+               *value <= row->max * 1000;
     default:
         return value_parse_count(text, value) && *value >= row->min && *value <= row->max;
     }

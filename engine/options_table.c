@@ -64,9 +64,9 @@ const struct option_row option_table[] = {
     {"patience", KIND_TIME, "TIME", 20000000, 2 * NS_PER_S, AT(traffic.patience_ns), 0, true,
      "receiving roles: how long the port must be silent while frames are missing, before they are "
      "called lost (default 150ms)"},
-    {"catch-up-us", KIND_MICROSECONDS, "N", 0, 1000000000ULL, AT(catch_up_ns), 0, false,
-     "how far behind its schedule a sender may be and still make up for it, microseconds "
-     "(default 1000)"},
+    {"catch-up-us", KIND_MICROSECONDS, "N", 10, 1000000000ULL, AT(catch_up_ns), 0, false,
+     "how far behind its schedule a sender may be and still make up for it, 10 microseconds or "
+     "more (default 1000)"},
     {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
      "tester: send from both ports"},
     {"src-mac-b", KIND_MAC, "MAC", 0, 0, AT(address_b.src_mac), AT(src_mac_b_given), false,

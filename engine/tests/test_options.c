@@ -100,6 +100,7 @@ static void bounds_hold(void **state)
     refused("sender --port null: --frame-size 0", "from 64 to 9018");
     refused("sender --port null: --frame-size 9019", "from 64 to 9018");
     refused("sender --port null: --burst 0", "from 1 to 65536");
+    refused("sender --port null: --catch-up-us 0", "from 10 to 1000000000");
     refused("sender --port null: --stream 65536", "--stream");
     refused("sender --port null: --src-port 0", "--src-port");
     refused("sender --port null: --duration -1", "--duration");

@@ -297,9 +297,49 @@ static void a_bound_of_frames_is_exact_however_many_are_late(void **state)
         transmit_step(&tx, now);
     }
     assert_true(transmit_is_over(&tx));
-    assert_true(counters.tx_dropped > 0);
+    assert_true(tx.skipped > 0);
+    assert_int_equal(counters.tx_dropped, 0); /* they were sent later */
+    assert_int_equal(counters.tx_intended, 70);
     assert_int_equal(counters.tx_offered, 70);
     check_sequences(70);
+}
+
+/* A sender was away: its set number of frames leaves later, and no frame counts twice. */
+static void a_set_number_slips_and_counts_once(void **state)
+{
+    (void)state;
+    begin(1000000, 8, UINT64_MAX, 50000); /* a burst each 8000 ticks */
+    tx.counts = true;
+    tx.frames_end = 300;
+    for (uint64_t now = 0; now < 10000000 && !transmit_is_over(&tx); now += 500) {
+        if (now == 100000)
+            now = 5000000;
+        transmit_step(&tx, now);
+    }
+    assert_true(tx.skipped > 4000);
+    assert_true(tx.stall > 4000000);
+    transmit_end(&tx, 9000000);
+    assert_int_equal(counters.tx_intended, 300);
+    assert_int_equal(counters.tx_offered, 300);
+    assert_int_equal(counters.tx_dropped, 0);
+}
+
+/* The trial ends first: what is left of the set number was not sent. */
+static void a_set_number_cut_off_counts_its_rest(void **state)
+{
+    (void)state;
+    begin(1000000, 8, 1000000, 50000);
+    tx.counts = true;
+    tx.frames_end = 300;
+    for (uint64_t now = 0; now < 100000; now += 500)
+        transmit_step(&tx, now);
+    const uint64_t sent = counters.tx_offered;
+    assert_in_range(sent, 96, 112);
+    port->accepts = 0;
+    transmit_end(&tx, 2000000);
+    assert_int_equal(counters.tx_offered, sent);
+    assert_int_equal(counters.tx_intended, 300);
+    assert_int_equal(counters.tx_dropped, 300 - sent);
 }
 
 int main(void)
@@ -320,6 +360,8 @@ int main(void)
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
         cmocka_unit_test_teardown(verification_stops_at_what_is_accepted, finish),
         cmocka_unit_test_teardown(a_bound_of_frames_is_exact_however_many_are_late, finish),
+        cmocka_unit_test_teardown(a_set_number_slips_and_counts_once, finish),
+        cmocka_unit_test_teardown(a_set_number_cut_off_counts_its_rest, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -49,21 +49,38 @@ bool transmit_is_over(const struct transmitter *tx)
                                                  : tx->replay_index >= tx->frames_end;
 }
 
-/* Give up what is pending and what was due before `limit`, and note how far behind it was. */
+/* A set number of frames at a rate is sent whole, however late: for such a sender the schedule
+ * slips. A recorded schedule has a time for each frame, and leaves out what is late. */
+static bool schedule_slips(const struct transmitter *tx)
+{
+    return tx->counts && tx->frames_end != UINT64_MAX && tx->pacing.shape != SCHEDULE_RECORDED;
+}
+
+static void note_skipped(struct transmitter *tx, uint64_t frames, uint64_t oldest, uint64_t now)
+{
+    tx->skipped += frames;
+    if (frames > 0 && now > oldest && now - oldest > tx->stall)
+        tx->stall = now - oldest;
+}
+
+/* Give up what is pending and what was due before `limit`, and note how far behind it was. If the
+ * schedule slips, the trial is over: what slipped and was not made up for is given up, too. */
 static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
 {
     const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
     const uint64_t skipped = pacing_give_up_before(&tx->pacing, limit);
-    const uint64_t dropped = skipped + tx->pending;
+    uint64_t owed = skipped;
 
-    counter_add(&tx->counters->tx_intended, skipped);
-    counter_add(&tx->counters->tx_dropped, dropped);
+    if (schedule_slips(tx)) {
+        const uint64_t left = tx->frames_end - tx->replay_index - tx->pending;
+        owed = skipped + tx->skipped < left ? skipped + tx->skipped : left;
+    }
+    counter_add(&tx->counters->tx_intended, owed);
+    counter_add(&tx->counters->tx_dropped, owed + tx->pending);
     if (!tx->refused)
-        counter_add(&tx->counters->tx_late, dropped);
-    tx->skipped += dropped;
+        counter_add(&tx->counters->tx_late, owed + tx->pending);
+    note_skipped(tx, skipped + tx->pending, oldest, now);
     tx->pending = 0;
-    if (dropped > 0 && now > oldest && now - oldest > tx->stall)
-        tx->stall = now - oldest;
 }
 
 /* A little more than must be, or a sender that is asked for more than it can would be here again
@@ -74,7 +91,14 @@ void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried)
 
     if (now - tried > bound / 2) /* the port was not asked meanwhile */
         tx->refused = false;
-    give_up_before(tx, now - bound + bound / 64, now);
+    if (schedule_slips(tx)) {
+        const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
+        const uint64_t slipped = pacing_give_up_before(&tx->pacing, now - bound + bound / 64);
+        note_skipped(tx, slipped, oldest, now);
+        tx->intended = now; /* what is pending is due anew */
+    } else {
+        give_up_before(tx, now - bound + bound / 64, now);
+    }
 }
 
 /* The last frames before the end may just be late, as any may be: the same bound holds, and a port

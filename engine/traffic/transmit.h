@@ -28,7 +28,7 @@ struct transmitter {
     uint32_t pending;  /* frames of the current burst that the port has not accepted */
     uint64_t intended; /* tick at which the current burst was due */
     uint64_t sequence; /* of the next frame */
-    uint64_t skipped;  /* frames given up */
+    uint64_t skipped;  /* frames given up, or that came later than their schedule could wait */
     uint64_t tried;    /* tick of the last look at the schedule */
     bool refused;      /* by the port, since nothing was due */
     uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
@@ -52,8 +52,8 @@ void transmit_limit_burst(struct transmitter *tx);
 /* Has the last frame of a replay or of --frames been sent or given up? */
 bool transmit_is_over(const struct transmitter *tx);
 
-/* Give up frames that lie beyond the catch-up bound; the look before this one was at `tried`. Not
- * on the usual path. */
+/* Give up frames that lie beyond the catch-up bound, or let the schedule of a set number of frames
+ * slip by as much; the look before this one was at `tried`. Not on the usual path. */
 void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried);
 
 /* Send `count` frames of another template at once, as verification frames are; returns how many
@@ -172,7 +172,8 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
         tx->pending = p->burst;
     } else if (!p->unlimited && now - tx->intended > p->bound) {
         transmit_give_up(tx, now, tried);
-        return 0;
+        if (tx->pending == 0)
+            return 0;
     }
 
     const unsigned wanted = tx->pending < IO_BURST_MAX ? tx->pending : IO_BURST_MAX;
