@@ -30,13 +30,14 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
         "call_filter",
         "confinement",
         "privileges",
+        "replay_file",
         "user",
         "workers",
     ),
     ("snapshot", "end", "probes"),
     ("trial_loop", "ends", "ends_links"),
     ("role/*", "drain"),
-    ("trial", "control"),
+    ("trial", "control", "check"),
     ("main",),
 )
 
