@@ -60,6 +60,8 @@ class Capabilities:
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
     polling: bool  # it busy-polls, so it wants a core of its own
     in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
+    # It hands on VLAN tags beside the frame, where XDP programs do not see them.
+    hides_tags: bool = False
     overhead_s: float | None = None  # of a trial; None: what is usual (`usual_overhead_s`)
     multi_core: bool = False
     main_thread: bool = False  # one that does not forward, and can be put on a core of its own

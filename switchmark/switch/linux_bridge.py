@@ -42,6 +42,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         connect_modes=(*LOOKS_AT_FRAMES, ConnectMode.CROSS_CONNECT),
         polling=False,
         in_kernel=True,
+        hides_tags=True,
         runs_in=("host", "netns"),
         reconfigures=True,
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "L2 bridge of the kernel"),

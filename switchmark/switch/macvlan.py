@@ -30,6 +30,7 @@ class Macvlan(PortMakingSwitch):
         connect_modes=(ConnectMode.VEB,),
         polling=False,
         in_kernel=True,
+        hides_tags=True,
         reconfigures=True,
         cable_ends=(),
         uncabled="its ports exist only as devices on its own parent, to which no cable leads",

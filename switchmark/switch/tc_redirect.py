@@ -26,6 +26,7 @@ class TcRedirect(FilterSwitch):
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,
+        hides_tags=True,
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, MATCH_ACTION, RTC, "high", "C", "traffic control"),
         description="tc filters that redirect each port to its peer, in the kernel",

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess, counters_of, verify_all
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import VerifyPolicy
@@ -47,15 +48,31 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _POLL_S)
         hearing = [pair.b if end == "a" else pair.a for (_, end), pair in silent.items()]
-        for key, heard in zip(list(silent), counters_of(hearing), strict=True):
-            if heard.rx_verification:
-                del silent[key]
+        heard = dict(zip(list(silent), counters_of(hearing), strict=True))
+        silent = {key: pair for key, pair in silent.items() if not heard[key].rx_verification}
         if silent and time.monotonic() > deadline:
             number, end = next(iter(silent))
             raise TrialFailed(
                 f"no frame of pair {number} reached its peer from end {end} within "
-                f"{timeout_s:.1f} s: the switch does not forward"
+                f"{timeout_s:.1f} s: {_what_came_instead(heard[number, end])}"
             )
+
+
+def _what_came_instead(heard: EngineCounters) -> str:
+    """Why a port that waits for frames of ours has none, by what it received since it is open."""
+    kinds = {
+        "of another kind (tags, IP version, protocol)": heard.rx_other,
+        "for another address": heard.rx_foreign,
+        "damaged": heard.rx_corrupt,
+        "dropped by the port": heard.rx_socket_drops,
+    }
+    came = [f"{count} {kind}" for kind, count in kinds.items() if count]
+    if not came:
+        return "the switch does not forward"
+    return (
+        f"frames arrived, but not ours: {', '.join(came)}; the switch does not forward ours, or it "
+        "or the port changes them"
+    )
 
 
 def verify(

@@ -44,6 +44,11 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: linux-bridge\nvcpus: 2\nenvironment: lxc", "lxc has no virtual CPUs"),
         ("switch: direct\nscenario: p2p\nnics: a/b+c/d", "without ports of the host"),
         ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host's own"),
+        *(
+            (f"switch: {switch}\nio: af-xdp\nvlan: {vlan}", f"vlan {vlan}: {switch} hands on tags")
+            for switch in ("linux-bridge", "tc-redirect", "macvlan")
+            for vlan in ("100", "200.100")
+        ),
         ("switch: linux-bridge\nscenario: p2p\nnics: a/b+c/d\nio: udp", "nics keep theirs"),
         ("switch: linux-bridge\nscenario: p2p\nnics: a/0000:01:00.0+c/d", "drives no PCI port"),
         ("switch: linux-bridge\nscenario: p2p\nnics: 0000:01:00.0/b+c/d", "write io: dpdk"),

@@ -166,6 +166,17 @@ def test_the_silent_direction_is_named(pair: int, end: str) -> None:
         wait_reachable(net.pairs, 0.05)
 
 
+def test_frames_that_arrive_changed_are_not_called_unforwarded() -> None:
+    """A tag that a port does not see makes other frames of ours."""
+    net = Network()
+    net.deliver = lambda number, end, sent: 0
+    with pytest.raises(TrialFailed, match=r"0\.1 s: the switch does not forward$"):
+        wait_reachable(net.pairs, 0.05)
+    net.fakes[0]["b"].counts["rx_other"] = 12
+    with pytest.raises(TrialFailed, match="frames arrived, but not ours: 12 of another kind"):
+        wait_reachable(net.pairs, 0.05)
+
+
 def test_pairs_that_are_reached_are_left_alone() -> None:
     net = Network(pairs=2)
     net.deliver = lambda number, end, sent: sent if number == 0 else 0

@@ -11,7 +11,7 @@ from itertools import product
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
-from switchmark.campaign.rules.traffic import frame_refusals
+from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
 from switchmark.environment.registry import traits_of
 from switchmark.method.registry import METHODS
 from switchmark.model import options
@@ -63,6 +63,7 @@ def refusals(
     if most > 1 and not can.multi_core:
         yield f"{switch} runs on one core only, not on switch_cores {most}; use switch_cores: 1"
     yield from frame_refusals(sweep)
+    yield from tag_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)

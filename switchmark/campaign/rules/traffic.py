@@ -9,8 +9,9 @@ from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
+from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
-from switchmark.model.io import sends_datagrams
+from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import ConnectMode
 
@@ -134,3 +135,13 @@ def frame_refusals(sweep: Sweep) -> Iterator[str]:
                 f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
                 f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
             )
+
+
+def tag_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """VLAN tags that the applications would not see."""
+    tagged = next((vlan for vlan in sweep.vlan if vlan), None)
+    if tagged is not None and can.hides_tags and Io.AF_XDP in sweep.io:
+        yield (
+            f"vlan {tagged}: {switch} hands on tags beside the frame, where AF_XDP does not see "
+            "them; use another io, or leave vlan out"
+        )
