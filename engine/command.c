@@ -51,7 +51,7 @@ bool command_parse(char *line, const struct options *base, struct command *comma
                    size_t size)
 {
     static const char *const names[] = {
-        "verify", "verify-broadcast", "counters", "interval", "start", "stop", NULL};
+        "verify", "verify-broadcast", "counters", "interval", "start", "stop", "exit", NULL};
     char *rest = NULL;
     const char *name = strtok_r(line, " \t\r", &rest);
     unsigned kind = 0;
@@ -67,7 +67,8 @@ bool command_parse(char *line, const struct options *base, struct command *comma
                     near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
                     near != NULL
                         ? "'?"
-                        : "; commands: verify, verify-broadcast, counters, interval, start, stop");
+                        : "; commands: verify, verify-broadcast, counters, interval, start, stop, "
+                          "exit");
     }
     command->kind = (enum command_kind)kind;
     if (command->kind == COMMAND_VERIFY || command->kind == COMMAND_VERIFY_BROADCAST) {

@@ -15,6 +15,7 @@ enum command_kind {
     COMMAND_INTERVAL,
     COMMAND_START,
     COMMAND_STOP,
+    COMMAND_EXIT,
     COMMAND_END
 };
 

@@ -15,12 +15,11 @@
 #include "report/events.h"
 #include "trial_loop.h"
 
-/* Under the lock. The first reason stands. */
+/* Under the lock. */
 static void stop_trial(struct control *c, enum reason reason)
 {
-    int none = REASON_NONE;
     if (c->running)
-        atomic_compare_exchange_strong(&c->trial->stop, &none, (int)reason);
+        trial_stop(c->trial, reason);
 }
 
 static void end_with(struct control *c, enum reason reason)
@@ -33,9 +32,16 @@ static void end_with(struct control *c, enum reason reason)
     pthread_mutex_unlock(&c->lock);
 }
 
+/* The error of a command. A trial that runs has its result first: the message waits for that. */
 static void fail(struct control *c, const char *message)
 {
-    event_error(message);
+    pthread_mutex_lock(&c->lock);
+    const bool waits = c->running || c->printing;
+    if (waits && c->message[0] == '\0')
+        snprintf(c->message, sizeof c->message, "%s", message);
+    pthread_mutex_unlock(&c->lock);
+    if (!waits)
+        event_error(message);
     end_with(c, REASON_FAILURE);
 }
 
@@ -43,11 +49,17 @@ static void fail(struct control *c, const char *message)
 static const char *take_command(struct control *c, const struct command *command)
 {
     if (command->kind == COMMAND_STOP) {
-        atomic_store(&c->trial->sent, command->sent); /* first: who sees the stop reads it */
-        if (c->running)
+        if (c->running) {
+            atomic_store(&c->trial->sent, command->sent); /* first: drain() reads it after stop */
             stop_trial(c, REASON_STOP);
-        else
+        } else if (!c->trial->options->session) {
             c->ending = true;
+        } /* else the trial has ended by itself meanwhile */
+        return NULL;
+    }
+    if (command->kind == COMMAND_EXIT) {
+        stop_trial(c, REASON_STOP);
+        c->ending = true;
         return NULL;
     }
     if (command->kind == COMMAND_INTERVAL) { /* of no trial there is none */
@@ -260,7 +272,21 @@ void control_trial_done(struct control *c)
 {
     pthread_mutex_lock(&c->lock);
     c->running = false;
+    c->printing = true;
     pthread_mutex_unlock(&c->lock);
+}
+
+void control_result_printed(struct control *c)
+{
+    char message[sizeof c->message];
+
+    pthread_mutex_lock(&c->lock);
+    c->printing = false;
+    memcpy(message, c->message, sizeof message);
+    c->message[0] = '\0';
+    pthread_mutex_unlock(&c->lock);
+    if (message[0] != '\0')
+        event_error(message);
 }
 
 void control_end(struct control *c)

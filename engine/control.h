@@ -22,7 +22,8 @@ struct control {
     struct command queue[COMMANDS_QUEUED];
     unsigned queued;
     bool running;  /* a trial runs or is queued */
-    bool ending;   /* end of file, a signal, `stop` while idle, or a bad command */
+    bool printing; /* a trial is over, its result not yet printed */
+    bool ending;   /* end of file, a signal, `exit`, `stop` without a trial, or a bad command */
     bool failed;   /* ... the last of these */
     bool closing;  /* the engine is done; the thread is to end */
     bool deaf;     /* standard input is closed or /dev/null: no command can come */
@@ -30,6 +31,7 @@ struct control {
     bool hung_up;  /* standard input has ended */
     bool narrowed; /* the thread has given up what it may */
     int wake_fd, signal_fd;
+    char message[256]; /* the error of a bad command, to be printed after the result */
     char line[4096];
     size_t line_length;
 };
@@ -49,8 +51,9 @@ bool control_next(struct control *control, struct command *command, long timeout
 /* Has standard input ended without a single command? */
 bool control_ended_unheard(struct control *control);
 
-/* The trial is over and its result printed. */
+/* The trial is over: another may start, before the result is printed or after. */
 void control_trial_done(struct control *control);
+void control_result_printed(struct control *control);
 
 void control_end(struct control *control);
 #endif

@@ -68,6 +68,7 @@ static bool run_trial(const struct command *command)
     /* Before the result is printed: who has read it may start the next trial at once. */
     control_trial_done(&control);
     event_result(&trial);
+    control_result_printed(&control);
     if (!good)
         event_error(error);
     return good;
@@ -156,7 +157,7 @@ static void announce(void)
     if (!options.start_now && isatty(STDIN_FILENO))
         fprintf(stderr,
                 "switchmark-traffic: ready, and waiting for commands: type start to begin, stop to "
-                "end (--start now begins at once)\n");
+                "end the trial, exit to leave (--start now begins at once)\n");
 }
 
 /* Can a `start` ever come? */

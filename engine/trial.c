@@ -174,6 +174,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     }
     idle_end(trial, 0);
     snapshot_fill(trial, &trial->last_snapshot); /* whatever is told of the end is of one moment */
+    trial->sent_told = atomic_load(&trial->sent);
     trial->drained_ns = trial->last_snapshot.t_ns;
     trial->cpu_after = trial->last_snapshot.cpu;
     trial->run_delay_after_ns = workers_run_delay_ns(&workers);

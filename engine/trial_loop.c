@@ -33,18 +33,25 @@ bool trial_event(struct trial *trial, uint64_t now)
     return trial->draining || now < trial->end_tick;
 }
 
+void trial_stop(struct trial *trial, enum reason reason)
+{
+    int none = REASON_NONE;
+
+    atomic_compare_exchange_strong(&trial->stop, &none, (int)reason);
+}
+
 void trial_check_port(struct trial *trial, const struct io_port *port)
 {
     if (port->failure[0] != '\0')
         atomic_store(&trial->stop, REASON_FAILURE);
     else if (port->ended && !trial->options->role->sends)
-        atomic_store(&trial->stop, REASON_REPLAYED);
+        trial_stop(trial, REASON_REPLAYED);
 }
 
 void trial_check_sending(struct trial *trial, const struct end *end)
 {
     trial_check_port(trial, end->port);
-    if (transmit_is_over(&end->tx) && atomic_load(&trial->stop) == 0)
-        atomic_store(&trial->stop,
-                     end->tx.frames_end == trial->options->frames ? REASON_SENT : REASON_REPLAYED);
+    if (transmit_is_over(&end->tx))
+        trial_stop(trial,
+                   end->tx.frames_end == trial->options->frames ? REASON_SENT : REASON_REPLAYED);
 }

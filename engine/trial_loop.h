@@ -47,6 +47,9 @@ static inline void trial_idle(struct trial *trial, bool worked, struct io_port *
         idle_rest(trial, worked, port, now, until);
 }
 
+/* End the trial, from any thread. The first reason stands, but for a port that fails. */
+void trial_stop(struct trial *trial, enum reason reason);
+
 /* A port has failed for good, or nothing more will come from it: remember it and stop. */
 void trial_check_port(struct trial *trial, const struct io_port *port);
 

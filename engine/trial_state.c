@@ -53,7 +53,7 @@ uint64_t trial_sent_to(const struct trial *trial, unsigned end)
     const struct role *role = trial->options->role;
 
     if (!role->hears_itself)
-        return atomic_load(&trial->sent);
+        return trial->sent_told;
     if (role->latency == LATENCY_RTT && trial_has_probes(trial))
         return SENT_UNKNOWN;
     const struct end *from = &trial->ends[trial->end_count == 1 ? end : 1 - end];

@@ -107,6 +107,8 @@ struct trial {
     atomic_int stop;            /* enum reason, set by the control thread */
     atomic_bool interval_asked; /* ... that wants an interval line now */
     atomic_uint_fast64_t sent;  /* frames for this receiver, as `stop` told, or SENT_UNKNOWN */
+    uint64_t sent_told;         /* the same, as it was when the trial ended: the next `start`
+                                   resets the one above */
     atomic_uint workers_ready;
     atomic_bool workers_go;
 

@@ -41,7 +41,7 @@ def run_traffic(
             options |= sink_options or {}
         each_options.append({"duration": _exact(duration_s), **options})
     if both:
-        _start_together(sources, each_options, duration_s, patience)
+        _start_together(sources, each_options, patience)
     else:
         start_all(sources, each_options)
     waiting = list(sources)
@@ -75,7 +75,6 @@ def stop_all(sinks: Sequence[EngineProcess], sources: Sequence[EngineProcess]) -
 def _start_together(
     engines: Sequence[EngineProcess],
     each_options: Sequence[Mapping[str, str | float]],
-    duration_s: float,
     patience: float,
 ) -> None:
     """Start applications that send and listen, all at one moment. One that hears of it too late was
@@ -88,7 +87,7 @@ def _start_together(
         if all(engine.started_ns <= at_ns for engine in engines):
             return
         for engine in engines:
-            engine.give_up_trial(duration_s, RESULT_GRACE_S)
+            engine.give_up_trial(RESULT_GRACE_S)
         lead_s *= BEGIN_PATIENCE
     raise TrialFailed(
         "the applications were not all listening when the first began to send, in "

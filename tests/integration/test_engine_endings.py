@@ -131,3 +131,55 @@ def test_an_output_that_takes_no_more_ends_it_with_a_line(args: tuple[str, ...])
     assert done.returncode == 1
     assert done.stderr.count("\n") == 1
     assert "No space left on device" in done.stderr
+
+
+def in_order(running: Engine) -> list[str]:
+    """The names of its events after `ready`, without the last that says that there are no more."""
+    assert running.process.wait(timeout=30) is not None
+    running.reader.join(timeout=30)
+    return [one["event"] for one in running.events[1:-1]]
+
+
+def test_a_bad_command_in_a_trial_is_reported_after_its_result() -> None:
+    with engine("receiver", "--port", "null:", "--idle", "sleep", "--session") as running:
+        running.tell("start")
+        running.wait("started")
+        running.tell("nonsense")
+        assert in_order(running) == ["started", "interval", "result", "error"]
+        assert running.process.returncode == 1
+        assert running.all("result")[0]["reason"] == "failure"
+        assert "unknown command 'nonsense'" in running.all("error")[0]["message"]
+
+
+def test_a_stop_that_crosses_the_end_of_a_trial_ends_no_session() -> None:
+    with engine("sender", "--port", "null:", "--rate", "1k", "--session") as running:
+        for count in (1, 2):
+            running.tell("start duration=0.02")
+            running.wait("result", count)
+            running.tell("stop")
+        running.tell("counters")
+        running.wait("counters")
+        running.tell("start duration=0")
+        running.wait("started", 3)
+        running.tell("exit")
+        assert in_order(running)[-1] == "result"
+        assert running.process.returncode == 0
+        assert [one["reason"] for one in running.all("result")] == ["duration", "duration", "stop"]
+
+
+def test_a_start_before_the_result_leaves_its_loss_alone() -> None:
+    """`stop` says how many frames were sent; the next `start`, which comes with it, must not take
+    that from the trial before."""
+    with engine("receiver", "--port", "null:", "--session", "--patience", "0.02") as running:
+        for count in range(1, 11):
+            if count == 1:
+                running.tell("start")
+            running.wait("started", count)
+            running.tell(f"stop sent={count}")
+            # While a trial drains a start is refused: it comes as early as it is taken.
+            running.wait("interval", count)
+            running.tell("start")
+        running.wait("started", 11)
+        running.tell("exit")
+        in_order(running)
+        assert [one["loss"]["sent"] for one in running.all("result")] == [*range(1, 11), None]

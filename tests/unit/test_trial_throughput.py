@@ -402,18 +402,13 @@ def test_a_start_that_an_end_heard_of_too_late_is_tried_again_with_more_time() -
     a, b = process(Late(0)), process(Late(2))
     run_traffic([a, b], [b, a], 0.1, lambda: None)
     for end in (a, b):
-        assert len(end.spawned.commands) == 3, "two starts in vain, and no stop between them"
+        told = [line.split()[0] for line in end.spawned.commands]
+        assert told == ["start", "stop", "start", "stop", "start"], "two starts are given up"
         assert end.result.totals.tx_offered == 10
-    moments = [[int(line.split("at=")[1]) for line in end.spawned.commands] for end in (a, b)]
+    starts = [[line for line in end.spawned.commands if "at=" in line] for end in (a, b)]
+    moments = [[int(line.split("at=")[1]) for line in lines] for lines in starts]
     assert moments[0] == moments[1], "all are told one moment"
     assert moments[0][2] - moments[0][0] > 2 * S, "the third start has seconds"
-
-
-def test_a_long_trial_that_began_apart_is_stopped() -> None:
-    a, b = process(Late(0)), process(Late(1))
-    run_traffic([a, b], [b, a], 3600.0, lambda: None)
-    for end in (a, b):
-        assert [line.split()[0] for line in end.spawned.commands] == ["start", "stop", "start"]
 
 
 def test_ends_that_never_begin_together_are_no_measurement() -> None:
