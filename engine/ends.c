@@ -179,13 +179,10 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     return ends_fit(trial, error, size);
 }
 
-/* A device takes one 802.1Q tag beside what its MTU says. Of two tags it counts both: the kernel
- * refuses such a frame from a packet socket, and drops what DPDK's drivers give it, without a word.
- */
 static bool fits_mtu(const struct trial *trial, char *error, size_t size)
 {
-    const uint32_t beside = 18 + (trial->options->address.tags == 1 ? TAG_BYTES : 0);
-    const uint64_t own_bytes = trial->traffic.frame_size - beside;
+    const uint32_t beside = io_bytes_beside_mtu(trial->options->address.tags == 1);
+    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - beside;
     const uint64_t mtu_bytes = larger(own_bytes, trial->replay.mtu_bytes);
 
     for (unsigned i = 0; i < trial->end_count; i++) {

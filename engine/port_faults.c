@@ -24,10 +24,10 @@ void port_faults_begin(struct trial *trial)
         struct end *end = &trial->ends[i];
         const bool up = port_is_up(end->port); /* first: it notes what was lost before */
         end->watch = (struct port_watch){
-            .links_lost = end->port->links_lost,
+            .links_lost = io_links_lost(end->port),
             .was_up = up,
-            .offered = end->counters.tx_offered,
-            .refused = end->counters.ring_full_polls,
+            .offered = counter_read(&end->counters.tx_offered),
+            .refused = counter_read(&end->counters.ring_full_polls),
             .looked_ns = trial->started_ns,
         };
     }
@@ -36,7 +36,8 @@ void port_faults_begin(struct trial *trial)
 static void look_at(struct end *end, uint64_t now_ns)
 {
     struct port_watch *w = &end->watch;
-    const uint64_t offered = end->counters.tx_offered, refused = end->counters.ring_full_polls;
+    const uint64_t offered = counter_read(&end->counters.tx_offered);
+    const uint64_t refused = counter_read(&end->counters.ring_full_polls);
     const bool up = port_is_up(end->port);
 
     if (offered == w->offered && refused != w->refused && now_ns > w->looked_ns)
@@ -69,7 +70,7 @@ static bool judge_end(struct trial *trial, unsigned index)
 {
     const struct end *end = &trial->ends[index];
     const struct port_watch *w = &end->watch;
-    const bool lost = w->went_down || end->port->links_lost != w->links_lost;
+    const bool lost = w->went_down || io_links_lost(end->port) != w->links_lost;
     const uint64_t trial_ns = trial->ended_ns - trial->started_ns;
     const bool took_nothing = end->counters.tx_offered == end->before.tx_offered &&
                               end->counters.ring_full_polls != end->before.ring_full_polls;

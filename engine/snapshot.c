@@ -16,15 +16,15 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
     port_faults_look(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
+        const struct counters *c = &end->counters, *before = &end->before;
         struct io_port *port = end->port;
         for (unsigned useful = 0; useful < 2; useful++)
-            snapshot->spent_ticks[useful] +=
-                __atomic_load_n(&end->spent_ticks[useful], __ATOMIC_RELAXED);
+            snapshot->spent_ticks[useful] += counter_read(&end->spent_ticks[useful]);
         snapshot->ports[i] = (struct port_snapshot){
-            .rx_frames = end->counters.rx_frames - end->before.rx_frames,
-            .rx_socket_drops = end->counters.rx_socket_drops - end->before.rx_socket_drops,
-            .tx_offered = end->counters.tx_offered - end->before.tx_offered,
-            .tx_dropped = end->counters.tx_dropped - end->before.tx_dropped,
+            .rx_frames = counter_read(&c->rx_frames) - before->rx_frames,
+            .rx_socket_drops = counter_read(&c->rx_socket_drops) - before->rx_socket_drops,
+            .tx_offered = counter_read(&c->tx_offered) - before->tx_offered,
+            .tx_dropped = counter_read(&c->tx_dropped) - before->tx_dropped,
             .up = port_is_up(port),
         };
     }

@@ -68,7 +68,7 @@ bool device_link_look(struct device_link *link, unsigned *lost)
     if (link->name[0] == '\0' || link->fd < 0)
         return true; /* nobody tells */
     if (read_losses(link, &losses) && losses > link->losses) {
-        *lost += (unsigned)(losses - link->losses);
+        __atomic_fetch_add(lost, (unsigned)(losses - link->losses), __ATOMIC_RELAXED);
         link->losses = losses;
     }
     memcpy(request.ifr_name, link->name, sizeof link->name);

@@ -84,7 +84,7 @@ void dpdk_close_gates(struct dpdk_port *port)
         gate_close(&queue->tx_open, &queue->tx_busy);
     }
     if (were_open) {
-        port->base.links_lost++;
+        io_lost_link(&port->base.links_lost);
         wait_for_empty(port);
     }
     for (unsigned i = 0; i < port->queue_count; i++)

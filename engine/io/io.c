@@ -140,15 +140,11 @@ const char *io_next_argument(const char *arguments, char *key, size_t key_size, 
 
 bool io_fits(const struct io_port *port, const struct io_frame *frame)
 {
-    uint32_t header = 14;
+    const uint8_t *type = frame->data + IO_HEADER_BYTES - 2;
 
-    for (unsigned tag = 0; tag < 2 && frame->length >= header + 4; tag++) {
-        const uint8_t *type = frame->data + header - 2;
-        const bool tagged =
-            (type[0] == 0x81 && type[1] == 0x00) || (type[0] == 0x88 && type[1] == 0xa8);
-        if (!tagged)
-            break;
-        header += 4;
-    }
-    return frame->length <= port->mtu_bytes + header && io_has_room(port, frame->length);
+    if (frame->length < IO_HEADER_BYTES)
+        return false;
+    return frame->length <=
+               port->mtu_bytes + io_bytes_beside_mtu(type[0] == 0x81 && type[1] == 0x00) &&
+           io_has_room(port, frame->length);
 }

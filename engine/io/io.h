@@ -194,16 +194,39 @@ struct io_port {
     bool ended;       /* nothing more will come: the file that is the port's input is at its end */
     bool untimed;     /* frames are handed over late, since none was to be timed */
     bool blocking;    /* opened blocking: where rx_burst may not block, rx_wait is used */
+    bool cuts_tagged; /* of a tagged frame it hands over the Ethernet header alone */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
 };
+
+/* Counted by whichever thread notices. */
+static inline void io_lost_link(unsigned *links_lost)
+{
+    __atomic_fetch_add(links_lost, 1, __ATOMIC_RELAXED);
+}
+
+static inline unsigned io_links_lost(const struct io_port *port)
+{
+    return __atomic_load_n(&port->links_lost, __ATOMIC_RELAXED);
+}
 
 static inline bool io_has_room(const struct io_port *port, uint32_t length)
 {
     return port->room == 0 || length <= port->room;
 }
 
-/* May this port send so long a frame, by its MTU, and has it a buffer for it? What forwards may be
- * given any. */
+#define IO_HEADER_BYTES 14
+
+/* The bytes of a frame that a device does not count against its MTU: the Ethernet header, and an
+ * 802.1Q tag right behind the addresses. Linux counts every other tag (802.1ad, a second one): a
+ * packet socket refuses such a frame, and what DPDK's drivers give the kernel is dropped silently.
+ */
+static inline uint32_t io_bytes_beside_mtu(bool begins_with_8021q)
+{
+    return begins_with_8021q ? IO_HEADER_BYTES + 4 : IO_HEADER_BYTES;
+}
+
+/* Can this port send the frame? It must have a whole header, since packet sockets refuse less; the
+ * MTU must allow it, and a buffer must hold it. What a forwarder receives may be anything. */
 bool io_fits(const struct io_port *port, const struct io_frame *frame);
 
 /* Send copies of these frames; returns how many the port accepted (a prefix). */

@@ -48,6 +48,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
         socket_close(&port->base);
         return NULL;
     }
+    port->base.cuts_tagged = !config->tagged;
     socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s%s",
              arguments.mmsg ? " mmsg" : "", arguments.block ? " blocking" : "",

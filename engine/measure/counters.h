@@ -5,27 +5,40 @@
 
 #include <stdint.h>
 
-/* name; the order is that of the JSON output */
-#define COUNTERS(X)                                                                                \
+/* Names, in the order of the JSON output: what a sending end counts, and what a receiving end does.
+ * A sum or a copy of either half goes through these lists, so that it cannot forget a counter. */
+#define TX_COUNTERS(X)                                                                             \
     X(tx_intended)                                                                                 \
     X(tx_offered)                                                                                  \
     X(tx_dropped)                                                                                  \
     X(tx_late)                                                                                     \
+    X(tx_misfits)                                                                                  \
     X(tx_bytes)                                                                                    \
+    X(tx_polls)                                                                                    \
+    X(ring_full_polls)
+
+#define RX_COUNTERS(X)                                                                             \
     X(rx_bytes)                                                                                    \
     X(rx_frames)                                                                                   \
     X(rx_foreign)                                                                                  \
     X(rx_other)                                                                                    \
+    X(rx_runts)                                                                                    \
+    X(rx_jumbos)                                                                                   \
+    X(rx_tagged)                                                                                   \
     X(rx_verification)                                                                             \
     X(rx_corrupt)                                                                                  \
     X(rx_stale)                                                                                    \
+    X(rx_beyond_window)                                                                            \
+    X(rx_early)                                                                                    \
     X(rx_socket_drops)                                                                             \
     X(rx_missing)                                                                                  \
     X(rx_missed_away)                                                                              \
-    X(ring_full_polls)                                                                             \
-    X(tx_polls)                                                                                    \
     X(idle_polls)                                                                                  \
     X(useful_polls)
+
+#define COUNTERS(X)                                                                                \
+    TX_COUNTERS(X)                                                                                 \
+    RX_COUNTERS(X)
 
 struct counters {
 #define COUNTER_FIELD(name) uint64_t name;
@@ -43,9 +56,15 @@ static inline void counter_set(uint64_t *counter, uint64_t value)
     __atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
+/* Of a counter that another thread may add to meanwhile. */
+static inline uint64_t counter_read(const uint64_t *counter)
+{
+    return __atomic_load_n(counter, __ATOMIC_RELAXED);
+}
+
 static inline void counters_sum(struct counters *to, const struct counters *from)
 {
-#define COUNTER_SUM(name) to->name += __atomic_load_n(&from->name, __ATOMIC_RELAXED);
+#define COUNTER_SUM(name) to->name += counter_read(&from->name);
     COUNTERS(COUNTER_SUM)
 #undef COUNTER_SUM
 }

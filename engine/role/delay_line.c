@@ -48,20 +48,20 @@ static void exchange(struct delayed *a, struct delayed *b)
     *b = kept;
 }
 
-uint8_t *delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t length,
-                        uint64_t due)
+bool delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t length, uint64_t due,
+                    unsigned faults)
 {
     if (line->count + line->ready_count >= line->slots)
-        return NULL;
+        return false;
     uint64_t at = line->count++;
-    uint8_t *copy = line->heap[at].bytes;
-    memcpy(copy, bytes, length);
+    memcpy(line->heap[at].bytes, bytes, length);
+    line->heap[at].faults = faults;
     line->heap[at].due = due;
     line->heap[at].length = length;
     line->heap[at].order = line->arrived++;
     for (; at > 0 && is_before(&line->heap[at], &line->heap[(at - 1) / 2]); at = (at - 1) / 2)
         exchange(&line->heap[at], &line->heap[(at - 1) / 2]);
-    return copy;
+    return true;
 }
 
 /* The first of the heap to the end of the ready ones, whose free buffer it leaves behind. */

@@ -15,6 +15,7 @@ struct delayed {
     uint64_t order; /* of arrival */
     uint8_t *bytes;
     uint32_t length;
+    unsigned faults; /* that were done to it, a bit each */
 };
 
 struct delay_line {
@@ -31,9 +32,9 @@ uint64_t delay_line_bytes(uint64_t slots, size_t room);
 bool delay_line_open(struct delay_line *line, uint64_t slots, size_t room);
 void delay_line_close(struct delay_line *line);
 
-/* Copy a frame into the line; returns the copy, or NULL when it is full. */
-uint8_t *delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t length,
-                        uint64_t due);
+/* Copy a frame into the line. False: it is full. */
+bool delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t length, uint64_t due,
+                    unsigned faults);
 
 /* How many frames stand in `ready`, due at `now`, at most IO_BURST_MAX. */
 unsigned delay_line_ready(struct delay_line *line, uint64_t now);

@@ -10,8 +10,8 @@
 
 /* Some frames' sizes, in one pass. */
 struct lengths {
-    uint64_t bytes; /* with FCS */
-    uint32_t longest;
+    uint64_t bytes;   /* with FCS */
+    uint32_t longest; /* of what is behind the headers; a frame without a whole one is very long */
 };
 
 static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
@@ -20,8 +20,9 @@ static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
 
     for (unsigned i = 0; i < count; i++) {
         const uint32_t length = frames[i].length;
+        const uint32_t behind_header = length - IO_HEADER_BYTES; /* wraps below 0 */
         sum.bytes += length;
-        sum.longest = length > sum.longest ? length : sum.longest;
+        sum.longest = behind_header > sum.longest ? behind_header : sum.longest;
     }
     return sum;
 }
@@ -40,7 +41,8 @@ static void update_macs(const struct end *to, const struct io_frame *frames, uns
 }
 
 /* Frames that the far port cannot send go behind the others, which keep their order; returns how
- * many these are. One of them in a burst would be in the way of the rest, or break a socket. */
+ * many the others are. One of them in a burst would be in the way of the rest, or break a socket.
+ */
 static unsigned put_fitting_first(const struct io_port *out, struct io_frame *frames,
                                   unsigned count)
 {
@@ -83,7 +85,8 @@ static void send_on(struct trial *trial, struct end *from, struct end *to, struc
     if (trial->options->mac_update)
         update_macs(to, frames, count);
     const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
-    const bool all_fit = all.longest <= out->mtu_bytes + 14 && io_has_room(out, all.longest);
+    const bool all_fit =
+        all.longest <= out->mtu_bytes && io_has_room(out, all.longest + IO_HEADER_BYTES);
     const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
     const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
                                       : io_send_copies(out, frames, fitting);
@@ -98,6 +101,7 @@ static void send_on(struct trial *trial, struct end *from, struct end *to, struc
     counter_add(&to->counters.tx_intended, count);
     counter_add(&to->counters.tx_offered, sent);
     counter_add(&to->counters.tx_dropped, count - sent);
+    counter_add(&to->counters.tx_misfits, count - fitting);
     counter_add(&to->counters.tx_bytes, bytes_out);
 }
 

@@ -58,16 +58,19 @@ void impaired_path_drop(struct impaired_path *path, uint64_t *why)
     ++*why;
 }
 
-static void put(struct impaired_path *path, const uint8_t *bytes, uint32_t length, uint64_t due)
+static bool put(struct impaired_path *path, const uint8_t *bytes, uint32_t length, uint64_t due,
+                unsigned faults)
 {
-    if (delay_line_add(&path->line, bytes, length, due) == NULL)
-        impaired_path_drop(path, &path->to->faults.overflowed);
+    if (delay_line_add(&path->line, bytes, length, due, faults))
+        return true;
+    impaired_path_drop(path, &path->to->faults.overflowed);
+    return false;
 }
 
-static void let_go(struct impaired_path *path, uint64_t due)
+static void let_go(struct impaired_path *path, uint64_t due, unsigned more_faults)
 {
     if (path->holds)
-        put(path, path->held, path->held_length, due);
+        put(path, path->held, path->held_length, due, path->held_faults | more_faults);
     path->holds = false;
 }
 
@@ -91,32 +94,30 @@ static bool within_limit(struct impaired_path *path, const struct reference *r)
 }
 
 static void hold(struct impaired_path *path, const struct io_frame *frame, uint64_t now,
-                 uint64_t due)
+                 uint64_t due, unsigned faults)
 {
     memcpy(path->held, frame->data, frame->length);
     path->held_length = frame->length;
+    path->held_faults = faults;
     path->held_since = now;
     path->held_due = due;
     path->holds = true;
 }
 
-/* What is left of the faults once a frame is to pass. */
+/* What is left of the faults once a frame is to pass. Each goes with the frame and counts when that
+ * is sent, so that no fault counts that a full queue has undone. */
 static void pass(struct impaired_path *path, const struct reference *r,
-                 const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due)
+                 const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due,
+                 unsigned faults)
 {
-    uint64_t *did = path->to->faults.did;
-
     if (!path->holds && faults_strike(r, FAULT_REORDER, path->direction, number)) {
-        hold(path, frame, now, due);
-        did[FAULT_REORDER]++;
+        hold(path, frame, now, due, faults);
         return;
     }
-    put(path, frame->data, frame->length, due);
-    if (faults_strike(r, FAULT_DUPLICATE, path->direction, number)) {
-        put(path, frame->data, frame->length, due);
-        did[FAULT_DUPLICATE]++;
-    }
-    let_go(path, due);
+    const bool passed = put(path, frame->data, frame->length, due, faults);
+    if (passed && faults_strike(r, FAULT_DUPLICATE, path->direction, number))
+        delay_line_add(&path->line, frame->data, frame->length, due, 1U << FAULT_DUPLICATE);
+    let_go(path, due, passed ? 1U << FAULT_REORDER : 0);
 }
 
 /* The copies are damaged; the port gets its buffer back as it was. */
@@ -131,9 +132,18 @@ static void pass_damaged(struct impaired_path *path, const struct reference *r,
         faults_bit(r, path->direction, number, payload, frame->length - at.udp - 8);
 
     payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
-    pass(path, r, frame, number, now, due);
+    pass(path, r, frame, number, now, due, 1U << FAULT_CORRUPT);
     payload[bit / 8] ^= (uint8_t)(1U << bit % 8);
-    path->to->faults.did[FAULT_CORRUPT]++;
+}
+
+void impaired_path_sent(struct impaired_path *path, unsigned count)
+{
+    for (unsigned i = 0; i < count; i++) {
+        const unsigned faults = path->line.ready[i].faults;
+        for (unsigned fault = 0; faults != 0 && fault < FAULTS; fault++)
+            path->to->faults.did[fault] += faults >> fault & 1;
+    }
+    delay_line_sent(&path->line, count);
 }
 
 void impaired_path_take(struct impaired_path *path, const struct reference *r,
@@ -144,10 +154,11 @@ void impaired_path_take(struct impaired_path *path, const struct reference *r,
 
     if (frame->length > path->room || !io_fits(path->to->port, frame)) {
         impaired_path_drop(path, &path->to->faults.too_long);
+        counter_add(&path->to->counters.tx_misfits, 1);
         return;
     }
     if (!is_data(frame)) {
-        put(path, frame->data, frame->length, due);
+        put(path, frame->data, frame->length, due, 0);
         return;
     }
     const uint64_t number = path->data_frames++;
@@ -158,13 +169,13 @@ void impaired_path_take(struct impaired_path *path, const struct reference *r,
     else if (faults_strike(r, FAULT_CORRUPT, path->direction, number))
         pass_damaged(path, r, frame, number, now, due);
     else
-        pass(path, r, frame, number, now, due);
+        pass(path, r, frame, number, now, due, 0);
 }
 
 void impaired_path_lose_patience(struct impaired_path *path, uint64_t now)
 {
     if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
-        let_go(path, path->held_due > now ? path->held_due : now);
+        let_go(path, path->held_due > now ? path->held_due : now, 0);
 }
 
 uint64_t impaired_path_bytes(const struct trial *trial, unsigned direction)

@@ -13,6 +13,7 @@ struct impaired_path {
     uint32_t room; /* for a frame */
     uint8_t *held; /* a frame that waits for its follower */
     uint32_t held_length;
+    unsigned held_faults;
     uint64_t held_since, held_due; /* ticks: since when, and when it would leave otherwise */
     bool holds;
     uint64_t frames, data_frames; /* seen, the faults count by them */
@@ -37,6 +38,9 @@ void impaired_path_refill(struct impaired_path *path, const struct reference *r,
  * all. The frame is as it was afterwards. */
 void impaired_path_take(struct impaired_path *path, const struct reference *r,
                         struct io_frame *frame, uint64_t now);
+
+/* The first `count` frames that are ready were sent: count the faults that were done to them. */
+void impaired_path_sent(struct impaired_path *path, unsigned count);
 
 /* A frame whose follower does not come goes without it. */
 void impaired_path_lose_patience(struct impaired_path *path, uint64_t now);

@@ -64,6 +64,7 @@ static unsigned send_ready(struct impaired_path *path, const struct io_frame *fr
     sent = io_send_copies(port, frames, 1);
     if (sent == 0 && is_too_long(port, frames[0].length)) {
         impaired_path_drop(path, &path->to->faults.too_long);
+        counter_add(&path->to->counters.tx_misfits, 1);
         delay_line_sent(&path->line, 1);
     }
     return sent;
@@ -81,7 +82,7 @@ static unsigned put_out(struct impaired_path *path, uint64_t now)
     const unsigned sent = send_ready(path, frames, count);
     for (unsigned i = 0; i < sent; i++)
         bytes += frames[i].length + FCS_BYTES;
-    delay_line_sent(&path->line, sent); /* the rest waits for its port */
+    impaired_path_sent(path, sent); /* the rest waits for its port */
     counter_add(&path->to->counters.tx_polls, count > 0);
     counter_add(&path->to->counters.ring_full_polls, sent < count);
     counter_add(&path->to->counters.tx_offered, sent);

@@ -145,7 +145,7 @@ static void frames_leave_by_due_time(void **state)
             uint8_t bytes[64] = {0};
             const uint64_t due = now + 20 + test_random(&random) % 400; /* after all that is out */
             memcpy(bytes, &due, sizeof due);
-            if (delay_line_add(&line, bytes, 40 + in % 20, due) != NULL)
+            if (delay_line_add(&line, bytes, 40 + in % 20, due, 0))
                 in++;
             else
                 refused++;
@@ -178,15 +178,15 @@ static void a_full_line_refuses_and_keeps_all(void **state)
     const uint8_t bytes[60] = {1};
     assert_true(delay_line_open(&line, 2, 60));
     assert_true(delay_line_next(&line) == UINT64_MAX);
-    assert_non_null(delay_line_add(&line, bytes, 60, 9));
-    assert_non_null(delay_line_add(&line, bytes, 60, 5));
-    assert_null(delay_line_add(&line, bytes, 60, 1));
+    assert_true(delay_line_add(&line, bytes, 60, 9, 0));
+    assert_true(delay_line_add(&line, bytes, 60, 5, 0));
+    assert_false(delay_line_add(&line, bytes, 60, 1, 0));
     assert_int_equal(delay_line_next(&line), 5);
     assert_int_equal(delay_line_ready(&line, 5), 1);
-    assert_null(delay_line_add(&line, bytes, 60, 1)); /* what stands ready still counts */
+    assert_false(delay_line_add(&line, bytes, 60, 1, 0)); /* what stands ready still counts */
     delay_line_sent(&line, 1);
     assert_int_equal(delay_line_next(&line), 9);
-    assert_non_null(delay_line_add(&line, bytes, 60, 1));
+    assert_true(delay_line_add(&line, bytes, 60, 1, 0));
     assert_int_equal(delay_line_ready(&line, 9), 2);
     assert_int_equal(line.ready[0].due, 1);
     delay_line_close(&line);

@@ -295,25 +295,31 @@ static void reference_takes_frames_of_any_length(void **state)
     }
 }
 
-/* One frame that is too long for the far port takes none of its burst with it. */
-static void forwarder_drops_what_is_too_long_alone(void **state)
+/* One frame that the far port cannot send takes none of its burst with it. */
+static void forwarder_drops_what_the_port_cannot_send_alone(void **state)
 {
     (void)state;
-    static uint8_t tagged[1522] = {[12] = 0x88, [13] = 0xa8, [16] = 0x81};
+    static uint8_t tagged[1519] = {[12] = 0x81};
+    static uint8_t service[1518] = {[12] = 0x88, [13] = 0xa8, [16] = 0x81};
     static const uint8_t plain[9000];
     for (unsigned can_forward = 0; can_forward < 2; can_forward++) {
         make_trial(&role_forwarder, can_forward);
         fake_queue(ports[0], plain, 60);
         fake_queue(ports[0], plain, 9000);
-        fake_queue(ports[0], tagged, 1522);
+        fake_queue(ports[0], tagged, 1518); /* one 802.1Q tag does not count */
+        fake_queue(ports[0], tagged, 1519);
+        fake_queue(ports[0], service, 1518); /* any other does */
         fake_queue(ports[0], plain, 1515);
-        fake_queue(ports[0], plain, 1514);
+        fake_queue(ports[0], plain, 13); /* no whole header */
+        fake_queue(ports[0], plain, 0);
+        fake_queue(ports[0], service, 1514);
         run();
         assert_int_equal(ports[1]->sent_count, 3);
-        assert_int_equal(ports[1]->sent_length[1], 1522);
+        assert_int_equal(ports[1]->sent_length[1], 1518);
         assert_int_equal(ports[1]->sent_length[2], 1514);
-        assert_int_equal(trial->ends[1].counters.tx_dropped, 2);
-        assert_int_equal(trial->ends[1].counters.tx_bytes, 60 + 1522 + 1514 + 3 * 4);
+        assert_int_equal(trial->ends[1].counters.tx_dropped, 6);
+        assert_int_equal(trial->ends[1].counters.tx_misfits, 6);
+        assert_int_equal(trial->ends[1].counters.tx_bytes, 60 + 1518 + 1514 + 3 * 4);
         end_trial();
     }
 }
@@ -347,10 +353,9 @@ static void forwarder_writes_no_macs_into_what_has_no_header(void **state)
     for (uint32_t length = 1; length <= sizeof bytes; length++)
         fake_queue(ports[0], bytes, length);
     run();
-    assert_int_equal(ports[1]->sent_count, sizeof bytes);
-    for (unsigned i = 0; i < sizeof bytes - 1; i++)
-        assert_memory_equal(ports[1]->sent[i], bytes, i + 1);
-    assert_memory_equal(ports[1]->sent[13], options.address.src_mac, 6);
+    assert_int_equal(ports[1]->sent_count, 1);
+    assert_memory_equal(ports[1]->sent[0], options.address.src_mac, 6);
+    assert_int_equal(trial->ends[1].counters.tx_misfits, sizeof bytes - 1);
     end_trial();
 }
 
@@ -365,9 +370,41 @@ static void reference_holds_every_frame_for_its_delay(void **state)
     queue(0, 7, FRAME_DATA, 1); /* held, and patience ends after 2 ms */
     run();
     assert_int_equal(ports[1]->sent_count, 0);
-    assert_int_equal(trial->ends[1].faults.did[FAULT_REORDER], 1);
+    assert_int_equal(trial->ends[1].faults.did[FAULT_REORDER], 0);
     assert_int_equal(trial->ends[1].faults.waiting, 2);
     end_trial();
+}
+
+/* A fault that a full queue has undone was not made, and a frame is dropped once at most. */
+static void reference_counts_the_faults_that_it_made(void **state)
+{
+    (void)state;
+    for (unsigned blocked = 0; blocked < 2; blocked++) {
+        make_trial(&role_reference, false);
+        options.reference = (struct reference){.queue = 8,
+                                               .every[FAULT_REORDER] = 5,
+                                               .every[FAULT_DUPLICATE] = 7,
+                                               .every[FAULT_CORRUPT] = 3};
+        ports[1]->accepts = blocked ? 0 : UINT32_MAX;
+        for (unsigned i = 0; i < 60; i++)
+            queue(0, 7, FRAME_DATA, i);
+        run();
+        const uint64_t *did = trial->ends[1].faults.did;
+        const struct counters *out = &trial->ends[1].counters;
+        assert_true(out->tx_dropped <= out->tx_intended);
+        assert_int_equal(out->tx_intended, 60);
+        if (blocked) {
+            assert_int_equal(out->tx_offered, 0);
+            for (unsigned fault = 0; fault < FAULTS; fault++)
+                assert_int_equal(did[fault], 0);
+        } else {
+            assert_true(did[FAULT_REORDER] + did[FAULT_DUPLICATE] + did[FAULT_CORRUPT] > 0);
+            assert_int_equal(out->tx_offered, out->tx_intended - out->tx_dropped +
+                                                  did[FAULT_DUPLICATE] -
+                                                  trial->ends[1].faults.waiting);
+        }
+        end_trial();
+    }
 }
 
 /* What came before the schedule begins is received, and nothing is sent until then. */
@@ -416,10 +453,11 @@ int main(void)
         cmocka_unit_test(forwarder_gathers_as_l2fwd_does),
         cmocka_unit_test(forwarder_lets_go_what_it_holds_when_the_timer_is_up),
         cmocka_unit_test(forwarder_works_when_it_lets_go),
-        cmocka_unit_test(forwarder_drops_what_is_too_long_alone),
+        cmocka_unit_test(forwarder_drops_what_the_port_cannot_send_alone),
         cmocka_unit_test(forwarder_drops_what_there_is_no_room_for_alone),
         cmocka_unit_test(forwarder_writes_no_macs_into_what_has_no_header),
         cmocka_unit_test(reference_takes_frames_of_any_length),
+        cmocka_unit_test(reference_counts_the_faults_that_it_made),
         cmocka_unit_test(reference_holds_every_frame_for_its_delay),
         cmocka_unit_test(duplex_listens_before_it_sends),
     };

@@ -9,8 +9,6 @@
 #include "fail.h"
 #include "traffic/pcap.h"
 
-#define ETHERNET_BYTES 14
-
 /* Take up one frame; false (message in `error`) when it cannot be sent again. */
 static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t first_ns,
                  char *error, size_t size)
@@ -22,9 +20,9 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
         return fail(error, size,
                     "frame %llu was cut to %u of %u bytes; capture whole frames (tcpdump -s 0)",
                     number, frame->length, frame->wire_length);
-    if (frame->length < ETHERNET_BYTES || frame->length > FRAME_LENGTH_MAX)
+    if (frame->length < IO_HEADER_BYTES || frame->length > FRAME_LENGTH_MAX)
         return fail(error, size, "frame %llu has %u bytes, not %d to %d", number, frame->length,
-                    ETHERNET_BYTES, FRAME_LENGTH_MAX);
+                    IO_HEADER_BYTES, FRAME_LENGTH_MAX);
     /* Captures from several queues are not always in order: a frame never leaves before its
      * predecessor. */
     if (replay->count > 0 && time_ns < replay->frames[replay->count - 1].time_ns)
@@ -37,9 +35,9 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
     replay->total_bytes += frame->length + FCS_BYTES;
     if (frame->length > replay->longest)
         replay->longest = frame->length;
-    const bool tagged = load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN;
-    const uint32_t beside = ETHERNET_BYTES + (tagged && frame->length > 18 ? TAG_BYTES : 0);
-    if (frame->length - beside > replay->mtu_bytes)
+    const uint32_t beside =
+        io_bytes_beside_mtu(load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN);
+    if (frame->length > beside && frame->length - beside > replay->mtu_bytes)
         replay->mtu_bytes = frame->length - beside;
     return true;
 }
