@@ -104,6 +104,7 @@ static void join_queues(struct sequence_summary *to, const struct sequence_summa
     to->duplicates += from->duplicates;
     to->reordered += from->reordered;
     to->beyond_window += from->beyond_window;
+    to->early += from->early;
     to->extent_is_lower_bound |= from->extent_is_lower_bound;
 }
 
@@ -185,5 +186,6 @@ struct sequence_summary queues_summarise(const struct trial *trial, struct end *
         settle(&stream);
         add_stream(&sum, &stream);
     }
+    sequence_settle(&sum);
     return sum;
 }

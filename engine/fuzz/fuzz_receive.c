@@ -141,12 +141,14 @@ static void check_counts(unsigned frames, unsigned right)
     const struct sequence_summary s =
         end->stream_count > 1 ? queues_summarise(&trial, &all) : sequence_summarise(&end->tracker);
 
-    must(c->rx_frames + c->rx_stale + c->rx_verification + c->rx_foreign + c->rx_other +
-             c->rx_corrupt ==
+    must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early + c->rx_verification +
+             c->rx_foreign + c->rx_other + c->rx_corrupt ==
          frames);
-    must(c->rx_frames + c->rx_stale >= right);
-    must(s.received_unique + s.duplicates <= frames);
-    must(s.lost + s.received_unique == s.expected || s.beyond_window > 0);
+    must(c->rx_runts + c->rx_jumbos + c->rx_tagged <= c->rx_other);
+    must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early >= right);
+    must(s.received_unique + s.duplicates == c->rx_frames);
+    must(s.beyond_window == c->rx_beyond_window && s.early == c->rx_early);
+    must(s.lost + s.received_unique == s.expected && s.lost_at_least <= s.lost);
 }
 
 static void check_groups(void)

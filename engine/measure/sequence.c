@@ -1,4 +1,5 @@
-/* The rare cases of sequence tracking: the first frame, gaps, late frames, duplicates.
+/* The rare cases of sequence tracking: the first frame, gaps, late frames, duplicates, and frames
+ * that are far from all others.
  *
  * Wire numbers have 32 bits. Inside they are counted in 64 bits from an origin of 2^32, so
  * that frames older than the first one do not run below zero. */
@@ -94,19 +95,33 @@ static void add_late(struct sequence_tracker *t, uint64_t sequence, uint64_t now
     reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
 }
 
+/* The only number so far came too early: forget it, with its copies. */
+static void restart(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
+{
+    const uint64_t early = t->early + 1 + t->duplicates;
+
+    sequence_reset(t);
+    start(t, sequence, now);
+    t->early = early;
+}
+
 static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
 {
     /* The ring forgets a whole word when `next` enters it. */
     const uint64_t newest_word_end = (t->next + 63) & ~63ULL;
     if (sequence + SEQUENCE_WINDOW < newest_word_end) {
-        t->beyond_window++;
-    } else {
-        if (*word_of(t, sequence) & 1ULL << (sequence & 63)) {
-            t->duplicates++;
-            return SEQUENCE_AGAIN;
+        if (t->unique > 1) {
+            t->beyond_window++;
+            return SEQUENCE_BEYOND;
         }
-        mark(t, sequence);
+        restart(t, (uint32_t)sequence, now);
+        return SEQUENCE_RESTARTS;
     }
+    if (*word_of(t, sequence) & 1ULL << (sequence & 63)) {
+        t->duplicates++;
+        return SEQUENCE_AGAIN;
+    }
+    mark(t, sequence);
     if (sequence < t->first) { /* the first frame was the earliest with a higher number */
         add_late(t, sequence, now, 0, t->first_tick, &t->older_came);
     } else {
@@ -121,6 +136,32 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
     return SEQUENCE_LATE;
 }
 
+static bool is_near(uint64_t a, uint64_t b)
+{
+    return a != b && (a > b ? a - b : b - a) < SEQUENCE_WINDOW;
+}
+
+/* So far ahead that only another frame near it can show that the numbers between are missing. */
+static enum sequence_arrival far_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
+{
+    if (!t->early_held || !is_near(sequence, t->early_number)) {
+        t->early++;
+        t->early_number = sequence;
+        t->early_held = true;
+        return SEQUENCE_EARLY;
+    }
+    t->early--;
+    t->early_held = false;
+    jump_ahead(t, t->early_number, now);
+    if (sequence < t->next)
+        late(t, sequence, now);
+    else if (sequence == t->next)
+        sequence_advance(t);
+    else
+        jump_ahead(t, sequence, now);
+    return SEQUENCE_CONFIRMS;
+}
+
 enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence,
                                             uint64_t now)
 {
@@ -132,8 +173,17 @@ enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t
     const uint64_t extended = t->next + (uint64_t)(int64_t)(int32_t)(sequence - (uint32_t)t->next);
     if (extended < t->next)
         return late(t, extended, now);
+    if (extended - t->next >= SEQUENCE_WINDOW)
+        return far_ahead(t, extended, now);
     jump_ahead(t, extended, now);
     return SEQUENCE_FIRST;
+}
+
+void sequence_settle(struct sequence_summary *s)
+{
+    const uint64_t unsure = s->beyond_window + s->early;
+
+    s->lost_at_least = s->lost > unsure ? s->lost - unsure : 0;
 }
 
 struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
@@ -149,6 +199,8 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     s.duplicates = t->duplicates;
     s.reordered = t->reordered;
     s.beyond_window = t->beyond_window;
+    s.early = t->early;
+    sequence_settle(&s);
     s.extent_is_lower_bound = t->extent_is_lower_bound;
     s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;
     s.last_sequence = t->next - 1 - (t->lowest >= ORIGIN ? ORIGIN : 0);
@@ -164,4 +216,5 @@ void sequence_told(struct sequence_summary *s, uint64_t sent)
     s->begin = 0;
     s->end = s->expected = sent;
     s->lost = sent > s->received_unique ? sent - s->received_unique : 0;
+    sequence_settle(s);
 }

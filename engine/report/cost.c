@@ -34,10 +34,10 @@ static void put_cpu(struct json *j, const struct trial *trial)
 /* Frames that went through the loop: what was received, or else sent, or both. */
 static uint64_t frames_moved(const struct role *role, const struct counters *c)
 {
-    const uint64_t received = role->stands_between
-                                  ? c->rx_frames
-                                  : c->rx_frames + c->rx_foreign + c->rx_other +
-                                        c->rx_verification + c->rx_corrupt + c->rx_stale;
+    const uint64_t received =
+        role->stands_between ? c->rx_frames
+                             : c->rx_frames + c->rx_foreign + c->rx_other + c->rx_verification +
+                                   c->rx_corrupt + c->rx_stale + c->rx_beyond_window + c->rx_early;
     return received + (role->sends ? c->tx_offered : 0);
 }
 

@@ -137,6 +137,8 @@ static void add_probes(struct counters *sum, const struct end *probe)
     sum->rx_frames += probe->counters.rx_frames;
     sum->rx_corrupt += probe->counters.rx_corrupt;
     sum->rx_stale += probe->counters.rx_stale;
+    sum->rx_beyond_window += probe->counters.rx_beyond_window;
+    sum->rx_early += probe->counters.rx_early;
     sum->tx_offered += probe->counters.tx_offered;
     sum->tx_dropped += probe->counters.tx_dropped;
 }
@@ -159,8 +161,13 @@ void event_counters(const struct trial *trial)
     json_unsigned(&line, "rx_verification", sum.rx_verification);
     json_unsigned(&line, "rx_foreign", sum.rx_foreign);
     json_unsigned(&line, "rx_other", sum.rx_other);
+    json_unsigned(&line, "rx_runts", sum.rx_runts);
+    json_unsigned(&line, "rx_jumbos", sum.rx_jumbos);
+    json_unsigned(&line, "rx_tagged", sum.rx_tagged);
     json_unsigned(&line, "rx_corrupt", sum.rx_corrupt);
     json_unsigned(&line, "rx_stale", sum.rx_stale);
+    json_unsigned(&line, "rx_beyond_window", sum.rx_beyond_window);
+    json_unsigned(&line, "rx_early", sum.rx_early);
     json_unsigned(&line, "rx_socket_drops", sum.rx_socket_drops);
     json_unsigned(&line, "tx_offered", sum.tx_offered);
     json_unsigned(&line, "tx_dropped", sum.tx_dropped);

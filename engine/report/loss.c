@@ -47,6 +47,7 @@ static void put_loss(struct json *j, struct sequence_summary s, const struct reo
     json_unsigned(j, "expected", s.expected);
     json_unsigned(j, "received_unique", s.received_unique);
     json_unsigned(j, "lost", s.lost);
+    json_unsigned(j, "lost_at_least", s.lost_at_least);
     json_unsigned(j, "duplicates", s.duplicates);
     json_unsigned(j, "reordered", s.reordered);
     put_reordering(j, reorder, s.reordered, s.received_unique);
@@ -58,6 +59,7 @@ static void put_loss(struct json *j, struct sequence_summary s, const struct reo
         json_null(j, "last_sequence");
     }
     json_unsigned(j, "beyond_window", s.beyond_window);
+    json_unsigned(j, "early", s.early);
     json_bool(j, "extent_is_lower_bound", s.extent_is_lower_bound);
     json_end_object(j);
 }

@@ -119,21 +119,17 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
 static void put_direction(struct json *j, const struct trial *trial, unsigned from)
 {
     const struct end *sending = &trial->ends[from], *receiving = &trial->ends[1 - from];
-    struct counters tx = sending->counters, rx = receiving->counters;
+    struct counters both = receiving->counters;
 
-    counters_subtract(&tx, &sending->before);
-    counters_subtract(&rx, &receiving->before);
-    rx.tx_intended = tx.tx_intended;
-    rx.tx_offered = tx.tx_offered;
-    rx.tx_dropped = tx.tx_dropped;
-    rx.tx_bytes = tx.tx_bytes;
-    rx.ring_full_polls = tx.ring_full_polls;
-    rx.tx_polls = tx.tx_polls;
+    counters_subtract(&both, &receiving->before);
+#define COUNTER_OF_SENDER(name) both.name = sending->counters.name - sending->before.name;
+    TX_COUNTERS(COUNTER_OF_SENDER)
+#undef COUNTER_OF_SENDER
     json_object(j, NULL);
     json_unsigned(j, "from", from);
     json_unsigned(j, "to", 1 - from);
     json_object(j, "totals");
-    report_counters(j, &rx);
+    report_counters(j, &both);
     json_end_object(j);
     report_loss(j, receiving, trial_sent_to(trial, 1 - from));
     if (trial_times_load(trial))

@@ -56,7 +56,7 @@ static uint32_t make(struct source *s, uint8_t *bytes)
         sequence -= 1 + (uint32_t)(test_random(&s->random) % 70); /* late, or twice */
     else if (what == 2)
         s->size = 64 + (uint32_t)(test_random(&s->random) % 3);
-    if (what < 6)
+    if (what < 6 && what != 1)
         s->intended += 700; /* another burst of the sender */
     frame_template_build(&t, &peer, s->size, 7, s->kind, 1, false);
     const struct frame_times times = frame_times_make(s->intended, s->intended + 50);

@@ -308,6 +308,109 @@ static void stragglers_are_not_this_trials(void **state)
     assert_int_equal(s.lost, 0);
 }
 
+static void deliver(unsigned epoch, uint32_t sequence, uint64_t intended)
+{
+    make(64, 7, FRAME_DATA, epoch, sequence, intended);
+    arrive(t.bytes, t.length, intended + 1000);
+}
+
+/* Another run whose four bits of epoch are the same by chance: its times tell it. */
+static void another_run_of_the_same_epoch_is_told_by_its_times(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < 37; i++)
+        deliver(3, i, 1000 + i);
+    for (uint32_t i = 0; i < 10; i++)
+        deliver(3, i, 5000 + i); /* the sender begins anew */
+    assert_int_equal(counters.rx_stale, 37);
+    assert_int_equal(counters.rx_frames, 10);
+    deliver(3, 36, 1036); /* stragglers of before: ahead, and among what came */
+    deliver(3, 5, 1005);
+    assert_int_equal(counters.rx_stale, 39);
+    assert_int_equal(counters.rx_frames, 10);
+    const struct sequence_summary s = sequence_summarise(&tracker);
+    assert_int_equal(s.expected, 10);
+    assert_int_equal(s.lost, 0);
+    assert_int_equal(s.duplicates, 0);
+}
+
+/* Frames of our own have the mark that we gave them: nobody else's begins our trial anew. */
+static void a_known_mark_is_not_given_up(void **state)
+{
+    (void)state;
+    make(64, 7, FRAME_DATA, 3, 0, 1000);
+    receive_begin(&rx, load32(t.bytes + 42), 0);
+    rx.lock_intended = 1000;
+    for (uint32_t i = 0; i < 10; i++)
+        deliver(3, i, 1000 + i);
+    deliver(4, 0, 9000);
+    deliver(3, 0, 9000);
+    deliver(3, 8, 10);
+    assert_int_equal(counters.rx_stale, 3);
+    assert_int_equal(counters.rx_frames, 10);
+    assert_int_equal(tracker.unique, 10);
+    assert_int_equal(tracker.duplicates, 0);
+}
+
+/* What is none of ours by its length or its tag says so; each frame counts once. */
+static void runts_jumbos_and_tagged_frames_have_counters(void **state)
+{
+    (void)state;
+    static const uint8_t tag[] = {0x81, 0, 0, 5}, service[] = {0x88, 0xa8, 0, 6};
+    static const uint32_t lengths[] = {0, 1, 13, 14, 59, 60, 1514, 1515, 9014};
+    static uint8_t bytes[9014] = {[12] = 8};
+
+    for (unsigned i = 0; i < sizeof lengths / sizeof *lengths; i++)
+        arrive(bytes, lengths[i], 2000);
+    assert_int_equal(counters.rx_runts, 5);
+    assert_int_equal(counters.rx_jumbos, 2);
+    assert_int_equal(counters.rx_tagged, 0);
+    memcpy(bytes + 12, service, 4);
+    memcpy(bytes + 16, tag, 4);
+    arrive(bytes, 1522, 2000); /* two tags */
+    arrive(bytes, 1523, 2000);
+    memcpy(bytes + 12, tag, 4);
+    memset(bytes + 16, 0, 4);
+    arrive(bytes, 60, 2000);
+    arrive(bytes, 1519, 2000);
+    assert_int_equal(counters.rx_tagged, 2);
+    assert_int_equal(counters.rx_jumbos, 4);
+    assert_int_equal(counters.rx_other, 13);
+    struct io_port port = {.cuts_tagged = true};
+    rx.port = &port;
+    arrive(bytes, 14, 2000);
+    rx.port = NULL;
+    assert_int_equal(counters.rx_tagged, 3);
+    assert_int_equal(counters.rx_runts, 5);
+}
+
+/* Late and early frames are in no rate, no loss and no histogram of delays. */
+static void frames_far_from_all_others_are_counted_by_themselves(void **state)
+{
+    (void)state;
+    const uint32_t far = 3 * SEQUENCE_WINDOW;
+    rx.latency_wanted = true;
+    deliver(3, far, 900000);
+    for (uint32_t i = 0; i < 10; i++)
+        deliver(3, i, 1000 + i);
+    assert_int_equal(counters.rx_early, 1);
+    assert_int_equal(counters.rx_frames, 10);
+    assert_int_equal(counters.rx_bytes, 640);
+    assert_int_equal(from_actual.count, 10);
+    deliver(3, far, 900000);
+    deliver(3, far + 1, 900001); /* so there was an outage */
+    assert_int_equal(counters.rx_early, 1);
+    assert_int_equal(counters.rx_frames, 12);
+    assert_int_equal(counters.rx_bytes, 12 * 64);
+    deliver(3, 5, 1005);
+    assert_int_equal(counters.rx_beyond_window, 1);
+    assert_int_equal(counters.rx_frames, 12);
+    const struct sequence_summary s = sequence_summarise(&tracker);
+    assert_int_equal(s.received_unique, 12);
+    assert_int_equal(s.lost, far - 10);
+    assert_int_equal(s.lost_at_least, far - 12);
+}
+
 static void payloads_without_headers(void **state)
 {
     (void)state;
@@ -338,7 +441,8 @@ static void noise_does_no_harm(void **state)
         total++;
     }
     assert_int_equal(counters.rx_frames + counters.rx_corrupt + counters.rx_foreign +
-                         counters.rx_other + counters.rx_verification + counters.rx_stale,
+                         counters.rx_other + counters.rx_verification + counters.rx_stale +
+                         counters.rx_beyond_window + counters.rx_early,
                      total);
 }
 
@@ -357,6 +461,10 @@ int main(void)
         cmocka_unit_test_setup(times_do_not_depend_on_bursts, reset),
         cmocka_unit_test_setup(stragglers_in_one_burst_leave_no_times, reset),
         cmocka_unit_test_setup(stragglers_are_not_this_trials, reset),
+        cmocka_unit_test_setup(another_run_of_the_same_epoch_is_told_by_its_times, reset),
+        cmocka_unit_test_setup(a_known_mark_is_not_given_up, reset),
+        cmocka_unit_test_setup(runts_jumbos_and_tagged_frames_have_counters, reset),
+        cmocka_unit_test_setup(frames_far_from_all_others_are_counted_by_themselves, reset),
         cmocka_unit_test_setup(payloads_without_headers, reset),
         cmocka_unit_test_setup(noise_does_no_harm, reset),
     };

@@ -261,10 +261,12 @@ static void a_leap_forgets_what_the_ring_held(void **state)
     arrive(500 + SEQUENCE_WINDOW); /* same place in the ring as 500 */
     arrive(499 + SEQUENCE_WINDOW); /* late, no duplicate of 499 */
     arrive(10000 + 3 * SEQUENCE_WINDOW);
+    arrive(10001 + 3 * SEQUENCE_WINDOW); /* the leap is no mistake */
     const struct sequence_summary s = sequence_summarise(&t);
     assert_int_equal(s.duplicates, 0);
     assert_int_equal(s.reordered, 1);
-    assert_int_equal(s.received_unique, 1003);
+    assert_int_equal(s.received_unique, 1004);
+    assert_int_equal(s.early, 0);
 }
 
 static void too_many_gaps_are_admitted(void **state)
@@ -379,6 +381,77 @@ static void what_was_sent_and_never_came_is_lost(void **state)
     assert_false(s.any);
 }
 
+/* A ring that is sent again after a stall: old copies are neither first copies nor duplicates, and
+ * hide no loss. */
+static void copies_beyond_the_window_hide_no_loss(void **state)
+{
+    (void)state;
+    for (uint32_t i = 0; i < SEQUENCE_WINDOW + 2000; i++) {
+        if (i < 1000 || i > 1002)
+            arrive(i);
+    }
+    for (uint32_t i = 5; i < 10; i++) {
+        arrive(i);
+        assert_true(t.next - t.lowest >= t.unique);
+    }
+    struct sequence_summary s = sequence_summarise(&t);
+    assert_int_equal(s.beyond_window, 5);
+    assert_int_equal(s.duplicates, 0);
+    assert_int_equal(s.reordered, 0);
+    assert_int_equal(s.received_unique, SEQUENCE_WINDOW + 2000 - 3);
+    assert_int_equal(s.lost, 3);
+    assert_int_equal(s.lost_at_least, 0);
+    sequence_told(&s, SEQUENCE_WINDOW + 2007);
+    assert_int_equal(s.lost, 10);
+    assert_int_equal(s.lost_at_least, 5);
+}
+
+/* One stray number moves no boundary: neither in the middle, nor again, nor as the first of all. */
+static void an_early_frame_moves_nothing(void **state)
+{
+    (void)state;
+    const uint32_t far = 5 * SEQUENCE_WINDOW;
+    arrive(far);
+    arrive(far); /* its copy, of which nobody knows whether it is one */
+    for (uint32_t i = 0; i < 200; i++) {
+        arrive(i);
+        if (i % 50 == 0) {
+            arrive(far + i * SEQUENCE_WINDOW);
+            arrive(far + i * SEQUENCE_WINDOW);
+        }
+    }
+    const struct sequence_summary s = sequence_summarise(&t);
+    assert_int_equal(s.early, 10);
+    assert_int_equal(s.expected, 200);
+    assert_int_equal(s.received_unique, 200);
+    assert_int_equal(s.lost, 0);
+    assert_int_equal(s.duplicates, 0);
+    assert_int_equal(s.beyond_window, 0);
+}
+
+/* A frame near an early one confirms it, whichever of the two is the higher. */
+static void an_outage_longer_than_the_window_is_exact(void **state)
+{
+    (void)state;
+    for (unsigned swapped = 0; swapped < 2; swapped++) {
+        const uint32_t again = 3 * SEQUENCE_WINDOW;
+        sequence_reset(&t);
+        for (uint32_t i = 0; i < 100; i++)
+            arrive(i);
+        arrive(again + swapped);
+        arrive(again + 1 - swapped);
+        for (uint32_t i = 2; i < 100; i++)
+            arrive(again + i);
+        const struct sequence_summary s = sequence_summarise(&t);
+        assert_int_equal(s.received_unique, 200);
+        assert_int_equal(s.lost, again - 100);
+        assert_int_equal(s.lost_at_least, again - 100);
+        assert_int_equal(s.early, 0);
+        assert_int_equal(s.reordered, swapped);
+        assert_int_equal(s.duplicates, 0);
+    }
+}
+
 /* 32 bits cannot tell an outage of more than 2^31 frames from a frame that comes late. What was
  * sent tells how many were lost all the same, and what could not be told is counted. */
 static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
@@ -391,8 +464,9 @@ static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
         arrive((uint32_t)(100 + outage + i));
     struct sequence_summary s = sequence_summarise(&t);
     sequence_told(&s, 200 + outage);
-    assert_int_equal(s.received_unique, 200);
-    assert_int_equal(s.lost, outage);
+    assert_int_equal(s.received_unique, 100);
+    assert_int_equal(s.lost, outage + 100);
+    assert_int_equal(s.lost_at_least, outage);
     assert_int_equal(s.beyond_window, 100);
     assert_int_equal(s.duplicates, 0);
 }
@@ -418,6 +492,9 @@ int main(void)
         cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
         cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
         cmocka_unit_test_setup(what_was_sent_and_never_came_is_lost, reset),
+        cmocka_unit_test_setup(copies_beyond_the_window_hide_no_loss, reset),
+        cmocka_unit_test_setup(an_early_frame_moves_nothing, reset),
+        cmocka_unit_test_setup(an_outage_longer_than_the_window_is_exact, reset),
         cmocka_unit_test_setup(an_outage_of_half_of_all_numbers_is_lost_frames, reset),
         cmocka_unit_test_setup(empty_is_sound, reset),
     };

@@ -52,6 +52,14 @@
 #define WIRE_VLAN 0x0081    /* 802.1Q */
 #define WIRE_SERVICE 0xa888 /* 802.1ad, the outer of two tags */
 
+#define ORDINARY_FRAME_LENGTH 1514 /* of the longest frame that is no jumbo, without FCS and tags  \
+                                    */
+
+static inline bool frame_is_tag(uint16_t wire_type)
+{
+    return wire_type == WIRE_VLAN || wire_type == WIRE_SERVICE;
+}
+
 #define OFFSET_ETHERTYPE 12
 #define OFFSET_IP 14 /* this and the next: of a plain frame */
 #define OFFSET_IP_SRC 26

@@ -7,19 +7,24 @@
 #include "traffic/receive_check.h"
 #include "traffic/receive_follow.h"
 
+static void reset_delays(struct receiver *rx)
+{
+    rx->run.frames = 0;
+    histogram_reset(rx->from_actual);
+    histogram_reset(rx->from_intended);
+    variation_reset(rx->variation);
+}
+
 void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
 {
-    rx->locked = mark != 0;
+    rx->locked = rx->knows_mark = mark != 0;
     rx->mark = mark;
     rx->lock_intended = now;
     rx->tracking = true;
     rx->trial_frames = 0;
     rx->trial_bytes = 0;
-    rx->run.frames = 0;
     sequence_reset(rx->tracker);
-    histogram_reset(rx->from_actual);
-    histogram_reset(rx->from_intended);
-    variation_reset(rx->variation);
+    reset_delays(rx);
     if (rx->groups != NULL)
         flow_groups_reset(rx->groups);
 }
@@ -47,27 +52,64 @@ struct frame_layout receive_layout(const struct receiver *rx)
     return layout_of(rx, !rx->special);
 }
 
+/* What came so far under the mark was not the trial's: take it back, into another counter. */
+static void take_back(struct receiver *rx, uint64_t *counter)
+{
+    counter_add(counter, rx->trial_frames);
+    counter_add(&rx->counters->rx_frames, -rx->trial_frames);
+    counter_add(&rx->counters->rx_bytes, -rx->trial_bytes);
+    rx->trial_frames = 0;
+    rx->trial_bytes = 0;
+}
+
+/* A sender begins anew with this frame: what came before it is an earlier trial's. */
+static void begin_anew(struct receiver *rx, const uint8_t *payload)
+{
+    if (rx->locked) {
+        take_back(rx, &rx->counters->rx_stale);
+        receive_begin(rx, 0, 0);
+    }
+    rx->locked = true;
+    rx->mark = load32(payload);
+    rx->lock_intended = stamp_intended(payload);
+}
+
 /* Data of our stream under another mark than the trial's: the first frame, a straggler of an
  * earlier trial, or the first frame of the trial proper after such stragglers. */
 static enum verdict judge_mark(struct receiver *rx, const uint8_t *payload)
 {
-    const uint64_t intended = stamp_intended(payload);
-
     if (!rx->tracking)
         return VERDICT_DATA;
-    if (rx->locked && ticks_since(intended, rx->lock_intended) <= 0)
+    if (rx->knows_mark ||
+        (rx->locked && ticks_since(stamp_intended(payload), rx->lock_intended) <= 0))
         return VERDICT_STALE;
-    if (rx->locked && rx->trial_frames > 0) {
-        counter_add(&rx->counters->rx_stale, rx->trial_frames);
-        counter_add(&rx->counters->rx_frames, -rx->trial_frames);
-        counter_add(&rx->counters->rx_bytes, -rx->trial_bytes);
-    }
-    if (rx->locked)
-        receive_begin(rx, 0, 0);
-    rx->locked = true;
-    rx->mark = load32(payload);
-    rx->lock_intended = intended;
+    begin_anew(rx, payload);
     return VERDICT_DATA;
+}
+
+/* Data under the trial's mark, but not of the next number. Marks repeat: the epoch has four bits. A
+ * sender's numbers and its times rise together, so a frame for which they do not is another run's:
+ * an earlier one's, or that of a sender that begins anew. */
+static enum verdict judge_order(struct receiver *rx, const uint8_t *payload, uint32_t sequence)
+{
+    const struct sequence_tracker *t = rx->tracker;
+    const int32_t ahead = (int32_t)(sequence - (uint32_t)t->next);
+
+    if (!t->started)
+        return VERDICT_DATA;
+    const uint64_t intended = stamp_intended(payload);
+    const int64_t later = ticks_since(intended, __builtin_bswap64(rx->newest_times) >> 16);
+    if (ahead >= 0)
+        return later < 0 ? VERDICT_STALE : VERDICT_DATA;
+    if (later > 0 && rx->knows_mark)
+        return VERDICT_STALE;
+    if (later > 0 && sequence < SEQUENCE_WINDOW) { /* else 2^31 numbers or more were lost */
+        begin_anew(rx, payload);
+        return VERDICT_DATA;
+    }
+    const bool after_first = t->next + (uint64_t)(int64_t)ahead >= t->first;
+    const bool older = ticks_since(intended, rx->lock_intended) < 0;
+    return older && (after_first || rx->knows_mark) ? VERDICT_STALE : VERDICT_DATA;
 }
 
 static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
@@ -77,14 +119,41 @@ static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
            memcmp(frame, broadcast, 6) == 0;
 }
 
+/* A frame that is not of our kind: does its length or its tag tell why? Sizes are those of IEEE
+ * 802.3, where a tag takes four bytes more; the kernel hands over no headers of `udp`'s. */
+static void count_other(const struct receiver *rx, const struct io_frame *f)
+{
+    struct counters *c = rx->counters;
+    unsigned tags = 0;
+
+    if (rx->payload_only)
+        return;
+    if (f->length == IO_HEADER_BYTES && rx->port != NULL && rx->port->cuts_tagged) {
+        counter_add(&c->rx_tagged, 1);
+        return;
+    }
+    if (f->length < FRAME_SIZE_MIN - FCS_BYTES) {
+        counter_add(&c->rx_runts, 1);
+        return;
+    }
+    while (tags < TAGS_MAX && frame_is_tag(load16(f->data + OFFSET_ETHERTYPE + TAG_BYTES * tags)))
+        tags++;
+    if (f->length > ORDINARY_FRAME_LENGTH + TAG_BYTES * tags)
+        counter_add(&c->rx_jumbos, 1);
+    else if (tags > 0)
+        counter_add(&c->rx_tagged, 1);
+}
+
 /* Frames that are not this trial's data: verification frames, other streams, other trials, rubbish.
  */
 static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
 {
     const bool plain = !rx->special || rx->payload_only;
 
-    if (!is_ours(rx, f, plain))
+    if (!is_ours(rx, f, plain)) {
+        count_other(rx, f);
         return VERDICT_OTHER;
+    }
     const uint8_t *payload = receive_payload(rx, f);
     const unsigned kind = payload[1] >> 4 & 3U;
 
@@ -154,17 +223,86 @@ static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint3
     variation_add(rx->variation, sequence, run->actual_ns);
 }
 
-/* Returns whether it was a first copy with the highest number so far. */
-static inline bool measure(struct receiver *rx, const uint8_t *payload, uint64_t now, bool grouped)
+/* What an arrival that is far from all others says of those before it, and of itself. */
+static enum verdict settle_distant(struct receiver *rx, enum sequence_arrival arrival,
+                                   const uint8_t *payload)
+{
+    struct counters *c = rx->counters;
+
+    switch (arrival) {
+    case SEQUENCE_BEYOND:
+        return VERDICT_BEYOND;
+    case SEQUENCE_EARLY:
+        return VERDICT_EARLY;
+    case SEQUENCE_CONFIRMS:
+        counter_add(&c->rx_early, -1ULL);
+        counter_add(&c->rx_frames, 1);
+        counter_add(&c->rx_bytes, rx->early_bytes);
+        rx->trial_frames++;
+        rx->trial_bytes += rx->early_bytes;
+        return VERDICT_DATA;
+    default:
+        take_back(rx, &c->rx_early);
+        reset_delays(rx);
+        rx->lock_intended = stamp_intended(payload);
+        return VERDICT_DATA;
+    }
+}
+
+/* The same for groups of flows: each number goes to its own. */
+static void group_distant(struct receiver *rx, enum sequence_arrival arrival, uint32_t sequence,
+                          uint64_t early)
+{
+    if (arrival == SEQUENCE_RESTARTS)
+        flow_groups_reset(rx->groups);
+    if (arrival == SEQUENCE_CONFIRMS)
+        flow_groups_add(rx->groups, (uint32_t)early, SEQUENCE_FIRST);
+    flow_groups_add(rx->groups, sequence, arrival < SEQUENCE_ARRIVALS ? arrival : SEQUENCE_FIRST);
+}
+
+/* A frame that is not of the next number; `first`: is it a first copy of the highest? */
+static __attribute__((noinline)) enum verdict measure_disorder(struct receiver *rx,
+                                                               const struct io_frame *frame,
+                                                               const uint8_t *payload, uint64_t now,
+                                                               bool *first)
 {
     const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
-    const enum sequence_arrival arrival = sequence_add(rx->tracker, sequence, now);
+    enum verdict verdict = judge_order(rx, payload, sequence);
 
+    if (verdict != VERDICT_DATA)
+        return verdict;
+    const enum sequence_arrival arrival = sequence_add(rx->tracker, sequence, now);
+    if (rx->groups != NULL)
+        group_distant(rx, arrival, sequence, rx->tracker->early_number);
+    if (arrival > SEQUENCE_AGAIN)
+        verdict = settle_distant(rx, arrival, payload);
+    if (arrival == SEQUENCE_EARLY)
+        rx->early_bytes = receive_frame_size(rx, frame);
+    *first = verdict == VERDICT_DATA && sequence == (uint32_t)(rx->tracker->next - 1) &&
+             arrival != SEQUENCE_AGAIN;
+    if (*first)
+        rx->newest_times = load64(payload + 8);
+    if (verdict == VERDICT_DATA && rx->latency_wanted)
+        time_frame(rx, payload, sequence, now);
+    return verdict;
+}
+
+/* Counts a frame of our stream's data; `first`: was it a first copy with the highest number? */
+static inline enum verdict measure(struct receiver *rx, const struct io_frame *frame,
+                                   const uint8_t *payload, uint64_t now, bool grouped, bool *first)
+{
+    const uint32_t sequence = __builtin_bswap32(load32(payload + 4));
+
+    if (__builtin_expect(!sequence_is_next(rx->tracker, sequence), 0))
+        return measure_disorder(rx, frame, payload, now, first);
+    sequence_advance(rx->tracker);
+    rx->newest_times = load64(payload + 8);
+    *first = true;
     if (grouped)
-        flow_groups_add(rx->groups, sequence, arrival);
+        flow_groups_add(rx->groups, sequence, SEQUENCE_FIRST);
     if (rx->latency_wanted)
         time_frame(rx, payload, sequence, now);
-    return arrival == SEQUENCE_FIRST;
+    return VERDICT_DATA;
 }
 
 /* Can a row of frames after one that was right be taken by follow()? Touched frames differ in more
@@ -209,16 +347,18 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         enum verdict verdict = judge(rx, &frames[i], plain);
         if (__builtin_expect(verdict == VERDICT_FOREIGN, 0) && rx->companion != NULL)
             verdict = offer_to_companion(rx, &frames[i], now);
+        const uint8_t *payload = payload_of(rx, &frames[i], plain);
+        bool first = false;
+        if (verdict == VERDICT_DATA && rx->tracking)
+            verdict = measure(rx, &frames[i], payload, now, grouped, &first);
         seen[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;
         if (verdict != VERDICT_DATA)
             continue;
-        const uint8_t *payload = payload_of(rx, &frames[i], plain);
         const uint32_t size = receive_frame_size(rx, &frames[i]);
         unsigned followers = 0;
-        if (rx->tracking && measure(rx, payload, now, grouped) && plain && !grouped &&
-            may_be_followed(rx, payload)) {
+        if (first && plain && !grouped && may_be_followed(rx, payload)) {
             followers = follow(&frames[i], count - i);
             measure_followers(rx, followers);
             if (verdicts != NULL)
@@ -239,6 +379,8 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         counter_add(&c->rx_foreign, seen[VERDICT_FOREIGN]);
         counter_add(&c->rx_other, seen[VERDICT_OTHER]);
         counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);
+        counter_add(&c->rx_beyond_window, seen[VERDICT_BEYOND]);
+        counter_add(&c->rx_early, seen[VERDICT_EARLY]);
     }
     return (unsigned)seen[VERDICT_DATA];
 }

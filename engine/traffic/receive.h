@@ -17,6 +17,8 @@
 enum verdict {
     VERDICT_DATA,
     VERDICT_STALE,
+    VERDICT_BEYOND, /* data, 2^20 numbers late or more (measure/sequence.h) */
+    VERDICT_EARLY,  /* data, far ahead of all others */
     VERDICT_VERIFICATION,
     VERDICT_FOREIGN,
     VERDICT_OTHER,
@@ -71,8 +73,11 @@ struct receiver {
     const struct sender_clock *sender_clock; /* NULL: the sender goes by our clock */
     uint16_t stream;                         /* wire order */
     uint32_t mark;          /* first four payload bytes of this trial's frames, wire image */
+    bool knows_mark;        /* it is our own: no frame teaches another */
     uint64_t lock_intended; /* when the frame was intended by which `mark` was learnt */
+    uint64_t newest_times;  /* wire image of intended time and lateness, of the highest number */
     uint64_t trial_frames, trial_bytes; /* counted under `mark` */
+    uint64_t early_bytes;               /* of the last early frame */
     uint64_t addresses, address_mask;   /* IP source and destination that must arrive */
     uint32_t ports, port_mask;
     uint8_t mac[6];

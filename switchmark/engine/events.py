@@ -79,8 +79,13 @@ class EngineCounters(EventPart):
     rx_verification: Count
     rx_foreign: Count
     rx_other: Count
+    rx_runts: Count
+    rx_jumbos: Count
+    rx_tagged: Count
     rx_corrupt: Count
     rx_stale: Count
+    rx_beyond_window: Count
+    rx_early: Count
     rx_socket_drops: Count
     tx_offered: Count
     tx_dropped: Count
@@ -106,6 +111,7 @@ class IntervalEvent(Totals):
     rx_frames: int
     rx_bytes: int
     rx_missing: int
+    rx_early: int
     ports: MayLack[tuple[IntervalPort, ...]] = None
 
 

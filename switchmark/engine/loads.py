@@ -241,4 +241,6 @@ def arrived(counted: EngineCounters) -> int:
         + counted.rx_other
         + counted.rx_corrupt
         + counted.rx_stale
+        + counted.rx_beyond_window
+        + counted.rx_early
     )

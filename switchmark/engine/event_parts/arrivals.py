@@ -51,6 +51,7 @@ class Loss(Arrivals):
     """How many frames of the load arrived, and in which order (RFC 4737)."""
 
     sent: Count | None
+    lost_at_least: Count
     reordered_ratio: Share
     max_reorder_extent: Count
     mean_reorder_extent: Amount
@@ -63,4 +64,5 @@ class Loss(Arrivals):
     first_sequence: Count | None
     last_sequence: Count | None
     beyond_window: Count
+    early: Count
     extent_is_lower_bound: bool

@@ -23,19 +23,25 @@ class FrameCounters(EventPart):
     tx_offered: Count
     tx_dropped: Count
     tx_late: Count
+    tx_misfits: Count
     tx_bytes: Count
+    tx_polls: Count
+    ring_full_polls: Count
     rx_bytes: Count
     rx_frames: Count
     rx_foreign: Count
     rx_other: Count
+    rx_runts: Count
+    rx_jumbos: Count
+    rx_tagged: Count
     rx_verification: Count
     rx_corrupt: Count
     rx_stale: Count
+    rx_beyond_window: Count
+    rx_early: Count
     rx_socket_drops: Count
     rx_missing: Count
     rx_missed_away: Count
-    ring_full_polls: Count
-    tx_polls: Count
     idle_polls: Count
     useful_polls: Count
 

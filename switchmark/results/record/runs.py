@@ -12,7 +12,7 @@ from switchmark.model.ports import PortKind
 from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Value
 from switchmark.results.record.cost import CpuCost
 
-MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing")  # of an interval's counters, below 0
+MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing", "rx_early")  # of an interval's counters, below 0
 _OLD, _TODAY = "rx_probe", "rx_verification"
 
 
