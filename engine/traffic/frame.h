@@ -52,8 +52,7 @@
 #define WIRE_VLAN 0x0081    /* 802.1Q */
 #define WIRE_SERVICE 0xa888 /* 802.1ad, the outer of two tags */
 
-#define ORDINARY_FRAME_LENGTH 1514 /* of the longest frame that is no jumbo, without FCS and tags  \
-                                    */
+#define ORDINARY_FRAME_LENGTH 1514 /* the longest that is no jumbo, without FCS and tags */
 
 static inline bool frame_is_tag(uint16_t wire_type)
 {
