@@ -36,6 +36,8 @@ TRAFFIC = {
         "every byte": "--frame-size 1518 --touch",
     },
 }
+WORD, NOTHING = "floor A: one word written", "floor B: nothing written"
+FLOOR_WANTED = 0.95  # of floor A, by the median and by the best run
 TRAFFIC_WANTED = {"1M flows": 0.9, "1M flows, ports": 0.9, "every byte": 0.85}
 
 
@@ -57,6 +59,7 @@ class Row:
     wanted: float | None
     of_cpu: bool = False  # compare rates a second of CPU time
     hardy: bool = False  # and those are true whatever others do: nobody waits for a peer
+    best: bool = False  # compare the best runs, not the medians
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +100,13 @@ class Setting:
 
 def every_part(setting: Setting) -> list[Part]:
     """All of them, in order of how much hangs on them."""
-    return [*_ports(setting), *_traffic(setting), *_kernel(setting)]
+    return [*_ports(setting), *_floors(setting), *_traffic(setting), *_kernel(setting)]
 
 
 def _ports(setting: Setting) -> Iterator[Part]:
     pktgen = find_pktgen()
     for port in ports.PORT_KINDS:
-        bench = ports.Bench(
-            ports.Settings(
-                engine=setting.engine, port=port, measured_core=setting.cores[0],
-                other_core=setting.cores[1], frame_size=setting.frame_size, burst=setting.burst,
-                queue_size=setting.queue_size, seconds=setting.seconds, pktgen=pktgen,
-            ),
-            setting.folder,
-        )  # fmt: skip
+        bench = ports.Bench(_settings_of(setting, port, setting.engine), setting.folder)
         for case, wanted in PORT_CASES.items():
             peers = [ports.THEIRS]
             if pktgen is not None and case == "sender" and port == "virtio-user":
@@ -125,6 +121,40 @@ def _ports(setting: Setting) -> Iterator[Part]:
 
             name = setting.named(f"{port} {case}", rings=True)
             yield Part(name, (OURS, *peers), rows, measure)
+
+
+def _floors(setting: Setting) -> Iterator[Part]:
+    """The engine against loops that only move descriptors, if they have been built beside it."""
+    engines = {OURS: setting.engine} | {
+        name: setting.engine.with_name(f"switchmark-traffic-floor-{word}")
+        for name, word in ((WORD, "word"), (NOTHING, "nothing"))
+    }
+    if not all(path.is_file() for path in engines.values()):
+        return
+    for port in ports.PORT_KINDS:
+        benches = {
+            program: ports.Bench(_settings_of(setting, port, engine), setting.folder)
+            for program, engine in engines.items()
+        }
+
+        def measure(program: str, benches: dict[str, ports.Bench] = benches) -> Sample:
+            run = benches[program].run("wire", program)
+            return Sample(run.rate_pps, run.disturbed)
+
+        rows = (
+            Row(OURS, WORD, FLOOR_WANTED),
+            Row(OURS, WORD, FLOOR_WANTED, best=True),
+            Row(OURS, NOTHING, None),
+        )
+        yield Part(setting.named(f"{port} wire", rings=True), tuple(engines), rows, measure)
+
+
+def _settings_of(setting: Setting, port: str, engine: Path) -> ports.Settings:
+    return ports.Settings(
+        engine=engine, port=port, measured_core=setting.cores[0], other_core=setting.cores[1],
+        frame_size=setting.frame_size, burst=setting.burst, queue_size=setting.queue_size,
+        seconds=setting.seconds, pktgen=find_pktgen(),
+    )  # fmt: skip
 
 
 def _traffic(setting: Setting) -> Iterator[Part]:

@@ -1,6 +1,6 @@
 """The traffic engine and dpdk-testpmd on the same kind of DPDK port: the programs of one run.
 
-Four cases, each with the same counterpart for both programs:
+Five cases, each with the same counterpart for both programs:
 
   sender     `switchmark-traffic sender` (every frame has its own sequence number, two time
              stamps and right checksums) against `testpmd txonly`, and against Pktgen-DPDK,
@@ -9,7 +9,9 @@ Four cases, each with the same counterpart for both programs:
              `testpmd rxonly`; our sender sends.
   forwarder  `switchmark-traffic forwarder` against `testpmd io`, between two ports of another
              `testpmd io` through which a fixed set of frames goes round both ways.
-  rewriter   the same, each frame's MAC addresses written: `--mac-update` against `macswap`.
+  wire       our sender to our receiver, against the same with engines that only move descriptors
+             (descriptors.c): what the port kind allows at most.
+  rewriter   the forwarder, each frame's MAC addresses written: `--mac-update` against `macswap`.
 """
 
 from __future__ import annotations
@@ -110,6 +112,13 @@ class Bench:
                 lambda: self.testpmd("rxonly", peer, other),
                 1,
                 "RX-packets",
+            )
+        if case == "wire":
+            return self._measure(
+                lambda: self.traffic("sender", mine, core),
+                lambda: self.traffic("receiver", peer, other),
+                1,
+                "rx_frames",
             )
         if case == "sender":
             make = (

@@ -5,7 +5,10 @@
     bench/engine/run.py --within 100          as many runs as fit into 100 s; call it again
     bench/engine/run.py --part receiver       parts with this in their name (repeatable)
     bench/engine/run.py --list                the parts and how often each has been run
+    bench/engine/run.py --write --within 840  the table of docs/engine-benchmark.md, of one call
     bench/engine/run.py --show                the table of what has been measured, nothing more
+
+Loops that only move descriptors are compared once they are built: ninja -C build floors.
 
 Parts (parts.py) are a port kind and a case: virtio-user, vhost and memif against dpdk-testpmd (and
 Pktgen-DPDK where SWITCHMARK_PKTGEN names it), kinds of traffic against the plainest, kernel devices
@@ -56,8 +59,12 @@ from plain import compile_all
 from programs import ProgramError
 from runs import Results
 from setting import find_engine, preferred, two_cores
-from table import show
+from table import show, write
 
+DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "engine-benchmark.md"
+RESULTS = Path("results/engine-benchmark.jsonl")
+DPDK_PORTS = ("virtio-user", "vhost", "memif")
+WRITTEN_ROUNDS = 30  # or as many as the time allows
 RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
 
 
@@ -105,7 +112,7 @@ def arguments() -> argparse.Namespace:
     add("--rounds", type=int, default=5, help="runs of every program (default 5)")
     add("--within", type=float, metavar="SECONDS", help="stop in time; call again to go on")
     add("--seconds", type=float, default=0.5, help="measured time of a run (default 0.5)")
-    add("--results", type=Path, default=Path("results/engine-benchmark.jsonl"))
+    add("--results", type=Path, default=RESULTS)
     add("--frame-size", type=int, default=64, help="bytes with FCS (default 64)")
     add("--burst", type=int, default=32, help="frames a burst, all programs (default 32)")
     add("--queue-size", type=int, default=256, help="descriptors a DPDK port's ring (default 256)")
@@ -119,6 +126,7 @@ def arguments() -> argparse.Namespace:
     )
     add("--list", action="store_true", help="name the parts and stop")
     add("--show", action="store_true", help="print the table and stop")
+    add("--write", action="store_true", help="measure DPDK ports anew, and write docs' table")
     add("--markdown", action="store_true", help="the table as Markdown")
     add("--priority", action="store_true", help="let this session have the cores before others")
     return parser.parse_args()
@@ -128,6 +136,11 @@ def main() -> None:
     """Measure and print."""
     options = arguments()
     engine = find_engine(options.engine)
+    if options.write:  # of one call: in a file of its own
+        if options.results == RESULTS:
+            begun = time.strftime("%Y%m%d-%H%M%S")
+            options.results = RESULTS.with_stem(f"{RESULTS.stem}-{begun}")
+        options.rounds = max(options.rounds, WRITTEN_ROUNDS)
     results = Results(options.results, engine)
     with tempfile.TemporaryDirectory(prefix="sm-bench-") as folder:
         (sockets := Path(folder) / "sockets").mkdir()
@@ -137,7 +150,7 @@ def main() -> None:
             engine, two_cores(options.cores), options.seconds, sockets, built,
             options.frame_size, options.burst, options.queue_size,
         )  # fmt: skip
-        wanted = options.part or [""]
+        wanted = options.part or (list(DPDK_PORTS) if options.write else [""])
         parts = [part for part in every_part(setting) if any(text in part.name for text in wanted)]
         if options.list:
             for part in parts:
@@ -149,6 +162,8 @@ def main() -> None:
             with preferred(options.priority):
                 measure(parts, results, setting, options.rounds, options.within)
         show(parts, results, options.disturbed, markdown=options.markdown)
+        if options.write:
+            write(parts, results, options.disturbed, DOCUMENT)
 
 
 if __name__ == "__main__":

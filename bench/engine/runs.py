@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import platform
+import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -35,6 +38,7 @@ class Results:
 
     def __init__(self, path: Path, engine: Path) -> None:
         self.path = path
+        self._program = engine
         self.engine = hashlib.sha256(engine.read_bytes()).hexdigest()[:12]
         text = path.read_text() if path.exists() else ""
         whole, _, cut_off = text.rpartition("\n")
@@ -67,6 +71,10 @@ class Results:
         with self.path.open("a") as file:
             file.write(json.dumps(asdict(self.made[-1])) + "\n")
 
+    def origin(self) -> str:
+        """The machine and the engine's build in words."""
+        return _origin(self._program)
+
     def of(self, part: str, program: str) -> list[Made]:
         """The runs of a program."""
         return [one for one in self.made if (one.part, one.program) == (part, program)]
@@ -74,3 +82,18 @@ class Results:
     def rounds(self, part: Part) -> int:
         """How often all of its programs have been run."""
         return min(len(self.of(part.name, program)) for program in part.programs)
+
+
+def _origin(engine: Path) -> str:
+    """The machine and the build in words: CPU, kernel, and what `--version` prints."""
+    told = subprocess.run([engine, "--version"], capture_output=True, text=True, check=False)
+    cpu = next(
+        (
+            line.partition(":")[2].strip()
+            for line in Path("/proc/cpuinfo").read_text().splitlines()
+            if line.startswith("model name")
+        ),
+        platform.machine(),
+    )
+    built = ", ".join(told.stdout.splitlines()[:2])
+    return f"{os.cpu_count()} CPUs of {cpu}, Linux {platform.release()}, {built}"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
 
 from comparison import interval, is_tie, spread
 from cores import RESOLVED_BY_PLAN, Cores
@@ -12,6 +14,7 @@ from parts import Part, Row
 from runs import Made, Results
 
 COUNT_AT_LEAST = 3
+BEGIN, END = "<!-- table: bench/engine/run.py --write -->\n", "<!-- end of table -->"
 HEAD = (
     "part                  cores                      Mpps  spread   runs"
     "                               Mpps  spread   runs   ratio      wanted"
@@ -56,21 +59,26 @@ class Line:
     below: Side
     wanted: float | None
     of_cpu: bool
+    best: bool = False
 
     @property
     def ratio(self) -> float:
-        """Of the medians."""
+        """Of the medians, or of the best runs."""
+        if self.best:
+            return max(self.above.rates_pps) / max(self.below.rates_pps)
         return self.above.median_pps / self.below.median_pps
 
     @property
     def interval(self) -> tuple[float, float] | None:
-        """Of the ratio, 95 %."""
+        """Of the ratio of medians, 95 %."""
+        if self.best:
+            return None
         return interval(self.above.rates_pps, self.below.rates_pps)
 
     @property
     def tie(self) -> bool:
         """Whether the interval holds 1."""
-        return is_tie(self.interval)
+        return not self.best and is_tie(self.interval)
 
     @property
     def left_alone(self) -> bool:
@@ -91,6 +99,8 @@ class Line:
             return "(too few)"
         if round(self.ratio, 2) >= wanted:
             return "reached"
+        if self.best:
+            return "MISSED"
         held = self.interval
         return "(undecided)" if held is None or wanted <= held[1] else "MISSED"
 
@@ -105,7 +115,7 @@ class Line:
             f"{self.part:<22}{self.cores:<5}{self.above.program:<19}{above}"
             f"  {self.below.program:<23}{below}{self.ratio:>7.2f} {'=' if self.tie else ' '} "
             f"{'' if self.left_alone else '*':<2}{self.verdict:<17}"
-            f"{' a CPU s' if self.of_cpu else ''}"
+            f"{' a CPU s' if self.of_cpu else ''}{' best runs' if self.best else ''}"
         )
 
     def markdown(self) -> str:
@@ -117,7 +127,7 @@ class Line:
         words = [
             self.part, self.cores, self.above.program, above,
             self.below.program + (", a CPU second" if self.of_cpu else ""), below,
-            f"{self.ratio:.2f}" + (" (tie)" if self.tie else ""),
+            f"{self.ratio:.2f}" + (" (tie)" if self.tie else " (best runs)" if self.best else ""),
             self.verdict,
         ]  # fmt: skip
         return "| " + " | ".join(words) + " |"
@@ -141,7 +151,7 @@ def line(part: Part, row: Row, results: Results, cores: Cores, limit: float) -> 
         runs, alone = (made, True) if row.hardy else counting(made, limit)
         rates = [(one.cpu_rate_pps if row.of_cpu else None) or one.rate_pps for one in runs]
         sides.append(Side(program, tuple(rates), len(made), alone))
-    return Line(part.name, cores, sides[0], sides[1], row.wanted, row.of_cpu)
+    return Line(part.name, cores, sides[0], sides[1], row.wanted, row.of_cpu, row.best)
 
 
 def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Line]:
@@ -152,6 +162,24 @@ def lines(parts: Sequence[Part], results: Results, limit: float) -> Iterator[Lin
                 found = line(part, row, results, cores, limit)
                 if found is not None:
                     yield found
+
+
+def write(parts: Sequence[Part], results: Results, limit: float, document: Path) -> None:
+    """Put the table between its marks in a document, under what was measured, where and when."""
+    text = document.read_text()
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{document}: lines {BEGIN!r} and {END!r} are missing; put them back")
+    rows = [MARKDOWN_HEAD, *(one.markdown() for one in lines(parts, results, limit))]
+    moved = sum(one.cores == "moved" for one in results.made)
+    said = [
+        f"Measured on {datetime.now(UTC):%Y-%m-%d} by {results.origin()}.",
+        f"These are {len(results.made)} runs of one call, programs in turns in random order. Mpps",
+        "are medians of the runs that count, ± half the distance between their quartiles. The",
+        f"cores moved in {moved} runs, which do not count.",
+    ]
+    document.write_text(before + begin + "\n".join([*said, "", *rows]) + "\n" + end + after)
 
 
 def show(parts: Sequence[Part], results: Results, limit: float, *, markdown: bool = False) -> None:

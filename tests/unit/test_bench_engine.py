@@ -91,6 +91,37 @@ def test_medians_ratio_and_verdict(bench: Any, engine: Path, tmp_path: Path) -> 
     assert "MISSED" in bench.line(far_off, far_off.rows[0], results, "far", 0.02).text()
 
 
+def test_best_runs_are_compared_without_an_interval(
+    bench: Any, engine: Path, tmp_path: Path
+) -> None:
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [5e6, 6e6, 9.4e6], "theirs": [8e6, 1e7, 9e6]})
+    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
+    for wanted, verdict in ((0.94, "reached"), (0.95, "MISSED")):
+        row = bench.Row("ours", "theirs", wanted, best=True)
+        assert f"{wanted:.2f} {verdict}" in bench.line(one, row, results, "far", 0.02).text()
+
+
+def test_the_table_is_written_between_its_marks(bench: Any, engine: Path, tmp_path: Path) -> None:
+    engine.write_text("#!/bin/sh\necho switchmark-traffic 1\necho built by gcc\n")
+    engine.chmod(0o755)
+    results = bench.Results(tmp_path / "runs.jsonl", engine)
+    one = part(bench, {"ours": [2e6] * 3, "theirs": [1e6] * 3}, wanted=1.0)
+    bench.measure([one], results, setting(bench, engine, tmp_path), 3, None)
+    document = tmp_path / "page.md"
+    document.write_text(f"before\n{bench.BEGIN}old\n{bench.END}\nafter\n")
+    bench.write([one], results, 0.02, document)
+    text = document.read_text()
+    assert text.startswith("before\n") and text.endswith("\nafter\n") and "old" not in text
+    assert "switchmark-traffic 1, built by gcc" in text and "6 runs of one call" in text
+    assert (
+        "| a part | far | ours | 2.00 ± 0 % | theirs | 1.00 ± 0 % | 2.00 | 1.00 reached |" in text
+    )
+    document.write_text("no marks")
+    with pytest.raises(ValueError, match="are missing"):
+        bench.write([one], results, 0.02, document)
+
+
 def test_nothing_is_said_of_what_is_wanted_where_all_was_disturbed(
     bench: Any, engine: Path, tmp_path: Path
 ) -> None:
