@@ -9,6 +9,7 @@ ENGINE = Path(__file__).parents[2] / "engine"
 LAYERS = (  # from the bottom; a file includes its own layer and those before it
     (
         "version",
+        "alignment",
         "build",
         "build_facts",
         "fail",
