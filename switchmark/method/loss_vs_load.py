@@ -13,7 +13,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from switchmark.errors import UsageError
-from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
+from switchmark.method.support.measurer import (
+    SHORTFALL_TOLERANCE,
+    BudgetedMeasurer,
+    BudgetError,
+    LoadPoint,
+    Measurer,
+)
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task
 from switchmark.results.metric import method_metric
@@ -28,7 +34,9 @@ class LossCurve:
 
     points: tuple[LoadPoint, ...]
     stopped: Literal["two clean trials", "lowest load", "budget"]
-    lossless_from_pps: float | None  # highest load from which everything below was clean
+    # The highest load from which everything below was clean; the rate that arrived of it, if a
+    # sender or receiver was kept from its core for a while.
+    lossless_from_pps: float | None
 
     @property
     def unmet(self) -> tuple[LoadPoint, ...]:
@@ -66,12 +74,18 @@ def loss_vs_load(
     for point in reversed(budgeted.points):
         if not _is_clean(point):
             break
-        lossless = point.intended_pps
+        lossless = _carried_pps(point)
     return LossCurve(points=tuple(budgeted.points), stopped=stopped, lossless_from_pps=lossless)
 
 
+def _carried_pps(point: LoadPoint) -> float:
+    asked = point.intended_pps or point.carried_pps
+    is_asked = point.carried_pps >= (1 - SHORTFALL_TOLERANCE) * asked
+    return asked if is_asked else point.carried_pps
+
+
 def _is_clean(point: LoadPoint) -> bool:
-    return point.uncarried_frames == 0 and point.load_met
+    return point.uncarried_frames == 0 and point.load_judged
 
 
 def run(task: Task) -> MethodResult:

@@ -171,7 +171,7 @@ def _as_library_result(point: LoadPoint) -> Any:
         intended_load=point.intended_pps,
         offered_count=point.offered_frames,
         loss_count=point.uncarried_frames,
-        intended_count=point.offered_frames if point.load_met else point.judged_frames,
+        intended_count=point.offered_frames if point.load_judged else point.judged_frames,
     )
 
 

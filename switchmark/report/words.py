@@ -121,8 +121,10 @@ def figure(value: Estimate, unit: str) -> str:
 
 
 def named(one: FigureSummary) -> str:
-    """A method's figure with its name: `NDR 1.23 Mpps (1.22 to 1.24)`."""
-    return f"{one.name} {figure(one.value, one.unit)}"
+    """A method's figure with its name: `NDR 1.23 Mpps (1.22 to 1.24)`. It says if only some
+    repetitions found it: figures of different repetitions cannot be compared."""
+    part = f" in {one.value.count} of {one.repetitions} repetitions" if one.found_in_part else ""
+    return f"{one.name} {figure(one.value, one.unit)}{part}"
 
 
 def amount(value: float, unit: str) -> str:

@@ -18,6 +18,12 @@ class FigureSummary:
     name: str
     unit: str
     value: Estimate
+    repetitions: int  # of the trial; the value is of those that found one
+
+    @property
+    def found_in_part(self) -> bool:
+        """True if not every repetition found this figure: another one may be of others."""
+        return self.value.count < self.repetitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +57,7 @@ def summarise_method(records: Records) -> MethodSummary:
     return MethodSummary(
         headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
-            FigureSummary(name, unit, _drawn_together(held, records.level))
+            FigureSummary(name, unit, _drawn_together(held, records.level), len(found))
             for name, unit in names
             for held in [[f for fs in found for f in fs if f.name == name]]
         ),

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from switchmark.errors import UsageError
 from switchmark.method.loss_vs_load import loss_vs_load
+from switchmark.method.support.measurer import LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 
@@ -47,3 +48,22 @@ def test_budget_and_bad_steps():
     assert curve.lossless_from_pps is None
     with pytest.raises(UsageError, match=r"at most 0\.1"):
         run(7.5e6, step=0.2)
+
+
+def test_lossless_load_is_what_arrived_of_it():
+    """A sender was descheduled for 6 % of each trial: that is excused, and was not carried."""
+
+    class Away:
+        def measure(self, duration_s, load_pps):
+            wanted = round(load_pps * duration_s)
+            late = round(0.06 * wanted)
+            return LoadPoint(
+                intended_pps=load_pps, offered_pps=0.94 * load_pps, forwarded_pps=0.94 * load_pps,
+                offered_frames=wanted - late, lost_frames=0, late_frames=late,
+                duration_s=duration_s,
+            )  # fmt: skip
+
+    curve = loss_vs_load(Away(), max_pps=1e6, trial_s=1.0)
+    assert curve.stopped == "two clean trials"
+    assert curve.lossless_from_pps == pytest.approx(0.94e6)
+    assert len(curve.unmet) == 2

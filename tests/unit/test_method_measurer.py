@@ -43,6 +43,13 @@ def test_a_shortfall_within_tolerance_is_no_loss():
     assert almost.search_loss_ratio == 0.0
 
 
+def test_load_with_excused_frames_is_judged_but_not_met():
+    away = point(offered_frames=950, late_frames=50)
+    assert away.load_judged
+    assert not away.load_met
+    assert away.search_loss_ratio == 0.0
+
+
 def test_few_frames_lost_while_away_are_left_out():
     little = point(lost_away=100)
     assert (little.uncarried_frames, little.search_loss_ratio) == (0, 0.0)

@@ -17,6 +17,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
+from switchmark.report import words
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
 from switchmark.results.documents import CorruptResultError
@@ -410,3 +411,22 @@ def test_runs_are_read_through_one_database_of_the_process(
     monkeypatch.setattr(duckdb, "connect", lambda *_, **__: opened.append(1))
     assert len(read_table(run.directory).frame) == len(read_origins(run)) == 1
     assert not opened
+
+
+def test_figure_of_some_repetitions_says_of_how_many(tmp_path: Path) -> None:
+    """An NDR of one repetition beside a PDR of two looked as if NDR were above PDR."""
+    found = run_simulated("ndr-pdr", Behaviour(capacity_pps=1e6), goals="quick")
+    without = [one for one in found.figures if one.name != "NDR"]
+    results = [found, found.model_copy(update={"figures": without, "headline": "PDR"})]
+    records = [
+        synthetic_record(
+            synthetic_trial(method="ndr-pdr", repetition=number), method=one, throughput=None
+        )
+        for number, one in enumerate(results)
+    ]
+    (row,) = summary(write_run(tmp_path, records))
+    assert row.method is not None
+    ndr, pdr = row.method.figures
+    assert (ndr.name, ndr.found_in_part, pdr.found_in_part) == ("NDR", True, False)
+    assert words.named(ndr).endswith(" in 1 of 2 repetitions")
+    assert "repetitions" not in words.named(pdr)

@@ -184,7 +184,7 @@ def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> 
             "cores that nobody else uses, and each application one; where that cannot be, deepen "
             "the rings (ring: 1024), or read a goal that forgives such pauses (PDR)"
         ]
-    given_up = sum(not trial.load_met and not _ring_was_full(trial) for trial in bad)
+    given_up = sum(not trial.load_judged and not _ring_was_full(trial) for trial in bad)
     if bad and given_up * 2 > len(bad):
         return [
             f"in {given_up} of {len(bad)} bad trials the sender gave frames up although its ring "

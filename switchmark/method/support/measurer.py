@@ -117,7 +117,13 @@ class LoadPoint:
 
     @property
     def load_met(self) -> bool:
-        """Whether the intended load was really offered, within `SHORTFALL_TOLERANCE`."""
+        """True if the intended load was really offered, within `SHORTFALL_TOLERANCE`."""
+        return self.unoffered_frames <= SHORTFALL_TOLERANCE * self.wanted_frames
+
+    @property
+    def load_judged(self) -> bool:
+        """True if the intended load was offered, but for frames that are left out of what is
+        judged: the trial then tells of that load."""
         return self.shortfall_ratio <= SHORTFALL_TOLERANCE
 
     @property
@@ -125,7 +131,7 @@ class LoadPoint:
         """Whether a few frames were given up although the port took every one offered: the sender
         paused, which says nothing about the switch. Many more than a few are a limit."""
         pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
-        return not self.load_met and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
+        return not self.load_judged and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
     @property
     def judged_lost_frames(self) -> int:
@@ -156,7 +162,7 @@ class LoadPoint:
     def search_loss_ratio(self) -> float:
         """The ratio that searches judge by: uncarried frames, plus unoffered ones when the load
         was not met (RFC 9971 counts a frame that was never sent as lost)."""
-        if self.load_met:
+        if self.load_judged:
             return self.uncarried_ratio
         return (self.uncarried_frames + self.shortfall_frames) / self.judged_frames
 
