@@ -45,10 +45,12 @@ def _figures(told: Summary) -> list[str]:
     column = max(0, min(names, WIDTH - len("    ") - figures))
     wrapper = textwrap.TextWrapper(WIDTH, subsequent_indent="      ", break_on_hyphens=False)
     lines: list[str] = []
+    if told.estimators:
+        lines = [told.estimators]
     for number, (name, text) in enumerate(told.rows):
         row = wrapper.wrap(f"  {name:<{column}}  {text}")
         more = len(told.rows) - number
-        if len(lines) + len(row) + (more > 1) > told.room:
+        if len(lines) - bool(told.estimators) + len(row) + (more > 1) > told.room:
             return [*lines, f"  ... and {more} more rows"]
         lines += row
     return lines

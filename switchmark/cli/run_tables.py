@@ -72,7 +72,8 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
 
 def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None:
     numbers = [
-        "p50 µs", "95 % interval", "p90", "p99", "p99.9", "max", "intended p99", "lost", "of wire",
+        "p50 µs", "interval", "p99", "all p90", "all p99", "all p99.9", "max", "all intended p99",
+        "lost", "of wire",
     ]  # fmt: skip
     lines = []
     for row in rows:
@@ -81,8 +82,9 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
         merged = rtt.percentiles_ns
         lines.append(
             [
-                words.number(rtt.p50_ns.mean / 1e3),
-                words.from_to(rtt.p50_ns, 1e3),
+                words.number(rtt.median_ns.mean / 1e3),
+                words.from_to(rtt.median_ns, 1e3),
+                words.number(rtt.median_p99_ns.mean / 1e3),
                 *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
                 words.number(rtt.max_ns / 1e3),
                 words.number(late / 1e3)
@@ -94,7 +96,8 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
             ]
         )
     title = (
-        "Round-trip time in µs (p50: mean of the repetitions' medians; the others: of all their "
+        "Round-trip time in µs (p50, p99: medians over the repetitions of their own; interval: of "
+        "95 % from six repetitions on, else from the smallest to the largest; all: of all their "
         "samples together; intended: from the send time that was due)"
     )
     _print_rows(rows, [*numbers, *_TRUST], lines, title, numbers)

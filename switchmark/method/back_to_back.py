@@ -15,6 +15,7 @@ import math
 from dataclasses import dataclass
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.language.shares import percent
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task, figure
@@ -151,7 +152,7 @@ def run(task: Task) -> MethodResult:
         figures.append(MethodFigure(name="buffer", value=found.buffer_frames, unit="frames"))
         figures.append(MethodFigure(name="buffer time", value=found.buffer_s, unit="s"))
     figures.append(MethodFigure(name="burst rate", value=found.rate_pps, unit="pps"))
-    notes = [f"{found.refused_share:.1%} of transmit calls of clean bursts met a full ring"]
+    notes = [f"{percent(found.refused_share)} of transmit calls of clean bursts met a full ring"]
     if found.endless_repetitions:
         notes.append(f"{found.endless_repetitions} times the longest burst (2 s) passed whole")
     if found.clean_none_repetitions:

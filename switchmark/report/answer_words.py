@@ -54,7 +54,7 @@ def heading(answers: Sequence[PointAnswer]) -> str:
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
     return (
         f"Leads from {first.prove * 100:.3g} % on, with {first.confidence * 100:.3g} % confidence, "
-        f"paired within {max(one.blocks for one in answers)} blocks{each}:"
+        f"paired within {max(one.blocks for one in answers)} blocks{each}; figures are medians:"
     )
 
 

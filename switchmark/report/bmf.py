@@ -41,8 +41,8 @@ def _figures(row: SummaryRow) -> Iterator[tuple[str, Estimate]]:
         yield "forwarded pps", row.throughput.forwarded_pps
         yield "loss ratio", row.throughput.loss_ratio
     if row.latency is not None:
-        yield "rtt p50 ns", row.latency.p50_ns
-        yield "rtt p99 ns", row.latency.p99_ns
+        yield "rtt p50 ns", row.latency.median_ns
+        yield "rtt p99 ns", row.latency.median_p99_ns
 
 
 def _metric(value: Estimate) -> dict[str, float]:

@@ -18,6 +18,7 @@ from switchmark.report.figures import Drawing
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _WIDTH_IN, _PX_AN_INCH = 6.4, 95
 _DASHES: dict[str, Any] = {
@@ -28,6 +29,8 @@ _MARKERS = {
     "circle": "o", "square": "s", "diamond": "D", "triangle-up": "^", "cross": "P", "star": "*",
     "hexagon": "h", "triangle-down": "v", "line-ns": "|", "x-thin": "x", "line-ew": "_",
 }  # fmt: skip
+_LEGEND_WIDTH = 50  # characters, of each of two columns
+_USUAL_NAMES = 8  # in a legend, for which drawings have room
 _UNFILLED = ("|", "x", "_")  # marks of lines alone
 
 
@@ -45,11 +48,20 @@ def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]
     title = ": ".join(filter(None, (heading, drawing.title)))
     axes.set_title(title, loc="left", fontsize=10, fontweight="bold", wrap=True)
     if axes.get_legend_handles_labels()[1]:
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8)
+        _legend(figure, axes)
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("svg", "png")]
     for path in paths:
         pen.save(figure, path)
     return paths
+
+
+def _legend(figure: Figure, axes: Axes) -> None:
+    """Draw the legend below, in two columns; long names take more lines, and the drawing grows."""
+    handles, names = axes.get_legend_handles_labels()
+    names = [pen.wrapped(name, _LEGEND_WIDTH) for name in names]
+    more = sum(name.count("\n") for name in names) + max(0, len(names) - _USUAL_NAMES) / 2
+    figure.set_figheight(figure.get_figheight() + more * pen.LEGEND_LINE_IN)
+    figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 
 def _color(name: Any) -> Any:

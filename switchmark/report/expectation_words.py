@@ -34,7 +34,8 @@ def _figure(one: Judgement) -> str:
         low, high = (_amount(one, value) for value in (one.figure.low, one.figure.high))
         interval = f" ({low} to {high})"
     count = f"{one.figure.count} repetition{'s' if one.figure.count != 1 else ''}"
-    return f"{_amount(one, one.figure.mean)}{interval} in {count}"
+    mean = "mean " if one.figure.count > 1 else ""
+    return f"{mean}{_amount(one, one.figure.mean)}{interval} in {count}"
 
 
 def _amount(one: Judgement, value: float) -> str:

@@ -13,7 +13,7 @@ from enum import StrEnum
 
 from switchmark.model.rates import L1_OVERHEAD_BYTES, BitRate
 from switchmark.report.form_loads import back_to_back, figures, loss, throughput
-from switchmark.report.form_source import FormSource, is_valid
+from switchmark.report.form_source import FormSource, budget_note, is_valid, size_text
 from switchmark.report.form_times import latency, latency_and_variation
 from switchmark.report.host_facts import engine_versions
 from switchmark.results.certified import certified, of_records
@@ -46,7 +46,9 @@ def form_text(
     lines = [f"# {title}", "", *_set_up(info, measured)]
     for heading, settings, make in parts:
         method = settings.partition(" ")[0]
-        lines += ["", f"## {heading}", "", *(make(measured, method) or _missing(settings))]
+        made = make(measured, method)
+        lines += ["", f"## {heading}", "", *(made or _missing(settings))]
+        lines += budget_note(measured.repeated(method), method)
         if (file := (graphs or {}).get(method)) is not None:
             lines += ["", f"![{heading}]({file})"]
     lines += ["", "## Left out", "", *_left_out(records)]
@@ -94,7 +96,11 @@ def _set_up(info: RunInfo, measured: FormSource) -> list[str]:
         ),
         "Flows": ", ".join(sorted({one.flows for one in trials})),
         "Frame sizes": "with FCS, bytes: "
-        + ", ".join(map(str, sorted({one.packet_size_bytes for one in trials}))),
+        + ", ".join(
+            dict.fromkeys(
+                map(size_text, sorted(records, key=lambda one: one.trial.frame_sizes.mean))
+            )
+        ),
     }
     return [f"- {name}: {value or 'unknown'}" for name, value in said.items()]
 

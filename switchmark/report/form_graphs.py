@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import cycle
 from pathlib import Path
 from statistics import fmean
@@ -51,7 +52,7 @@ def _throughput(measured: FormSource) -> Figure | None:
     medium: dict[float, float] = {}
     streams = {one.trial.streams for each in searched for one in each.records}
     if measured.medium is not None and len(streams) == 1:  # (else there is no one line)
-        along = range(min(sizes), max(sizes) + 1)
+        along = sorted({*sizes, *range(math.ceil(min(sizes)), math.floor(max(sizes)) + 1)})
         medium = {size: measured.medium.pps(size) * min(streams) / 1e6 for size in along}
     return _drawn(lines, "frame size with FCS (bytes)", "throughput (Mpps)", medium)
 
@@ -65,7 +66,7 @@ def _loss(measured: FormSource) -> Figure | None:
         for number, found in enumerate(each.results, start=1):
             whole = measured.theoretical_pps(each.records[0]) or highest_load_pps(found)
             if whole:  # each repetition is a line: their loads differ
-                name = f"{_line(each)}, {each.size} B" + (f" ({number})" if many else "")
+                name = f"{_line(each)}, {each.size:g} B" + (f" ({number})" if many else "")
                 lines[name] = {
                     100 * trial.offered_pps / whole: 100 * loss_share(trial)
                     for trial in found.trials
@@ -84,12 +85,19 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
         return None
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.2, 3.6), layout="constrained")
+    names = [*lines, *(["theoretical"] if medium else [])]
+    figure = Figure(figsize=(6.2, 3.4 + pen.legend_in(names)), layout="constrained")
     axes = figure.subplots()
     styles = zip(cycle(pen.COLORS), cycle(pen.MARKERS))
     for (name, points), (color, marker) in zip(lines.items(), styles, strict=False):
         along = sorted(points)
-        axes.plot(along, [points[one] for one in along], marker=marker, color=color, label=name)
+        axes.plot(
+            along,
+            [points[one] for one in along],
+            marker=marker,
+            color=color,
+            label=pen.wrapped(name),
+        )
     if medium:
         along = sorted(medium)
         axes.plot(along, [medium[one] for one in along], "--", color=pen.MUTED, label="theoretical")
@@ -97,5 +105,5 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    axes.legend()
+    pen.legend_below(figure)
     return figure

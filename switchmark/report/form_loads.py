@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from switchmark.language.shares import whole_percent
 from switchmark.method.back_to_back import LONGEST_BURST_S, RESOLUTION
 from switchmark.report.form_source import (
     FormSource,
@@ -12,6 +13,7 @@ from switchmark.report.form_source import (
     medium_rate,
     of_method,
     share_of,
+    size_text,
     table,
 )
 
@@ -27,11 +29,12 @@ def throughput(measured: FormSource, method: str) -> list[str]:
             held = [one.bounds[place].lower_pps for one in each.results if len(one.bounds) > place]
             found = [rate for rate in held if rate is not None]
             rate = statistics.fmean(found) if found else None
+            share = None if rate is None or could is None else rate / could
             rows.append(
                 [*each.where, medium_rate(each.records[0], could),
                  f"{goal.loss_ratio:.6g}", "none found" if rate is None else f"{rate:,.0f}",
                  "-" if rate is None else f"{rate * each.size * 8:,.0f}",
-                 "-" if rate is None or could is None else f"{rate / could:.1%}", f"{final:g}",
+                 "-" if share is None else whole_percent(share, 1), f"{final:g}",
                  share_of(len(found), len(held))]
             )  # fmt: skip
     return table(
@@ -55,7 +58,7 @@ def loss(measured: FormSource, method: str) -> list[str]:
         most, could = highest_load_pps(found), measured.theoretical_pps(one)
         rows.append(
             [*each.where, f"{trial.offered_pps:,.0f}",
-             f"{trial.offered_pps / could:.1%}" if could else medium_rate(one, None),
+             whole_percent(trial.offered_pps / could, 1) if could else medium_rate(one, None),
              f"{trial.offered_pps / most:.0%}" if most else "-",
              f"{loss_share(trial) * 100:.6g}", f"{trial.duration_s:g}"]
         )  # fmt: skip
@@ -108,7 +111,7 @@ def back_to_back(measured: FormSource, method: str) -> list[str]:
 def figures(measured: FormSource, method: str) -> list[str]:
     """Every figure of a method, as the records have it."""
     rows = [
-        [one.trial.switch, one.trial.packet_size_bytes, figure.name,
+        [one.trial.called, size_text(one), figure.name,
          f"{figure.value:.6g}", figure.unit]
         for one, found in of_method(measured.records, method)
         for figure in found.figures

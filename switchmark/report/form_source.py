@@ -3,14 +3,18 @@ words of their tables."""
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from switchmark.model.parameters import KEYS, PARAMETERS
 from switchmark.model.rates import BitRate
+from switchmark.model.trial import Trial
 from switchmark.results.record import Record
 from switchmark.results.record.method_result import MethodResult, MethodTrial
 
 NO_MEDIUM = "none: the port is virtual"
+OUT_OF_BUDGET = "budget"  # why a method ended (MethodResult.stopped)
 NOT_SAID = "not said (--medium)"
 
 
@@ -32,7 +36,7 @@ class FormSource:
         loads are totals; None where no medium was given."""
         if self.medium is None:
             return None
-        return self.medium.pps(one.trial.packet_size_bytes) * one.trial.streams
+        return self.medium.pps(one.trial.frame_sizes.mean) * one.trial.streams
 
     def repeated(self, method: str) -> list[Repeated]:
         """The records that hold a result of this method, by device and frame size."""
@@ -49,14 +53,14 @@ class Repeated:
     """The repetitions of one trial."""
 
     device: str  # the switch; where several trials would be called alike, all that was asked
-    size: int  # of frames, bytes with FCS
+    size: float  # of frames, bytes with FCS; the mean of a mix
     streams: str  # pairs, and whether both ways
     records: tuple[Record, ...]
 
     @property
-    def where(self) -> tuple[str, int, str]:
+    def where(self) -> tuple[str, str, str]:
         """The first cells of its lines."""
-        return self.device, self.size, self.streams
+        return self.device, size_text(self.records[0]), self.streams
 
     @property
     def results(self) -> list[MethodResult]:
@@ -67,20 +71,36 @@ class Repeated:
 def repeated(records: Iterable[Record]) -> list[Repeated]:
     """The records by device and frame size, repetitions together."""
     groups: dict[str, list[Record]] = {}
-    for one in sorted(records, key=lambda r: (r.trial.switch, r.trial.packet_size_bytes)):
+    for one in sorted(records, key=lambda r: (r.trial.called, r.trial.frame_sizes.mean)):
         groups.setdefault(one.trial.repeated(0).id, []).append(one)
-    plain = [_called(group[0]) for group in groups.values()]
+    alike: dict[tuple[str, float, str], list[Trial]] = defaultdict(list)
+    for group in groups.values():
+        alike[_called(group[0])].append(group[0].trial)
     return [
-        Repeated(
-            group[0].notation if plain.count(called) > 1 else called[0], *called[1:], tuple(group)
-        )
-        for called, group in zip(plain, groups.values(), strict=True)
+        Repeated(_told_apart(group[0].trial, alike[called]), *called[1:], tuple(group))
+        for group in groups.values()
+        for called in (_called(group[0]),)
     ]
 
 
-def _called(one: Record) -> tuple[str, int, str]:
+def _called(one: Record) -> tuple[str, float, str]:
     ways = ", both ways" if one.trial.bidirectional else ""
-    return one.trial.switch, one.trial.packet_size_bytes, f"{one.trial.pairs}{ways}"
+    return one.trial.called, one.trial.frame_sizes.mean, f"{one.trial.pairs}{ways}"
+
+
+def _told_apart(trial: Trial, alike: Sequence[Trial]) -> str:
+    """The name of a trial's device, with what tells it from the others of that name."""
+    names = [
+        one.field for one in KEYS if len({str(getattr(other, one.field)) for other in alike}) > 1
+    ]
+    parts = [PARAMETERS[name].words(getattr(trial, name)) for name in names]
+    return f"{trial.called} ({', '.join(parts)})" if parts else trial.called
+
+
+def size_text(one: Record) -> str:
+    """The frame size; of a mix its mean, said to be one."""
+    mean = one.trial.frame_sizes.mean
+    return f"{mean:g} (mean of {one.trial.packet_mix})" if one.trial.packet_mix else f"{mean:g}"
 
 
 def of_method(records: Iterable[Record], method: str) -> list[tuple[Record, MethodResult]]:
@@ -100,7 +120,22 @@ def loss_share(trial: MethodTrial) -> float:
 
 def share_of(found: int, tried: int) -> str:
     """How many repetitions a mean is of, and how many found nothing and are left out of it."""
-    return str(tried) if found == tried else f"{found} of {tried}; the others found none"
+    if found == tried:
+        return str(tried)
+    return f"{found} of {tried}; the others found none" if found else f"none of {tried} found one"
+
+
+def budget_note(each: Iterable[Repeated], method: str) -> list[str]:
+    """A sentence on the runs of a method that ended because their budget was spent; else empty."""
+    stopped = [found.stopped for one in each for found in one.results]
+    count = stopped.count(OUT_OF_BUDGET)
+    if not count:
+        return []
+    return [
+        "",
+        f"The time budget ended {count} of {len(stopped)} runs of {method} before they were "
+        "complete: their figures are those known by then (`method_budget` sets the budget).",
+    ]
 
 
 def medium_rate(record: Record, could_pps: int | None) -> str:

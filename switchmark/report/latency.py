@@ -30,8 +30,9 @@ def spread_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
     """From the median to the maximum, of every contender at every point."""
     return Panels(
         "Latency",
-        "Round-trip time, all repetitions together; from the median (circle) to the longest "
-        "round trip seen (cross), on a logarithmic axis. Lower and shorter is better.",
+        "Round-trip time, from the median of the repetitions' medians (circle) to the longest "
+        "round trip seen (cross), on a logarithmic axis; the other percentiles are of all samples "
+        "together. Lower and shorter is better.",
         [_spread(title, members, look) for title, members in facets(rows, None)],
     )
 
@@ -93,7 +94,8 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dr
         for place, (color, *ends) in enumerate(zip(colors, medians, longest, strict=True))
     ]
     for key, name, symbol in _MARKS:
-        at = [row.latency.percentiles_ns[key] / 1e3 for row in drawn if row.latency]
+        of_all = [row.latency.percentiles_ns[key] / 1e3 for row in drawn if row.latency]
+        at = medians if key == "50" else of_all
         marker = {"symbol": symbol, "size": 10, "color": colors}
         traces.append(plot.row_marks(name, at, labels, "µs", marker))
     cross = {"symbol": "x-thin", "size": 10, "line": {"width": 2, "color": colors}}
@@ -101,8 +103,9 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dr
     names = []
     for label, row in zip(labels, drawn, strict=True):
         assert row.latency is not None
-        p50, p99 = (words.time_ns(row.latency.percentiles_ns[key]) for key in ("50", "99"))
-        names.append((label, f"{p50}, 99 % {p99}"))
+        ends = (row.latency.median_ns.mean, row.latency.percentiles_ns["99"])
+        p50, p99 = map(words.time_ns, ends)
+        names.append((label, f"{p50}, 99 % of all {p99}"))
     layout = {
         "xaxis": plot.axis("round trip (µs, log)", type="log", **_log_ticks([*longest, *medians])),
         "yaxis": plot.row_axis(len(drawn)),
@@ -161,7 +164,7 @@ def _differs(row: SummaryRow) -> bool:
 
 def _p50_us(row: SummaryRow) -> float:
     assert row.latency is not None
-    return row.latency.percentiles_ns["50"] / 1e3
+    return row.latency.median_ns.mean / 1e3
 
 
 def _log10(value: float) -> float:

@@ -119,10 +119,10 @@ def _cells(
             yield "Lost", Cell(words.percent(lost), lost)
             yield from _cost(row)
         elif row.latency is not None:
-            seen = row.latency.p50_ns
+            seen = row.latency.median_ns
             yield _COLUMNS[3], _figure(seen, typical.get(("rtt-p50", row.trial.id)), 1e3)
             p99 = typical.get(("rtt-p99", row.trial.id))
-            yield "99 %, µs", _figure(row.latency.p99_ns, p99, 1e3)
+            yield "99 %, µs", _figure(row.latency.median_p99_ns, p99, 1e3)
     yield "Trials", Cell(" + ".join(trials))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +20,8 @@ THEME = {
     "@part0": "#333c47", "@part1": "#8a939d", "@part2": "#c3c9d0",
 }  # fmt: skip
 _DPI = 160
+_LEGEND_WIDTH = 80  # characters
+LEGEND_LINE_IN = 0.18
 MARKERS = ("o", "s", "D", "^", "P", "*", "h", "v")
 
 
@@ -39,6 +43,21 @@ def take_up() -> None:
         "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True,
         "grid.color": "#d6d9de", "axes.axisbelow": True,
     }  # fmt: skip
+
+
+def wrapped(name: str, width: int = _LEGEND_WIDTH) -> str:
+    """A name in a legend: on more lines where one is too short."""
+    return "\n".join(textwrap.wrap(name, width)) or name
+
+
+def legend_in(names: Iterable[str]) -> float:
+    """The height in inches that a legend of these names takes below a drawing, a name a line."""
+    return sum(LEGEND_LINE_IN * (1 + wrapped(name).count("\n")) for name in names)
+
+
+def legend_below(figure: Figure) -> None:
+    """Draw the legend below the axes, where it hides no line and long names have room."""
+    figure.legend(loc="outside lower left", frameon=False, fontsize=8)
 
 
 def save(figure: Figure, path: Path) -> None:

@@ -30,6 +30,7 @@ class Summary:
     head: str  # campaign and time
     nothing: str  # why there is nothing to say; else empty
     heading: str  # what the answers rest on; empty where nothing is compared
+    estimators: str  # which figure over repetitions the rows give; empty: each has one
     points: tuple[PointWords, ...]  # a line a contender, where there is room
     sentences: tuple[str, ...]  # else one a point
     rows: tuple[tuple[str, str], ...]  # where nothing is compared: what was measured, and found
@@ -60,13 +61,15 @@ def summarise_in_words(
     """The summary of a run's chosen rows."""
     nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
     warned = (*_warnings(rows), *_failures(rows))
-    room = MOST_LINES - _AROUND - len(warned)
     deciding = answer_words.deciding(answers)
+    estimators = "" if deciding else _estimators(rows)
+    room = MOST_LINES - _AROUND - len(warned) - bool(estimators)
     each = answer_words.fits_by_contender(deciding, room)
     return Summary(
         head=f"{run.info.campaign}, {run.info.started_at[:19]}Z",
         nothing=nothing,
         heading=answer_words.heading(deciding) if deciding else "",
+        estimators=estimators,
         points=tuple(answer_words.by_contender(one, deciding) for one in deciding if each),
         sentences=tuple(answer_words.by_point(one, deciding) for one in deciding if not each),
         rows=() if deciding else tuple(_rows(rows)),
@@ -91,16 +94,34 @@ def _rows(rows: Sequence[SummaryRow]) -> list[tuple[str, str]]:
     ]
 
 
+def _estimators(rows: Sequence[SummaryRow]) -> str:
+    """Say which figure over its repetitions a row gives; empty if no row has two."""
+    repeated = [row for row in rows if row.finished > 1]
+    if not repeated:
+        return ""
+    parts = []
+    if any(row.latency is None for row in repeated):
+        parts.append("means with 95 % intervals")
+    if any(row.latency is not None for row in repeated):
+        few = any(row.latency.median_ns.is_range for row in repeated if row.latency is not None)
+        what = "the range of all" if few else "95 % intervals"
+        parts.append(f"times: medians with {what}" if parts else f"medians with {what}")
+    most = max(row.finished for row in repeated)
+    return f"Over {'up to ' * (len({row.finished for row in rows}) > 1)}{most} repetitions: " + (
+        "; ".join(parts)
+    )
+
+
 def _figure(row: SummaryRow) -> str:
     if row.method is not None:
         return "; ".join(map(words.named, row.method.figures[:3])) or "no figure"
     if row.latency is not None:
-        tail = words.time_ns(row.latency.percentiles_ns["99"])
-        return f"median round trip {words.time_ns(row.latency.p50_ns.mean)}, p99 {tail}"
+        tail = words.time_ns(row.latency.median_p99_ns.mean)
+        return f"median round trip {words.figure(row.latency.median_ns, 'ns')}, p99 {tail}"
     assert row.throughput is not None, "a finished row has a figure"
     loads = row.throughput
     lost = words.percent(loads.loss_ratio.mean)
-    return f"{words.with_prefix(loads.forwarded_pps.mean, 'pps')} forwarded, {lost} lost"
+    return f"{words.figure(loads.forwarded_pps, 'pps')} forwarded, {lost} lost"
 
 
 def _limit(row: SummaryRow) -> str:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from switchmark.language import shares
 from switchmark.model.choices import Dimension
 from switchmark.model.parameters import PARAMETERS
 from switchmark.results.method_summary import FigureSummary
@@ -26,7 +27,7 @@ def number(value: float) -> str:
     for limit, digits in ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4)):
         if abs(value) >= limit * 0.9995:
             return f"{value:.{digits}f}"
-    return f"{value:.2g}"
+    return shares.fixed(value)
 
 
 def with_prefix(value: float, unit: str) -> str:
@@ -49,12 +50,8 @@ def time_ns(value: float) -> str:
 
 
 def percent(ratio: float) -> str:
-    """A share as a percentage; a tiny one is never shown as zero."""
-    if ratio == 0:
-        return "0 %"
-    if abs(ratio) < 0.0001:
-        return "< 0.01 %"
-    return f"{ratio * 100:.2f} %" if abs(ratio) < 0.1 else f"{ratio * 100:.0f} %"
+    """A share as a percentage; a tiny one keeps its digits."""
+    return shares.percent(ratio)
 
 
 def from_to(value: Estimate, scale: float) -> str:
@@ -74,7 +71,8 @@ def interval(value: Estimate, scale: float, unit: str) -> str:
     if value.low is None or value.high is None:
         return value.note
     ends = from_to(value, scale)
-    return f"95 % CI {ends}{f' {unit}' if ends[0].isdigit() else ''}, n = {value.count}"
+    kind = "range" if value.is_range else "95 % CI"
+    return f"{kind} {ends}{f' {unit}' if ends[0].isdigit() else ''}, n = {value.count}"
 
 
 def field(name: str, value: Any) -> str:

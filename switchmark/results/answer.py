@@ -29,6 +29,7 @@ from switchmark.results.store import Run
 from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of
+from switchmark.statistics.typical import typical
 
 
 class LeadVerdict(StrEnum):
@@ -290,7 +291,7 @@ def _ranked(
         yield RankedContender(
             contender=names.get(contender, first[contender].called),
             trial=first[contender],
-            typical=math.exp(statistics.median(one.log_ratio for one in logs)),
+            typical=typical([math.exp(one.log_ratio) for one in logs]),
             low=interval.low if interval else None,
             high=interval.high if interval else None,
             trials=len(logs),

@@ -18,6 +18,7 @@ from switchmark.results.store import open_run
 from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
 from switchmark.statistics.means import Estimate, of_all
 from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
+from switchmark.statistics.typical import by_median
 
 _HISTOGRAMS = (
     Column("trial_id", "/trial_id"),
@@ -35,8 +36,10 @@ class LatencySummary:
     min_ns: float
     max_ns: float
     mean_ns: Estimate
-    p50_ns: Estimate  # over the repetitions' own medians
+    p50_ns: Estimate  # the mean over the repetitions' own medians
     p99_ns: Estimate
+    median_ns: Estimate  # the typical one of the repetitions' own medians: `by_median`
+    median_p99_ns: Estimate  # the same of their 99th percentiles
     stdev_ns: float  # of all samples, as the percentiles
     percentiles_ns: dict[str, float]
     intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
@@ -128,8 +131,10 @@ def _summary(records: Records, sent: _DelayTail, due: _DelayTail) -> LatencySumm
         min_ns=min(records.column("rtt_min_ns")),
         max_ns=max(records.column("rtt_max_ns")),
         mean_ns=records.over("rtt_mean_ns"),
-        p50_ns=records.over("rtt_p50_ns"),
-        p99_ns=records.over("rtt_p99_ns"),
+        p50_ns=(p50_ns := records.over("rtt_p50_ns")),
+        p99_ns=(p99_ns := records.over("rtt_p99_ns")),
+        median_ns=by_median(p50_ns, records.level),
+        median_p99_ns=by_median(p99_ns, records.level),
         stdev_ns=_whole(records, "rtt")[1] or 0.0,
         percentiles_ns=sent.percentiles_ns,
         intervals_ns=sent.intervals_ns,

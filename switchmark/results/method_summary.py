@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from switchmark.results.groups import Records
 from switchmark.results.record import GoalBounds, MethodFigure
 from switchmark.statistics.means import Estimate, estimate
+from switchmark.statistics.typical import by_median
+
+_PERCENTILE = re.compile(r"\b(median|p\d)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ def summarise_method(records: Records) -> MethodSummary:
     return MethodSummary(
         headline=next(filter(None, records.column("method_headline")), None),
         figures=tuple(
-            FigureSummary(name, unit, _drawn_together(held, records.level), len(found))
+            FigureSummary(name, unit, _drawn_together(name, held, records.level), len(found))
             for name, unit in names
             for held in [[f for fs in found for f in fs if f.name == name]]
         ),
@@ -71,8 +75,9 @@ def summarise_method(records: Records) -> MethodSummary:
     )
 
 
-def _drawn_together(figures: Sequence[MethodFigure], level: float) -> Estimate:
+def _drawn_together(name: str, figures: Sequence[MethodFigure], level: float) -> Estimate:
+    """Return the mean over the repetitions; of medians and other percentiles their median."""
     whole = estimate([figure.value for figure in figures], level)
     if len(figures) > 1:
-        return whole
+        return by_median(whole, level) if _PERCENTILE.search(name) else whole
     return replace(whole, low=figures[0].low, high=figures[0].high)

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
 
 from switchmark.model.campaign import Published
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
+from switchmark.statistics.typical import by_median
 
 
 def published_beside(
@@ -74,7 +74,7 @@ def _round_trip(row: SummaryRow, statistic: str) -> Estimate | None:
     if row.latency is None:
         return None
     times = row.latency
-    over_repetitions = {"mean": times.mean_ns, "median": times.p50_ns}
+    over_repetitions = {"mean": times.mean_ns, "median": times.median_ns}
     if statistic in over_repetitions:
         return over_repetitions[statistic]
     of_all = {"min": times.min_ns, "max": times.max_ns, "stdev": times.stdev_ns}
@@ -88,7 +88,7 @@ def _statistic(found: Estimate, statistic: str) -> Estimate | None:
         case "mean":
             return found
         case "median":
-            return replace(found, mean=found.median, low=None, high=None)
+            return by_median(found)
         case "stdev":
             return None if found.stdev is None else _single(found.stdev)
         case "min" | "max":

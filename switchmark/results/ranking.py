@@ -53,9 +53,10 @@ def compare(rows: Sequence[SummaryRow]) -> list[Comparison]:
 
 
 def headline(row: SummaryRow) -> Estimate:
-    """The figure a row is ranked by: forwarded frames/s, or the median RTT in ns."""
+    """Return the figure a row is ranked by: the mean of forwarded frames/s, or the median over
+    repetitions of the median round trip in ns."""
     if row.latency is not None:
-        return row.latency.p50_ns
+        return row.latency.median_ns
     assert row.throughput is not None, "a finished row has a throughput or a latency"
     return row.throughput.forwarded_pps
 

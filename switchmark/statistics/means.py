@@ -42,6 +42,7 @@ class Estimate:
     low: float | None = None  # confidence interval of the mean
     high: float | None = None
     values: tuple[float, ...] = field(default=(), repr=False)  # one a repetition
+    is_range: bool = False  # low and high are the smallest and the largest value (typical.py)
 
     @property
     def note(self) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from switchmark.language.shares import percent, whole_percent
 from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import RING_FULL_SHARE
 from switchmark.model.choices import WIRE
@@ -191,11 +192,11 @@ def _latency_limit(trial: Trial, seen: Latency, evidence: Evidence) -> Limit:
 
 
 def _figures(seen: Throughput, evidence: Evidence) -> list[str]:
-    notes = [f"{seen.loss_ratio:.2%} of offered frames were lost"]
+    notes = [f"{percent(seen.loss_ratio)} of offered frames were lost"]
     if evidence.counts_polls:  # (a foreign instrument tells nothing of its calls)
         notes = [
-            f"{evidence.refused_share:.0%} of transmit calls met a full ring",
-            f"{evidence.idle_share:.0%} of the receiver's polls found nothing",
+            f"{whole_percent(evidence.refused_share)} of transmit calls met a full ring",
+            f"{whole_percent(evidence.idle_share)} of the receiver's polls found nothing",
             *notes,
         ]
     if _held_back(seen):

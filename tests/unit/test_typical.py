@@ -1,0 +1,154 @@
+"""One estimator under one word: the median round trip is the median of the repetitions' medians."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from switchmark.cli import main
+from switchmark.model.campaign import Published
+from switchmark.model.choices import Dimension
+from switchmark.report.bmf import bmf
+from switchmark.report.html import write_report
+from switchmark.report.summary_words import answers_of, summarise_in_words
+from switchmark.results.answer import answer
+from switchmark.results.blocks import observe
+from switchmark.results.proving import Proving
+from switchmark.results.published import measured
+from switchmark.results.ranking import compare, headline
+from switchmark.results.record import Record
+from switchmark.results.store import open_run
+from switchmark.results.summary import summary
+from switchmark.statistics.means import estimate
+from switchmark.statistics.typical import by_median, typical
+from switchmark.switch.registry import usual_overhead_s
+from tests.unit.records import synthetic_histogram, synthetic_record, synthetic_trial, write_run
+
+SPOILED_NS = (20_400, 16_300, 222_691_000)  # three repetitions, one of a stalled machine
+STEADY_NS = (127_000, 125_000, 129_000)
+
+
+def timed(switch: str, median_ns: int, repetition: int) -> Record:
+    """A latency trial with this median."""
+    trial = synthetic_trial(
+        dimension=Dimension.LATENCY, switch=switch, repetition=repetition, rate_pps=10_000
+    )
+    record = synthetic_record(trial, number=repetition, is_baseline=False)
+    assert record.latency is not None
+    held = synthetic_histogram(median_ns, record.latency.count)
+    values = held.percentiles_ns()
+    changes: dict[str, Any] = {
+        "min_ns": values["50"] * 0.3, "mean_ns": values["50"] * 1.03, "max_ns": values["99.999"],
+        "percentiles_ns": values, "histogram": held,
+        "intended_percentiles_ns": values, "intended_histogram": held,
+    }  # fmt: skip
+    return record.model_copy(update={"latency": record.latency.model_copy(update=changes)})
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    records = [
+        timed(switch, median_ns, repetition)
+        for switch, medians in (("linux-bridge", SPOILED_NS), ("ovs-dpdk", STEADY_NS))
+        for repetition, median_ns in enumerate(medians)
+    ]
+    return write_run(tmp_path, records)
+
+
+@given(
+    st.lists(st.floats(1.0, 1e9), min_size=3, max_size=31),
+    st.floats(1e9, 1e15),
+)
+def test_one_spoiled_repetition_stays_within_the_others(
+    values: list[float], spoiled: float
+) -> None:
+    """However long one repetition took, the typical value is not outside of the others."""
+    found = typical([*values, spoiled])
+    assert min(values) * 0.999 <= found <= max(values) * 1.001
+
+
+@pytest.mark.parametrize(
+    ("values", "low", "high", "is_range"),
+    [
+        ([3.0, 1.0, 2.0], 1.0, 3.0, True),
+        ([5.0, 1.0, 2.0, 3.0, 4.0], 1.0, 5.0, True),
+        ([6.0, 5.0, 4.0, 3.0, 2.0, 1.0], 1.0, 6.0, False),  # 1 - 2 x 0.5^6 = 96.9 %
+        ([float(k) for k in range(1, 10)], 2.0, 8.0, False),  # 96.1 %
+    ],
+)
+def test_interval_is_of_ranks_or_says_that_it_is_a_range(
+    values: list[float], low: float, high: float, is_range: bool
+) -> None:
+    found = by_median(estimate(values))
+    assert (found.low, found.high, found.is_range) == (low, high, is_range)
+
+
+def test_middle_of_an_even_number_is_that_of_blocks() -> None:
+    assert typical([1.0, 4.0]) == 2.0
+    assert typical([0.0, 4.0]) == 2.0
+    assert typical([7.0]) == 7.0
+    assert by_median(estimate([7.0])) == estimate([7.0])
+
+
+def test_spoiled_repetition_does_not_move_the_answer(run: Path) -> None:
+    """It made a median round trip of 74 ms of 20 us, which was ranked behind 127 us."""
+    rows = summary(run)
+    opened = open_run(run)
+    words = summarise_in_words(opened, rows, rows, answers_of(opened, rows, rows))
+    (bridge,) = [text for name, text in words.rows if name.startswith("linux-bridge")]
+    assert re.match(r"median round trip 20\.. µs \(16\.. µs to 22. ms\), p99 ", bridge)
+    assert words.estimators == "Over 3 repetitions: medians with the range of all"
+    (found,) = compare(rows)
+    assert found.best.contender == "linux-bridge"
+
+
+def test_every_output_gives_the_same_median(
+    run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rows = {row.contender: row for row in summary(run)}
+    due_us = pytest.approx(20.4, rel=0.01)
+    row = rows["linux-bridge"]
+    assert headline(row).mean / 1e3 == due_us
+    published = Published(
+        match={}, value=1, unit="us", source="x", statistic="median", path="round-trip"
+    )
+    beside = measured(row, published)
+    assert beside is not None and beside.mean == due_us
+    held = bmf(list(rows.values()))
+    (metric,) = [one["rtt-p50-ns"] for name, one in held.items() if "bridge" in name]
+    assert metric["value"] / 1e3 == due_us
+    assert main.run(["show", "--full", str(run)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    (title,) = (n for n, one in enumerate(lines) if one.startswith("Round-trip time"))
+    line = next(one for one in lines[title:] if "linux-bridge" in one.split())
+    assert any(re.fullmatch(r"20\.\d", cell) for cell in line.split())
+    write_report(run, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert re.search(r">20\.\d<", "".join(page.split())) and ">742" not in page
+    assert main.run(["show", str(run), "--format", "csv"]) == 0
+    (told,) = [
+        one
+        for one in csv.DictReader(io.StringIO(capsys.readouterr().out))
+        if one["switch"] == "linux-bridge"
+    ]
+    assert float(told["rtt_p50_ns_median"]) / 1e3 == due_us
+    assert float(told["rtt_p50_ns_mean"]) / 1e3 == pytest.approx(74_240, rel=0.01)
+
+
+def test_answer_by_blocks_gives_the_same_median(run: Path) -> None:
+    observed = [observe(one) for one in open_run(run).records()]
+    proving = Proving.of({"repetitions": 3}, usual_overhead_s)
+    found = [one for one in answer(observed, proving, {}) if one.metric.name == "rtt-p50"]
+    rows = {row.contender: row for row in summary(run)}
+    for one in found:
+        for ranked in one.ranking:
+            assert ranked.typical == pytest.approx(headline(rows[ranked.contender]).mean)
+    assert json.dumps([one.metric.name for one in found]) == '["rtt-p50"]'
