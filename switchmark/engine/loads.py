@@ -51,8 +51,13 @@ def loss_of(end: Result | ProbeStream) -> Loss:
 def load(what: str, sender: Result | ProbeStream, receiver: Result | ProbeStream) -> Load:
     """The load of a stream; for probes from the results' parts about them. `what` names the stream.
 
-    Raises `TrialFailed` where more arrived than was sent: such counts are no measurement."""
-    offered, unique = sender.totals.tx_offered, loss_of(receiver).received_unique
+    More different frames than were sent count as those that were sent: a receiver that knows how
+    many these are reports the contradiction, which marks the trial (`doubts.py`). Raises
+    `TrialFailed` if it does not know."""
+    offered, loss = sender.totals.tx_offered, loss_of(receiver)
+    unique = loss.received_unique
+    if unique > offered and loss.sent == offered:
+        unique = offered
     if unique > offered:
         raise ContradictoryCounts(
             f"counts of {what} contradict each other: {unique} different frames received, "

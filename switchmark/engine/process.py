@@ -15,6 +15,7 @@ from typing import TypeVar, get_args
 
 from switchmark.engine.deadline import Deadline
 from switchmark.engine.event_parts.counters import Totals
+from switchmark.engine.doubts import contradictions_of, uncertain_losses_of
 from switchmark.engine.events import (
     EngineCounters,
     Event,
@@ -56,6 +57,10 @@ class EngineProcess:
     intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
     started_ns: int = 0  # by our clock; 0: no trial has begun
     faults: list[str] = field(default_factory=list)  # of every partial result, in its own words
+    contradictions: list[str] = field(default_factory=list)  # of its counters, in any result
+    uncertain_losses: list[str] = field(
+        default_factory=list
+    )  # of its results: between which bounds
     sender_clock: str | None = None  # its sender's, as the engine is told it, while between hosts
     patience: float = 1.0  # by which answers may take longer (an emulated guest's)
     _ready: Ready | None = None
@@ -219,6 +224,9 @@ class EngineProcess:
                 if event.partial:
                     what = event.fault or "a fault that it does not name"
                     self.faults.append(f"{self.role} in {self.node}: {what}")
+                who = f"{self.role} in {self.node}"
+                self.contradictions += [f"{who}: {one}" for one in contradictions_of(event)]
+                self.uncertain_losses += [f"{who}: {one}" for one in uncertain_losses_of(event)]
             case _:
                 pass
 

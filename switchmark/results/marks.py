@@ -144,6 +144,23 @@ _TABLE = (
         "trial); loss there may not be the switch's, and an excess means copies.",
     ),
     Mark(
+        "contradictory-counts",
+        "Counters contradict each other",
+        "An application received more different frames than were sent to it, or frames with "
+        "numbers that were never sent, so frames of another sender are among those counted.",
+        "Do not use the number; the record's contradictions (the report shows them with the "
+        "trial) say which counters; look for another sender on this wire, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
+        "uncertain-loss",
+        "The loss is known between two bounds only",
+        "Frames arrived a million numbers or more before or behind their neighbours, so nobody can "
+        "tell whether they were copies; the loss counts them as lost.",
+        "Read the loss as an upper bound; the record's uncertain_losses (the report shows them "
+        "with the trial) have both bounds; look for a loop, or a switch that repeats old frames.",
+    ),
+    Mark(
         "copied-frames",
         "Frames arrived more than once",
         "More than 0.1 % as many frames as were sent arrived a second time, and the forwarded load "

@@ -98,6 +98,12 @@ class DeployedMeasurer:
         """Every trial so far, as the record keeps it."""
         return as_trials(self.points, self.side_counts)
 
+    def contradictions(self) -> list[str]:
+        """Counters of its applications that contradict each other, in any trial so far."""
+        return [
+            line for pair in self._ends for line in (*pair.a.contradictions, *pair.b.contradictions)
+        ]
+
     def notes(self) -> list[str]:
         """What else happened in the trials: duplicates, reordering, drops of the receivers."""
         counts = {

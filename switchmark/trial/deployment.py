@@ -88,10 +88,22 @@ class Deployment:
         """Faults of the applications that spoil their results, each once."""
         return list(dict.fromkeys(fault for engine in self.engines for fault in engine.faults))
 
+    def contradictions(self) -> list[str]:
+        """Counters of the applications that contradict each other, each once."""
+        return list(dict.fromkeys(one for engine in self.engines for one in engine.contradictions))
+
+    def uncertain_losses(self) -> list[str]:
+        """Losses of the applications that are known between two bounds only, each once."""
+        return list(
+            dict.fromkeys(one for engine in self.engines for one in engine.uncertain_losses)
+        )
+
     def forget_faults(self) -> None:
-        """Begin a new list of faults, for the next measurement."""
+        """Begin new lists of faults and doubts, for the next measurement."""
         for engine in self.engines:
             engine.faults.clear()
+            engine.contradictions.clear()
+            engine.uncertain_losses.clear()
 
     def read(self) -> CounterReading:
         """All counters now; meaningful while no traffic runs."""

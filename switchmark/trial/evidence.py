@@ -42,6 +42,8 @@ class Evidence:
     cable_lost: int = 0  # frames, between two hosts
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
+    contradictions: tuple[str, ...] = ()  # of the applications' counters
+    uncertain_losses: tuple[str, ...] = ()  # known between two bounds only
     engines_are_fast: bool = True  # built with optimisation, without sanitizers and coverage
     emulated: bool = False  # a virtual machine ran without hardware that helps
     counts_polls: bool = True  # the applications count their calls

@@ -68,6 +68,8 @@ def verdict(
         "unverified": not verification.passed and not flooded and not verification.wrong_mode,
         "partial": bool(evidence.faults) and not finds_outages,
         "counters-disagree": not evidence.counters_agree,
+        "contradictory-counts": bool(evidence.contradictions),
+        "uncertain-loss": bool(evidence.uncertain_losses),
         "no-baseline": switched
         and baseline.forwarded_pps is None
         and baseline.rtt_median_ns is None,

@@ -120,6 +120,8 @@ def measure_deployed(
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
+        contradictions=tuple(deployment.contradictions()),
+        uncertain_losses=tuple(deployment.uncertain_losses()),
         engines_are_fast=all(one.ready.build.fast for one in deployment.engines),
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
         counts_polls=deployment.guest is None,

@@ -101,6 +101,8 @@ def _as_it_ran(deployment: Deployment, plan: TrialPlan) -> dict[str, Callable[[]
             guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
         ),
         "faults": deployment.faults,
+        "contradictions": deployment.contradictions,
+        "uncertain_losses": deployment.uncertain_losses,
         "loops": lambda: loop_costs(deployment.engines),
         "vnfs": lambda: [vnf.as_run() for vnf in deployment.vnfs],
     }

@@ -59,6 +59,11 @@ def test_more_received_than_sent_is_no_load() -> None:
         load("pair 3", sent(10), received(11))
 
 
+def test_more_received_than_a_receiver_was_told_of_is_all_that_was_sent() -> None:
+    found = load("pair 3", sent(10), received(11, sent=10))
+    assert (found.unique_frames, found.lost_frames) == (10, 0)
+
+
 def test_an_end_that_does_not_tell_lost_nothing_and_received_nothing_is_no_figure() -> None:
     with pytest.raises(TrialFailed, match="does not say what it received"):
         loss_of(result())

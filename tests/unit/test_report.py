@@ -124,6 +124,20 @@ def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
     assert "A fault took part of the trial" in text, "and the mark is explained"
 
 
+def test_doubts_about_counters_are_shown_with_the_trial(tmp_path: Path) -> None:
+    record = synthetic_record(
+        marks=["contradictory-counts", "uncertain-loss"],
+        contradictions=["receiver in rx0: 11 different frames of 10"],
+        uncertain_losses=["receiver in rx0: between 0 and 3 frames were lost"],
+    )
+    target = tmp_path / "report.html"
+    write_report(write_run(tmp_path / "results", [record]), target)
+    text = target.read_text()
+    assert "receiver in rx0: 11 different frames of 10" in text
+    assert "receiver in rx0: between 0 and 3 frames were lost" in text
+    assert "The loss is known between two bounds only" in text, "and the mark is explained"
+
+
 def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:
     first, second = synthetic_record(number=1), synthetic_record(number=2)
     tried = [

@@ -377,6 +377,8 @@ def test_nothing_to_say() -> None:
             {"receiver": counters(rx_missing=100, rx_missed_away=100), "sender": FULL_RING},
         ),
         ("partial", {"faults": ("sender in tx0: port 0 failed",)}, {}),
+        ("contradictory-counts", {"contradictions": ("receiver in rx0: 11 of 10",)}, {}),
+        ("uncertain-loss", {"uncertain_losses": ("receiver in rx0: 0 to 3",)}, {}),
     ],
 )
 def test_marks(mark: str, holds: dict[str, Any], holds_not: dict[str, Any]) -> None:

@@ -429,6 +429,41 @@ def test_a_partial_result_is_kept_and_marked() -> None:
     assert not record.verdict.valid
 
 
+def test_counters_that_contradict_each_other_are_kept_and_marked() -> None:
+    loss = {"sent": 10_000, "received_unique": 10_001, "last_sequence": 10_000, "expected": 10_001}
+    environment = changed(
+        "receiver",
+        *samples(10, rx_frames=1000, useful_polls=50),
+        result(totals={"rx_frames": 10_001}, loss=loss),
+    )
+    record = run(plan_for(environment=environment))
+    assert record.contradictions == [
+        "receiver in rx0: 10001 different frames of the load arrived, numbered up to 10000, of "
+        "10000 that were sent"
+    ]
+    assert record.verdict is not None and "contradictory-counts" in record.verdict.marks
+    assert not record.verdict.valid
+
+
+def test_a_loss_that_is_known_between_bounds_is_marked() -> None:
+    loss = {
+        "sent": 10_000, "received_unique": 9_000, "expected": 10_000, "lost": 1_000,
+        "lost_at_least": 993, "beyond_window": 5, "early": 2,
+    }  # fmt: skip
+    environment = changed(
+        "receiver",
+        *samples(10, rx_frames=900, useful_polls=50),
+        result(totals={"rx_frames": 9_000}, loss=loss),
+    )
+    record = run(plan_for(environment=environment))
+    assert record.uncertain_losses == [
+        "receiver in rx0: 5 frames of the load arrived too late, and 2 too early, to be told from "
+        "copies: between 993 and 1000 frames were lost"
+    ]
+    assert record.verdict is not None and "uncertain-loss" in record.verdict.marks
+    assert record.verdict.valid
+
+
 def test_a_fault_of_the_warm_up_is_not_the_measurement_s() -> None:
     def change(name: str, engine: FakeEngine) -> None:
         script, went = SCRIPTS["client"], '"partial": true, "fault": "port 0: took nothing"'

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
-from switchmark.errors import TrialFailed
+from switchmark.errors import ContradictoryCounts, TrialFailed
 from switchmark.experiment.steps import plan_steps
 from switchmark.model.machine_state import MachineState
 from switchmark.switch.linux_bridge import LinuxBridge
@@ -63,7 +63,10 @@ class Rig:
 
 def check_sent(measurer: DeployedMeasurer) -> None:
     """Raise `TrialFailed` where the sender of the last trial was away from its core, by its own
-    account: then the frames did not leave as they should, and no figure is at fault."""
+    account: then the frames did not leave as they should, and no figure is at fault. Raise
+    `ContradictoryCounts` where counters contradict each other: then a figure is."""
+    if contradictions := measurer.contradictions():
+        raise ContradictoryCounts("; ".join(contradictions))
     point, late_ns = measurer.points[-1], measurer.side_counts[-1].late_max_ns or 0
     if point.shortfall_ratio > GIVEN_UP or late_ns > LATE_NS:
         raise TrialFailed(

@@ -111,6 +111,8 @@ class Record(Figures, Circumstances):
     instrument: InstrumentNote | None = None  # a foreign one; None: our own engine
     engines: list[EngineRun] = Field(default_factory=list)
     faults: list[str] = Field(default_factory=list)  # why results of applications are partial
+    contradictions: list[str] = Field(default_factory=list)  # of the applications' counters
+    uncertain_losses: list[str] = Field(default_factory=list)  # known between two bounds only
     vnfs: list[VnfRun] = Field(default_factory=list)
     machines: dict[str, dict[str, str]] = Field(default_factory=dict)  # virtual ones, by node
     topology: list[str] = Field(default_factory=list)  # a line for each path
