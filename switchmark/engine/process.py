@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar, get_args
 
 from switchmark.engine.deadline import Deadline
-from switchmark.engine.event_parts.counters import Totals
 from switchmark.engine.doubts import contradictions_of, uncertain_losses_of
+from switchmark.engine.event_parts.counters import Totals
 from switchmark.engine.events import (
     EngineCounters,
     Event,
