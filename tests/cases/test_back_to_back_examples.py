@@ -1,0 +1,122 @@
+"""The back-to-back files of otg-examples, as they are and with UDP.
+
+https://github.com/open-traffic-generator/otg-examples (8b62a4a) has flows of TCP, a bare Ethernet
+header, pps as text, `gap: 12`, 9,000 bytes, 50 % of 200 Gbit/s, and a source address that goes up
+by 0.1.2.3. What the generator cannot send is refused by its path when it is set; the rest is sent
+as it is written.
+"""
+
+from __future__ import annotations
+
+import json
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+import snappi
+from pydantic import ValidationError
+
+from switchmark.otg import types
+from switchmark.otg.plan import plan_flows
+from switchmark.otg.ports import TrafficPort
+from switchmark.otg.refusal import Refused, from_validation
+from tests.cases.frames import parse, read_pcap
+
+PORTS = {
+    f"localhost:555{n}": TrafficPort(f"localhost:555{n}", f"raw:dev=v{n}", None, shared=True)
+    for n in (5, 6)
+}
+
+
+def back_to_back(**changes: Any) -> dict[str, Any]:
+    """Return such a configuration: one flow of 1,000 packets of 512 bytes at 100 a second."""
+    value = lambda v: {"choice": "value", "value": v}  # noqa: E731
+    packet = [
+        {"choice": "ethernet", "ethernet": {"src": value("00:00:00:00:00:aa"),
+                                            "dst": value("00:00:00:00:00:bb")}},
+        {"choice": "ipv4", "ipv4": {"src": value("10.0.0.1"), "dst": value("10.0.0.2")}},
+        {"choice": "udp", "udp": {"src_port": value(5000), "dst_port": value(6000)}},
+    ]  # fmt: skip
+    flow = {
+        "name": "f1",
+        "tx_rx": {"choice": "port", "port": {"tx_name": "p1", "rx_names": ["p2"]}},
+        "packet": packet,
+        "size": {"choice": "fixed", "fixed": 512},
+        "rate": {"choice": "pps", "pps": 100},
+        "duration": {"choice": "fixed_packets", "fixed_packets": {"packets": 1000, "gap": 12}},
+        "metrics": {"enable": True, "loss": True},
+    }
+    ports = [{"name": "p1", "location": "localhost:5555"},
+             {"name": "p2", "location": "localhost:5556"}]  # fmt: skip
+    return {"ports": ports, "flows": [flow | changes]}
+
+
+def plan(config: dict[str, Any]):
+    """Return the plan of the configuration's flow; refused as the server refuses it."""
+    text = snappi.Api().config().deserialize(json.dumps(config)).serialize()
+    try:
+        (made,) = plan_flows(types.Config.model_validate_json(text), PORTS)
+    except ValidationError as error:
+        raise from_validation(error) from error
+    return made
+
+
+def option(words, name: str) -> str:
+    words = list(words)
+    return words[words.index(name) + 1]
+
+
+def test_udp_is_sent_as_written() -> None:
+    """1,000 packets of 512 bytes at 100 a second; gap 12 is what a wire has anyway."""
+    made = plan(back_to_back())
+    assert made.frames == 1000
+    assert option(made.sender, "--rate") == "100"
+
+
+@pytest.mark.parametrize("kept", [["ethernet"], ["ethernet", "ipv4"]])
+def test_headers_without_udp_are_refused_by_path(kept: list[str]) -> None:
+    config = back_to_back()
+    flow = config["flows"][0]
+    flow["packet"] = [one for one in flow["packet"] if one["choice"] in kept]
+    with pytest.raises(Refused, match=r"flows\[0\]\.packet"):
+        plan(config)
+
+
+def test_tcp_is_refused_by_path_and_kind() -> None:
+    config = back_to_back()
+    config["flows"][0]["packet"][2] = {"choice": "tcp", "tcp": {}}
+    with pytest.raises(Refused, match=r"flows\[0\]\.packet\[2\].*tcp"):
+        plan(config)
+
+
+def test_half_of_200_gigabit_is_by_the_line() -> None:
+    """50 % of 200 Gbit/s at 1,500 bytes: 10^11 bits of 1,520 bytes each, 8,223,684 a second."""
+    assert 10**11 // (8 * 1520) == 8_223_684
+    size, rate = {"choice": "fixed", "fixed": 1500}, {"choice": "percentage", "percentage": 50}
+    seconds = {"choice": "fixed_seconds", "fixed_seconds": {"seconds": 1}}
+    config = back_to_back(size=size, rate=rate, duration=seconds)
+    config["layer1"] = [{"name": "l", "port_names": ["p1"], "speed": "speed_200_gbps"}]
+    words = plan(config).sender
+    assert option(words, "--rate") == "50%"
+    assert option(words, "--line-rate") == "200000Mbps"
+    assert option(words, "--packet-size") == "1500"
+
+
+def test_fields_in_step_are_the_frames_of_a_file(tmp_path) -> None:
+    """A source address up by 0.1.2.3 a hundred times, and a port up by 7 in step: the frames have
+    both, and after a hundred they begin anew."""
+    config = back_to_back()
+    packet = config["flows"][0]["packet"]
+    step = {"start": "10.0.0.1", "step": "0.1.2.3", "count": 100}
+    packet[1]["ipv4"]["src"] = {"choice": "increment", "increment": step}
+    up = {"start": 5000, "step": 7, "count": 100}
+    packet[2]["udp"]["src_port"] = {"choice": "increment", "increment": up}
+    made = plan(config)
+    made.replay.write(tmp_path / "flow.pcap")
+    seen = [parse(one.data) for one in read_pcap(tmp_path / "flow.pcap")]
+    assert made.frames == 1000 and 1000 % len(seen) == 0
+    first, delta = int(ip_address("10.0.0.1")), int(ip_address("0.1.2.3"))
+    for number, one in enumerate(seen):
+        assert int(ip_address(one.source)) == first + delta * (number % 100)
+        assert one.ports[0] == 5000 + 7 * (number % 100)
+        assert one.sums_right
