@@ -189,6 +189,13 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
         const struct io_port *port = trial->ends[i].port;
         if (mtu_bytes <= port->mtu_bytes)
             continue;
+        if (mtu_bytes == trial->replay.mtu_bytes)
+            return fail(error, size,
+                        "port %u (%s): frame %llu of the replay needs an MTU of %llu; the port has "
+                        "%u: raise it, or leave the frame out (editcap -F pcap FILE NEW %llu)",
+                        i, port->spec, (unsigned long long)trial->replay.mtu_frame,
+                        (unsigned long long)mtu_bytes, port->mtu_bytes,
+                        (unsigned long long)trial->replay.mtu_frame);
         return fail(error, size,
                     "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
                     port->spec,

@@ -8,10 +8,14 @@
 #include <string.h>
 #include <time.h>
 
+#include <sys/stat.h>
+
 #include "fail.h"
 #include "io/io.h"
 #include "traffic/frame.h"
 #include "traffic/pcap.h"
+
+static const struct io_ops io_pcap;
 
 #define WRITE_BUFFER_BYTES (1U << 20)
 #define USAGE "pcap takes read=FILE, write=FILE or both"
@@ -52,6 +56,37 @@ static bool parse(const char *arguments, struct pcap_paths *paths, char *error, 
         return fail(error, size, USAGE);
     if (strcmp(paths->read, paths->write) == 0)
         return fail(error, size, "read and write name the same file; give two");
+    return true;
+}
+
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat first, second;
+
+    return a[0] != '\0' && b[0] != '\0' && stat(a, &first) == 0 && stat(b, &second) == 0 &&
+           S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
+}
+
+/* What a port writes is empty from the moment it is opened: no port of the process may read it, and
+ * no other one write it, under whichever name. */
+static bool is_free_to_write(const struct io_config *config, const char *path, char *error,
+                             size_t size)
+{
+    for (unsigned i = 0; i < config->spec_count; i++) {
+        struct pcap_paths other;
+        const char *arguments;
+        char ignored[160];
+
+        if (io_of(config->specs[i], &arguments) != &io_pcap ||
+            !parse(arguments, &other, ignored, sizeof ignored))
+            continue;
+        if (is_same_file(path, other.read))
+            return fail(error, size, "write=%s is the file that port %u reads (%s); give two", path,
+                        i, other.read);
+        if (i != config->index && is_same_file(path, other.write))
+            return fail(error, size, "write=%s is the file that port %u writes (%s); give two",
+                        path, i, other.write);
+    }
     return true;
 }
 
@@ -130,8 +165,9 @@ static struct io_port *pcap_open(const struct io_config *config, char *error, si
     const bool has_buffers = port->tx_buffers != NULL && port->rx_buffers != NULL;
     if (!has_buffers)
         snprintf(error, size, "out of memory");
-    if (!has_buffers || (paths.write[0] != '\0' && !open_out(port, paths.write, error, size)) ||
-        (paths.read[0] != '\0' && !open_in(port, paths.read, error, size))) {
+    if (!has_buffers || (paths.read[0] != '\0' && !open_in(port, paths.read, error, size)) ||
+        (paths.write[0] != '\0' && (!is_free_to_write(config, paths.write, error, size) ||
+                                    !open_out(port, paths.write, error, size)))) {
         pcap_close(&port->base);
         return NULL;
     }

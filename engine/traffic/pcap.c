@@ -24,6 +24,16 @@ static uint32_t read32(const struct pcap_reader *r, size_t at)
     return r->swapped ? __builtin_bswap32(value) : value;
 }
 
+/* The program that made a file which begins with these four bytes. */
+static const char *compressed_by(uint32_t begin)
+{
+    return begin >> 16 == 0x1f8b    ? "gzip"
+           : begin >> 8 == 0x425a68 ? "bzip2"
+           : begin == 0xfd377a58    ? "xz"
+           : begin == 0x28b52ffd    ? "zstd"
+                                    : NULL;
+}
+
 static bool read_magic(struct pcap_reader *r, char *error, size_t size)
 {
     const uint32_t magic = read32(r, 0), other = __builtin_bswap32(magic);
@@ -36,9 +46,18 @@ static bool read_magic(struct pcap_reader *r, char *error, size_t size)
     if (magic == MAGIC_NG || magic == MAGIC_MODIFIED || other == MAGIC_MODIFIED)
         snprintf(error, size, "is %s, not pcap; convert it: editcap -F pcap FILE NEW",
                  magic == MAGIC_NG ? "pcapng" : "a modified pcap");
+    else if (compressed_by(__builtin_bswap32(magic)) != NULL)
+        snprintf(error, size, "is compressed; unpack it: %s -k -d FILE",
+                 compressed_by(__builtin_bswap32(magic)));
     else
         snprintf(error, size, "is not a pcap file (it begins with %08x)", __builtin_bswap32(magic));
     return false;
+}
+
+/* The link types of captures on Linux's device `any`. */
+static bool is_any_device(uint32_t link)
+{
+    return link == 113 || link == 276;
 }
 
 bool pcap_begin(struct pcap_reader *r, uint8_t *bytes, size_t length, char *error, size_t size)
@@ -53,7 +72,10 @@ bool pcap_begin(struct pcap_reader *r, uint8_t *bytes, size_t length, char *erro
         return fail(error, size,
                     "is of an unknown pcap version; convert it: editcap -F pcap FILE NEW");
     if ((link & 0xffff) != PCAP_ETHERNET)
-        return fail(error, size, "holds frames of link type %u, not Ethernet (1)", link & 0xffff);
+        return fail(
+            error, size, "holds frames of link type %u, not Ethernet (1); %s", link & 0xffff,
+            is_any_device(link & 0xffff) ? "capture on one device (tcpdump -i DEVICE), not on all"
+                                         : "capture on an Ethernet device");
     if ((link & FCS_IS_THERE) != 0)
         r->fcs_bytes = (link >> 28) * 2;
     return true;

@@ -21,8 +21,13 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
                     "frame %llu was cut to %u of %u bytes; capture whole frames (tcpdump -s 0)",
                     number, frame->length, frame->wire_length);
     if (frame->length < IO_HEADER_BYTES || frame->length > FRAME_LENGTH_MAX)
-        return fail(error, size, "frame %llu has %u bytes, not %d to %d", number, frame->length,
-                    IO_HEADER_BYTES, FRAME_LENGTH_MAX);
+        return fail(error, size,
+                    "frame %llu has %u bytes, not %d to %d; leave it out (editcap -F pcap FILE NEW "
+                    "%llu)%s",
+                    number, frame->length, IO_HEADER_BYTES, FRAME_LENGTH_MAX, number,
+                    frame->length > FRAME_LENGTH_MAX
+                        ? ", or capture with gro, gso and tso off (ethtool -K DEVICE)"
+                        : "");
     /* Captures from several queues are not always in order: a frame never leaves before its
      * predecessor. */
     if (replay->count > 0 && time_ns < replay->frames[replay->count - 1].time_ns)
@@ -32,13 +37,17 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
         .offset = (uint32_t)(frame->data - replay->bytes),
         .length = frame->length,
     };
-    replay->total_bytes += frame->length + FCS_BYTES;
+    /* A wire carries no frame below the smallest, however short it is in the file. */
+    const uint32_t frame_size = frame->length + FCS_BYTES;
+    replay->total_bytes += frame_size > FRAME_SIZE_MIN ? frame_size : FRAME_SIZE_MIN;
     if (frame->length > replay->longest)
         replay->longest = frame->length;
     const uint32_t beside =
         io_bytes_beside_mtu(load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN);
-    if (frame->length > beside && frame->length - beside > replay->mtu_bytes)
+    if (frame->length > beside && frame->length - beside > replay->mtu_bytes) {
         replay->mtu_bytes = frame->length - beside;
+        replay->mtu_frame = number;
+    }
     return true;
 }
 
@@ -80,7 +89,7 @@ static uint64_t round_length_ns(const struct replay *replay)
 
 int replay_open(const char *path, char *error, size_t size)
 {
-    char reason[160] = "";
+    char reason[240] = "";
     const int fd = pcap_open_file(path, reason, sizeof reason);
 
     if (fd < 0)
@@ -90,7 +99,7 @@ int replay_open(const char *path, char *error, size_t size)
 
 bool replay_load(struct replay *replay, int fd, const char *path, char *error, size_t size)
 {
-    char reason[160] = "";
+    char reason[240] = "";
     size_t file_size;
 
     memset(replay, 0, sizeof *replay);
@@ -127,8 +136,83 @@ static uint32_t payload_offset(const uint8_t *f, uint32_t length)
     return fits ? at.udp + 8 : 0;
 }
 
+/* What a receiver must be told of a frame to measure it. */
+struct stamped_kind {
+    bool ip6;
+    unsigned tags;
+    uint16_t types[TAGS_MAX], vlan[TAGS_MAX];
+};
+
+static struct stamped_kind kind_of(const uint8_t *f, const struct frame_layout *at)
+{
+    struct stamped_kind kind = {.ip6 = at->ip6, .tags = (at->ip - OFFSET_IP) / TAG_BYTES};
+
+    for (unsigned i = 0; i < kind.tags; i++) {
+        kind.types[i] = load16(f + OFFSET_ETHERTYPE + TAG_BYTES * i);
+        kind.vlan[i] = ntohs(load16(f + OFFSET_ETHERTYPE + TAG_BYTES * i + 2)) & 0xfff;
+    }
+    return kind;
+}
+
+/* "IPv4 with VLAN 200.100" */
+static const char *kind_text(const struct stamped_kind *kind, char *text, size_t size)
+{
+    const char *version = kind->ip6 ? "IPv6" : "IPv4";
+
+    if (kind->tags == 0)
+        snprintf(text, size, "%s without a tag", version);
+    else if (kind->tags == 1)
+        snprintf(text, size, "%s with VLAN %u", version, kind->vlan[0]);
+    else
+        snprintf(text, size, "%s with VLAN %u.%u", version, kind->vlan[0], kind->vlan[1]);
+    return text;
+}
+
+/* Receivers know one tag as 802.1Q, and of two the outer one as 802.1ad. */
+static bool tags_are_usual(const struct stamped_kind *kind)
+{
+    const unsigned last = kind->tags - 1;
+
+    return kind->tags == 0 ||
+           (kind->types[last] == WIRE_VLAN && (last == 0 || kind->types[0] == WIRE_SERVICE));
+}
+
+/* A receiver measures the frames of one kind, and the others are no frames of ours to it. */
+static bool is_one_kind(const struct stamped_kind *first, const struct stamped_kind *kind,
+                        uint64_t number, char *error, size_t size)
+{
+    char text[48], first_text[48];
+
+    if (!tags_are_usual(kind))
+        return fail(error, size,
+                    "--stamp: frame %llu has VLAN tags of types that no receiver measures (802.1Q, "
+                    "or 802.1ad outside and 802.1Q inside); leave --stamp out, or filter the file",
+                    (unsigned long long)number);
+    if (kind->ip6 == first->ip6 && kind->tags == first->tags &&
+        (kind->tags < 2 || kind->vlan[0] == first->vlan[0]))
+        return true;
+    return fail(error, size,
+                "--stamp: frame %llu is %s, the first is %s; a receiver measures one kind: leave "
+                "--stamp out, or filter the file",
+                (unsigned long long)number, kind_text(kind, text, sizeof text),
+                kind_text(first, first_text, sizeof first_text));
+}
+
+/* A receiver is told of the VLAN IDs of a stream by the lowest one and their number. */
+static void say_vlans(uint16_t lowest, uint16_t highest)
+{
+    if (lowest < highest)
+        fprintf(stderr,
+                "switchmark-traffic: --stamp: the file has VLANs %u to %u; a receiver needs --vlan "
+                "%u --flows %u:vlan\n",
+                lowest, highest, lowest, highest - lowest + 1U);
+}
+
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t size)
 {
+    struct stamped_kind first = {0};
+    uint16_t lowest = UINT16_MAX, highest = 0;
+
     for (uint64_t i = 0; i < replay->count; i++) {
         struct replay_frame *frame = &replay->frames[i];
         uint8_t *f = replay->bytes + frame->offset;
@@ -140,6 +224,16 @@ bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_
                 "--stamp: frame %llu is not UDP over IPv4 or IPv6 with %d bytes of payload; "
                 "leave --stamp out, or filter the file",
                 (unsigned long long)i + 1, STAMP_BYTES);
+        const struct stamped_kind kind = kind_of(f, &at);
+        if (i == 0)
+            first = kind;
+        if (!is_one_kind(&first, &kind, i + 1, error, size))
+            return false;
+        if (kind.tags > 0) {
+            const uint16_t vlan = kind.vlan[kind.tags - 1];
+            lowest = vlan < lowest ? vlan : lowest;
+            highest = vlan > highest ? vlan : highest;
+        }
         uint8_t *payload = f + frame->payload, *ip = f + at.ip;
         memset(payload, 0, ntohs(load16(payload - 4)) - 8U);
         payload[0] = FRAME_MARK;
@@ -149,6 +243,7 @@ bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_
             store16(ip + 10, (uint16_t)~sum_fold(sum_bytes(ip, 20)));
         }
     }
+    say_vlans(lowest, highest);
     return true;
 }
 

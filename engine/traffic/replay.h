@@ -20,10 +20,11 @@ struct replay {
     uint8_t *bytes;
     struct replay_frame *frames;
     uint64_t count;
-    uint64_t total_bytes; /* with FCS */
+    uint64_t total_bytes; /* with FCS, none below the smallest frame of a wire */
     uint64_t length_ns;   /* from one round to the next, at the times of the file */
     uint32_t longest;     /* without FCS */
     uint32_t mtu_bytes;   /* that a device must have to send all: it takes one 802.1Q tag beside */
+    uint64_t mtu_frame;   /* number of the first frame that needs it, from 1 */
 };
 
 /* Open a file to load it; -1 and one line in `error`. */
@@ -33,7 +34,8 @@ int replay_open(const char *path, char *error, size_t error_size);
  * names the file) when it is unfit. Says on standard error when the file ends inside a frame. */
 bool replay_load(struct replay *replay, int fd, const char *path, char *error, size_t error_size);
 
-/* Put the engine's stamp into every frame, for this stream. False: one has no room for it. */
+/* Put the engine's stamp into every frame, for this stream. False: one has no room for it, or is of
+ * another kind (tags, IP version) than the first. Says on standard error which VLANs they have. */
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t error_size);
 
 /* Can it be sent so often (0: without end) at its own times? False: one line in `error`. */
