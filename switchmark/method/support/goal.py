@@ -61,7 +61,7 @@ def _ndr_and_pdr(
 # csit: what FD.io CSIT uses. rfc2544: one trial of 60 s decides (RFC 2544 section 24 and
 # 26.1; RFC 9971, compliant goals), shorter trials only find the way. tst009: ETSI GS
 # NFV-TST 009 binary search with loss verification, max(r) = 2: a bad trial is believed only
-# when a second one is bad, too. quick: a first look, in some 20 s.
+# when a second one is bad, too. quick: a first look, in half a minute.
 PRESETS: dict[str, tuple[Goal, ...]] = {
     "csit": _ndr_and_pdr(1.0, 21.0, 0.5),
     "rfc2544": _ndr_and_pdr(60.0, 60.0, 0.0),
