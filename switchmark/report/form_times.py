@@ -78,7 +78,8 @@ def _timed(
 def _times_of(one: Record) -> Iterator[tuple[str, str, Latency]]:
     """What was timed, at which rate, and the times."""
     if one.latency is not None and one.trial.dimension is Dimension.LATENCY:
-        yield "round trip", f"{one.trial.rate_pps:,}" if one.trial.rate_pps else "max", one.latency
+        pps = one.trial.rate_pps  # of each stream; loads in a form are totals
+        yield "round trip", f"{pps * one.trial.streams:,}" if pps else "max", one.latency
     if one.method is not None:
         for part in one.method.latency:
             yield "one way", f"{part.fraction:.0%} of R+", part.latency

@@ -152,7 +152,7 @@ def tails_table(rows: Sequence[SummaryRow]) -> TextTable:
 
 def _tails(seen: LatencySummary) -> Iterator[tuple[str, ...]]:
     for timed_from, mean_ns, stdev_ns, percentiles_ns, intervals in (
-        ("sent", seen.mean_ns.mean, seen.stdev_ns, seen.percentiles_ns, seen.intervals_ns),
+        ("sent", seen.all_mean_ns, seen.stdev_ns, seen.percentiles_ns, seen.intervals_ns),
         ("due", seen.intended_mean_ns, seen.intended_stdev_ns,
          seen.intended_percentiles_ns, seen.intended_intervals_ns),
     ):  # fmt: skip

@@ -40,7 +40,8 @@ class LatencySummary:
     p99_ns: Estimate
     median_ns: Estimate  # the typical one of the repetitions' own medians: `by_median`
     median_p99_ns: Estimate  # the same of their 99th percentiles
-    stdev_ns: float  # of all samples, as the percentiles
+    all_mean_ns: float  # of all samples, as the percentiles
+    stdev_ns: float
     percentiles_ns: dict[str, float]
     intervals_ns: dict[str, Bounds]  # 95 %, of the percentiles; empty where not recorded
     intended_mean_ns: float | None
@@ -124,18 +125,21 @@ def _of_one(record: Records, prefix: str) -> tuple[dict[str, float], dict[str, B
 
 
 def _summary(records: Records, sent: _DelayTail, due: _DelayTail) -> LatencySummary:
+    all_mean_ns, stdev_ns = _whole(records, "rtt")
     intended_mean_ns, intended_stdev_ns = _whole(records, "intended_rtt")
+    mean_ns = records.over("rtt_mean_ns")
     return LatencySummary(
         count=sum(records.column("rtt_count")),
         lost=sum(records.column("rtt_lost")),
         min_ns=min(records.column("rtt_min_ns")),
         max_ns=max(records.column("rtt_max_ns")),
-        mean_ns=records.over("rtt_mean_ns"),
+        mean_ns=mean_ns,
         p50_ns=(p50_ns := records.over("rtt_p50_ns")),
         p99_ns=(p99_ns := records.over("rtt_p99_ns")),
         median_ns=by_median(p50_ns, records.level),
         median_p99_ns=by_median(p99_ns, records.level),
-        stdev_ns=_whole(records, "rtt")[1] or 0.0,
+        all_mean_ns=mean_ns.mean if all_mean_ns is None else all_mean_ns,
+        stdev_ns=stdev_ns or 0.0,
         percentiles_ns=sent.percentiles_ns,
         intervals_ns=sent.intervals_ns,
         intended_mean_ns=intended_mean_ns,

@@ -26,7 +26,8 @@ def of_all(parts: Iterable[tuple[int, float, float]]) -> tuple[float, float]:
     if not held:
         raise ValueError("no samples to combine")
     counts, means, spreads = zip(*held, strict=True)
-    mean = statistics.fmean(means, counts)
+    # (Rounding may put the mean of equal values next to them, below the smallest.)
+    mean = min(max(statistics.fmean(means, counts), min(means)), max(means))
     squares = [spread**2 + (each - mean) ** 2 for each, spread in zip(means, spreads, strict=True)]
     return mean, math.sqrt(statistics.fmean(squares, counts))
 
