@@ -9,6 +9,8 @@
 #include "trial_state.h"
 
 #define NAP_NS 50000U
+#define LONG_NAP_NS 10000000U /* what a stop may have to wait for */
+#define DRAIN_NAP_NS 1000000U
 #define SHORT_NAP_NS 20000U /* of whoever holds the baton: its peers wait meanwhile */
 
 /* Its core, where it has only one. */
@@ -56,21 +58,35 @@ struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port
     return spell;
 }
 
-/* A timer cannot be exact for short waits: give way then, and look again. */
-static void sleep_until(struct io_port *port, uint64_t now, uint64_t until)
+/* The longest sleep from now on: the next interval and the end of the trial are to be on time, and
+ * hundreds of engines that sleep on one core are to wake up rarely. */
+static uint64_t longest_nap_ns(const struct trial *trial, uint64_t now)
 {
-    uint64_t rest_ns = NAP_NS;
+    const uint64_t event = __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED);
+    const uint64_t longest_ns = trial->draining ? DRAIN_NAP_NS : LONG_NAP_NS;
+    const uint64_t left_ns = event > now ? clock_ticks_to_ns(event - now) : 0;
 
-    if (until != UINT64_MAX) {
-        const uint64_t left_ns = until > now ? clock_ticks_to_ns(until - now) : NAP_NS;
-        if (left_ns < 10000) {
-            sched_yield();
-            return;
-        }
-        rest_ns = left_ns < 1000000 ? left_ns : 1000000;
+    return left_ns < longest_ns ? left_ns : longest_ns;
+}
+
+/* A timer cannot be exact for short waits: give way then, and look again. */
+static void sleep_until(const struct trial *trial, struct io_port *port, uint64_t now,
+                        uint64_t until)
+{
+    const bool waits = port != NULL && port->ops->rx_wait != NULL;
+    const uint64_t longest_ns = longest_nap_ns(trial, now);
+    uint64_t rest_ns = waits ? LONG_NAP_NS : NAP_NS;
+
+    if (until != UINT64_MAX)
+        rest_ns = until > now ? clock_ticks_to_ns(until - now) : NAP_NS;
+    if (rest_ns > longest_ns)
+        rest_ns = longest_ns;
+    if (rest_ns < 10000) {
+        sched_yield();
+        return;
     }
-    if (port != NULL && port->ops->rx_wait != NULL) {
-        port->ops->rx_wait(port, until == UINT64_MAX ? 1000000 : rest_ns);
+    if (waits) {
+        port->ops->rx_wait(port, rest_ns);
     } else {
         const struct timespec nap = {0, (long)rest_ns};
         nanosleep(&nap, NULL);
@@ -97,7 +113,7 @@ static void rest_in_round(bool worked, uint64_t now, uint64_t until)
 void idle_rest(struct trial *trial, bool worked, struct io_port *port, uint64_t now, uint64_t until)
 {
     if (trial->idle == IDLE_SLEEP) {
-        sleep_until(port, now, until);
+        sleep_until(trial, port, now, until);
         return;
     }
     rest_in_round(worked, now, until);
