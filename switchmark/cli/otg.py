@@ -51,9 +51,12 @@ def command(
     key: HttpsKey = None,
     token_file: TokenFile = None,
     idle: Annotated[
-        Literal["poll", "yield", "sleep"],
-        typer.Option(help="poll is fastest, and takes a core for each end of a flow."),
-    ] = "yield",
+        Literal["poll", "yield", "sleep"] | None,
+        typer.Option(
+            help="What engines do while they have nothing to do (default: poll if each end of a "
+            "flow has a core, otherwise yield)."
+        ),
+    ] = None,
 ) -> int:
     """Serve the Open Traffic Generator API until interrupted."""
     ports = parse_ports(port or [])
@@ -63,7 +66,7 @@ def command(
     find_engine()  # raises where there is none, before a client waits for it
     with (
         open_session(measuring=False) as session,
-        Traffic(session, idle) as traffic,
+        Traffic(session, idle, note) as traffic,
         ExitStack() as serving,
     ):
         service = Service(ports, traffic)

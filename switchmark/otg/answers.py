@@ -31,38 +31,36 @@ def _of_flow(plan: FlowPlan, flow: RunningFlow | None) -> types.FlowMetric:
             name=plan.name, port_tx=plan.tx_name, port_rx=plan.rx_name, transmit="stopped",
             frames_tx=0, frames_rx=0, bytes_tx=0, bytes_rx=0, frames_tx_rate=0, frames_rx_rate=0,
         )  # fmt: skip
-    sent, sent_bytes = flow.sent()
-    received, received_bytes = flow.received()
+    sent, received = flow.counts()
     return types.FlowMetric(
         name=plan.name,
         port_tx=plan.tx_name,
         port_rx=plan.rx_name,
         transmit="stopped" if flow.ended else "started",
-        frames_tx=sent,
-        frames_rx=received,
-        bytes_tx=sent_bytes,
-        bytes_rx=received_bytes,
-        frames_tx_rate=flow.sent_a_second()[0],
-        frames_rx_rate=flow.received_a_second()[0],
+        frames_tx=sent.frames,
+        frames_rx=received.frames,
+        bytes_tx=sent.size_bytes,
+        bytes_rx=received.size_bytes,
+        frames_tx_rate=sent.frames_a_second,
+        frames_rx_rate=received.frames_a_second,
         loss=_loss_percent(flow) if plan.counts_loss else None,
         latency=_latency(flow) if plan.is_timed else None,
     )
 
 
 def _loss_percent(flow: RunningFlow) -> float | None:
-    """The loss in percent, by sequence numbers, without copies; None while the flow runs."""
-    if not flow.ended or flow.receiver is None or not flow.receiver.has_result:
+    """The loss in percent, by sequence numbers, without copies and without what the receiver's own
+    port dropped; None while the flow runs, and for a flow of which an engine failed."""
+    if flow.receiver is None or not flow.is_whole:
         return None
-    loss = flow.receiver.result.loss
-    sent, _ = flow.sent()
-    if loss is None or not sent:
-        return None
-    return 100.0 * max(0, sent - loss.received_unique) / sent
+    lost, _ = flow.missing()
+    sent = flow.sender.result.totals.tx_offered
+    return 100.0 * lost / sent if sent else None
 
 
 def _latency(flow: RunningFlow) -> types.MetricLatency | None:
     """The one-way latency, when the flow has ended."""
-    if flow.receiver is None or not flow.receiver.has_result:
+    if flow.receiver is None or not flow.is_whole:
         return None
     delays = flow.receiver.result.latency
     if delays is None or not delays.count:
@@ -94,20 +92,21 @@ def _of_port(
     name: str, port: TrafficPort, flows: Iterable[RunningFlow], captures: bool
 ) -> types.PortMetric:
     leaving = [flow for flow in flows if flow.plan.tx_name == name]
-    arriving = [flow for flow in flows if flow.plan.rx_name == name]
+    sent = [flow.counts()[0] for flow in leaving]
+    received = [flow.counts()[1] for flow in flows if flow.plan.rx_name == name]
     return types.PortMetric(
         name=name,
         location=port.location,
         link="up" if port.is_up else "down",
         capture="started" if captures else "stopped",
-        frames_tx=sum(flow.sent()[0] for flow in leaving),
-        frames_rx=sum(flow.received()[0] for flow in arriving),
-        bytes_tx=sum(flow.sent()[1] for flow in leaving),
-        bytes_rx=sum(flow.received()[1] for flow in arriving),
-        frames_tx_rate=sum(flow.sent_a_second()[0] for flow in leaving),
-        frames_rx_rate=sum(flow.received_a_second()[0] for flow in arriving),
-        bytes_tx_rate=sum(flow.sent_a_second()[1] for flow in leaving),
-        bytes_rx_rate=sum(flow.received_a_second()[1] for flow in arriving),
+        frames_tx=sum(one.frames for one in sent),
+        frames_rx=sum(one.frames for one in received),
+        bytes_tx=sum(one.size_bytes for one in sent),
+        bytes_rx=sum(one.size_bytes for one in received),
+        frames_tx_rate=sum(one.frames_a_second for one in sent),
+        frames_rx_rate=sum(one.frames_a_second for one in received),
+        bytes_tx_rate=sum(one.bytes_a_second for one in sent),
+        bytes_rx_rate=sum(one.bytes_a_second for one in received),
         transmit="started" if any(not flow.ended for flow in leaving) else "stopped",
     )
 

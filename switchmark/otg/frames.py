@@ -11,15 +11,22 @@ from __future__ import annotations
 import ipaddress
 import math
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Bytes = npt.NDArray[np.uint8]  # a row for each frame
+Numbers = npt.NDArray[np.int64]
 
 FCS_BYTES = 4
 _PCAP_NS = 0xA1B23C4D
 _ETHERNET = 1
 _UDP = 17
+_RECORD_BYTES = 16
 MOST_FRAMES = 65_536  # of a file that is replayed
 
 
@@ -99,13 +106,90 @@ def smallest_frame_bytes(ip_version: int, vlans: int, payload: bytes = b"") -> i
     return max(64, 14 + 4 * vlans + (20 if ip_version == 4 else 40) + 8 + held + FCS_BYTES)
 
 
-def write_pcap(path: Path, frames: Iterable[bytes], times_ns: Iterable[int]) -> None:
-    """Write frames with their times."""
+def write_pcap(
+    path: Path, cycle: Cycle, sizes: Sequence[int], count: int, times_ns: Sequence[int]
+) -> None:
+    """Write so many frames, as `frame` makes them, of these sizes in turn and with their times."""
+    lengths = np.resize(np.array(sizes, np.int64), count) - FCS_BYTES
+    heads = _heads(cycle, lengths)
+    seconds, rest = np.divmod(np.array(times_ns, np.int64), 1_000_000_000)
+    records = np.stack([seconds, rest, lengths, lengths], axis=1).astype("<u4").view(np.uint8)
+    starts = np.concatenate([[0], np.cumsum(lengths + _RECORD_BYTES)])
+    content = np.zeros(int(starts[-1]), np.uint8)
+    for part, shift in ((records, 0), (heads, _RECORD_BYTES)):
+        content[(starts[:-1, None] + shift) + np.arange(part.shape[1])] = part
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", _PCAP_NS, 2, 4, 0, 0, 65535, _ETHERNET))
-        for data, time_ns in zip(frames, times_ns, strict=True):
-            seconds, rest = divmod(time_ns, 1_000_000_000)
-            file.write(struct.pack("<IIII", seconds, rest, len(data), len(data)) + data)
+        file.write(content.data)
+
+
+def _heads(cycle: Cycle, lengths: Numbers) -> Bytes:
+    """Each frame up to the end of the client's payload; zeros follow."""
+    count = len(lengths)
+    src_mac, dst_mac = (_column(one, _mac, count) for one in (cycle.src_mac, cycle.dst_mac))
+    src, dst = (_column(one, _packed, count) for one in (cycle.src_ip, cycle.dst_ip))
+    ports = [_column(one, _two, count) for one in (cycle.src_port, cycle.dst_port)]
+    tags = b""
+    for place, vlan in enumerate(cycle.vlans):
+        outer = place == 0 and len(cycle.vlans) > 1
+        tags += struct.pack("!HH", 0x88A8 if outer else 0x8100, vlan)
+    is_ipv4 = src.shape[1] == 4
+    kind = _same(tags + (b"\x08\x00" if is_ipv4 else b"\x86\xdd"), count)
+    ip_bytes = 20 if is_ipv4 else 40
+    udp_bytes = lengths - 12 - kind.shape[1] - ip_bytes
+    payload = _same(cycle.payload, count)
+    total = _words(src, dst, *ports) + 2 * udp_bytes + _UDP + _words(payload)
+    checksum = _folded(total)
+    checksum[checksum == 0] = 0xFFFF
+    udp = [*ports, _big_endian(udp_bytes), _big_endian(checksum)]
+    if is_ipv4:
+        network = [
+            _same(b"\x45\0", count), _big_endian(ip_bytes + udp_bytes),
+            _same(b"\0\0\x40\0\x40\x11", count),
+        ]  # fmt: skip
+        network = [*network, _big_endian(_folded(_words(*network, src, dst))), src, dst]
+    else:
+        start = _same(struct.pack("!I", 6 << 28), count)
+        network = [start, _big_endian(udp_bytes), _same(b"\x11\x40", count), src, dst]
+    return np.hstack([dst_mac, src_mac, kind, *network, *udp, payload])
+
+
+def _column(values: Sequence[Any], packed: Callable[[Any], bytes], count: int) -> Bytes:
+    """A field of all frames: its values in turn."""
+    rows = np.array([list(packed(one)) for one in values[:count]], np.uint8)
+    return np.asarray(rows[np.arange(count) % len(rows)])
+
+
+def _same(data: bytes, count: int) -> Bytes:
+    return np.tile(np.frombuffer(data, np.uint8), (count, 1))
+
+
+def _big_endian(numbers: Numbers) -> Bytes:
+    return np.stack([numbers >> 8 & 0xFF, numbers & 0xFF], axis=1).astype(np.uint8)
+
+
+def _words(*parts: Bytes) -> Numbers:
+    """The sum of the 16-bit words of each frame's parts; a last odd byte is a high one."""
+    total = np.zeros(len(parts[0]), np.int64)
+    for part in parts:
+        total += part[:, 0::2].sum(axis=1, dtype=np.int64) << 8
+        total += part[:, 1::2].sum(axis=1, dtype=np.int64)
+    return total
+
+
+def _folded(total: Numbers) -> Numbers:
+    """The checksum of each sum (RFC 1071)."""
+    while (total >> 16).any():
+        total = (total & 0xFFFF) + (total >> 16)
+    return total ^ 0xFFFF
+
+
+def _packed(address: str) -> bytes:
+    return ipaddress.ip_address(address).packed
+
+
+def _two(number: int) -> bytes:
+    return number.to_bytes(2, "big")
 
 
 def _mac(text: str) -> bytes:

@@ -14,6 +14,7 @@ from switchmark.otg.frames import Cycle
 from switchmark.otg.refusal import Refused, chosen
 
 MOST_FLOWS = 1_000_000  # of the engine
+ENGINE_BITS = 32  # the lowest bits of an address, in which the engine counts
 _ENGINE_FIELDS = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port")  # of a cycle
 _MIRRORED = {"src": "dst", "dst": "src"}
 _ORDER = "ethernet, up to two vlan, ipv4 or ipv6, udp, custom"
@@ -173,6 +174,8 @@ def _address(version: int) -> _FieldType:
     family = ipaddress.IPv4Address if version == 4 else ipaddress.IPv6Address
 
     def number(value: str) -> int:
+        if "%" in value:
+            raise ValueError(f"{value} names a zone, which no frame carries; leave it out")
         return int(family(value))
 
     default, bits = ("0.0.0.0", 32) if version == 4 else ("::0", 128)
@@ -211,5 +214,6 @@ def _counted(counter: Any, kind: _FieldType, *, down: bool) -> _Field:
     by = -step if down else step
     whole = 1 << kind.bits
     values = tuple(kind.text((start + by * n) % whole) for n in range(counter.count))
-    wraps = start + counter.count > whole
+    span = 1 << min(kind.bits, ENGINE_BITS)
+    wraps = start % span + counter.count > span
     return _Field(values, counts_up=by == 1 and not wraps)

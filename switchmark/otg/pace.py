@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 
 from switchmark.otg import types
 from switchmark.otg.frames import MOST_FRAMES
 from switchmark.otg.refusal import Refused, chosen
 
 USUAL_GAP_BYTES = 12  # the least there is on a wire, and OTG's default
+LONGEST_NS = 10**15  # the longest time that the engine takes
+NEVER_TOO_LATE_US = 1_000_000_000  # the engine's largest bound: no frame is given up
+
+
+def plain(number: float) -> str:
+    """The number in digits, without an exponent, which the engine does not read."""
+    return f"{Decimal(repr(number)):f}"
 
 
 def rate_arguments(rate: types.FlowRate | None, path: str, speed_mbps: int | None) -> list[str]:
@@ -24,7 +32,7 @@ def rate_arguments(rate: types.FlowRate | None, path: str, speed_mbps: int | Non
                 raise Refused(f"{path}.percentage: must be above 0")
             if rate.percentage == 100:
                 return ["--rate", f"{speed_mbps}Mbps-l1"]
-            return ["--rate", f"{rate.percentage:.10g}%", "--line-rate", f"{speed_mbps}Mbps"]
+            return ["--rate", f"{plain(rate.percentage)}%", "--line-rate", f"{speed_mbps}Mbps"]
         case _:
             unit = {"bps": "", "kbps": "k", "mbps": "M", "gbps": "G"}[kind]
             return ["--rate", f"{getattr(rate, kind)}{unit}bps-l2"]
@@ -58,7 +66,7 @@ class SendingTime:
                 seconds = (duration.fixed_seconds or types.FlowFixedSeconds()).seconds
                 if seconds <= 0:
                     raise Refused(f"{path}.fixed_seconds.seconds: must be above 0")
-                return cls(("--duration", f"{seconds:.9g}s", "--burst", "1"))
+                return cls(("--duration", f"{plain(seconds)}s", "--burst", "1"))
             case "fixed_packets":
                 packets = (duration.fixed_packets or types.FlowFixedPackets()).packets
                 return cls(("--burst", "1"), packets)
@@ -72,28 +80,42 @@ class SendingTime:
         if chosen(rate) != "pps":
             raise Refused(f"{path}: bursts need a rate in pps")
         gap_ns = _gap_ns(burst.inter_burst_gap, f"{path}.inter_burst_gap")
-        on_ns = round(burst.packets * 1e9 / rate.pps)
-        if burst.bursts == 0:
-            return cls(
-                ("--duration", "0", "--burst", "1", "--schedule", f"on-off:{on_ns}ns:{gap_ns}ns")
-            )
         frames = burst.bursts * burst.packets
+        if gap_ns == 0:  # one burst follows the other at the rate
+            endless = () if frames else ("--duration", "0")
+            return cls((*endless, "--burst", "1"), frames or None)
+        # A remainder is cut off: a longer time would hold the first frame of the next burst.
+        on_ns, remainder = divmod(burst.packets * 10**9, rate.pps)
+        if on_ns > LONGEST_NS:
+            raise Refused(f"{path}.packets: a burst would take more than {LONGEST_NS // 10**9} s")
+        schedule = ("--burst", "1", "--schedule", f"on-off:{on_ns}ns:{gap_ns}ns")
+        if burst.bursts == 0:
+            return cls(("--duration", "0", *schedule))
+        if remainder == 0:
+            return cls(schedule, frames)
         if frames > MOST_FRAMES:
-            raise Refused(f"{path}.bursts: {frames} frames in all; {MOST_FRAMES} are supported")
+            raise Refused(
+                f"{path}.bursts: {frames} frames in all; {MOST_FRAMES} are supported, or any "
+                f"number if {burst.packets} frames at {rate.pps} pps take a whole number of ns"
+            )
+        if burst.bursts * (on_ns + 1 + gap_ns) > LONGEST_NS:
+            raise Refused(f"{path}: all bursts take more than {LONGEST_NS // 10**9} s")
         due = tuple(
-            number * (on_ns + gap_ns) + round(place * 1e9 / rate.pps)
+            (number * burst.packets + place) * 10**9 // rate.pps + number * gap_ns
             for number in range(burst.bursts)
             for place in range(burst.packets)
         )
-        return cls(("--schedule", "recorded"), frames, due)
+        # A frame that is given up would be missing in the count.
+        late = ("--catch-up-us", str(NEVER_TOO_LATE_US))
+        return cls(("--schedule", "recorded", *late), frames, due)
 
 
 def _gap_ns(gap: types.FlowDurationInterBurstGap | None, path: str) -> int:
     gap = gap or types.FlowDurationInterBurstGap(choice="nanoseconds", nanoseconds=96)
-    match chosen(gap):
-        case "nanoseconds":
-            return round(gap.nanoseconds)
-        case "microseconds":
-            return round(gap.microseconds * 1000)
-        case _:
-            raise Refused(f"{path}.bytes: is not supported; write nanoseconds or microseconds")
+    unit = chosen(gap)
+    if unit == "bytes":
+        raise Refused(f"{path}.bytes: is not supported; write nanoseconds or microseconds")
+    gap_ns = gap.nanoseconds if unit == "nanoseconds" else gap.microseconds * 1000
+    if not 0 <= gap_ns <= LONGEST_NS:
+        raise Refused(f"{path}.{unit}: must be from 0 to {LONGEST_NS // 10**9} s")
+    return round(gap_ns)

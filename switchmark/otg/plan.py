@@ -11,14 +11,16 @@ from math import lcm
 from pathlib import Path
 
 from switchmark.otg import types
-from switchmark.otg.frames import MOST_FRAMES, Cycle, frame, write_pcap
-from switchmark.otg.headers import read_headers
+from switchmark.otg.frames import MOST_FRAMES, Cycle, write_pcap
+from switchmark.otg.headers import Headers, read_headers
 from switchmark.otg.pace import SendingTime, rate_arguments
 from switchmark.otg.ports import TrafficPort
-from switchmark.otg.refusal import Refused
+from switchmark.otg.refusal import Refused, chosen
 from switchmark.otg.sizes import FlowSizes
 
 MOST_FLOWS_AT_ONCE = 256
+MOST_FILE_BYTES = 1 << 30  # of all flows together: the engine reads each file into memory
+_ETHERNET_BYTES, _TAG_BYTES, _FCS_BYTES = 14, 4, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,21 +30,30 @@ class ReplayPlan:
     cycle: Cycle
     sizes: Sequence[int]  # in turn
     frames: int  # in the file
-    step_ns: Sequence[int] | None = None  # their times, where the schedule is the file's own
+    step_ns: Sequence[int] | None = None  # their times, if the schedule is the file's own
+    repeats: bool = True  # from the beginning, until the flow ends
 
     @property
     def is_stamped(self) -> bool:
         """Whether the engine puts its stamp in the place of the payload."""
         return not self.cycle.payload
 
+    @property
+    def size_bytes(self) -> int:
+        """The size of the file."""
+        rounds, rest = divmod(self.frames, len(self.sizes))
+        return rounds * sum(self.sizes) + sum(self.sizes[:rest])
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The engine's options for it, except its path."""
+        stamp = ("--stamp",) if self.is_stamped else ()
+        return (*stamp, "--loops", "0" if self.repeats else "1")
+
     def write(self, path: Path) -> None:
         """Write the file."""
-        cycle, sizes = self.cycle, self.sizes
-        found = (
-            frame(cycle.at(n), cycle.vlans, sizes[n % len(sizes)], cycle.payload)
-            for n in range(self.frames)
-        )
-        write_pcap(path, found, self.step_ns or range(0, 1000 * self.frames, 1000))
+        times = self.step_ns or range(0, 1000 * self.frames, 1000)
+        write_pcap(path, self.cycle, self.sizes, self.frames, times)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +68,10 @@ class FlowPlan:
     sender: tuple[str, ...]  # arguments of the engine, but for a file to replay
     receiver: tuple[str, ...]
     replay: ReplayPlan | None
-    frames: int  # in all; 0: until its time is over
     is_timed: bool
     counts_loss: bool
+    paths: Mapping[str, str]  # from an option of the engine to the part of the configuration
+    path: str  # of the flow
 
 
 def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[FlowPlan]:
@@ -78,15 +90,36 @@ def plan_flows(config: types.Config, ports: Mapping[str, TrafficPort]) -> list[F
     found = [_plan(flow, f"flows[{n}]", n + 1, named, speeds) for n, flow in enumerate(flows)]
     _check_names(config)
     _check_shared(found)
+    _check_memory(found)
     return found
+
+
+def _check_memory(plans: Sequence[FlowPlan]) -> None:
+    """Refuse the first flow whose file does not fit beside those of the flows before it."""
+    used = 0
+    for plan in plans:
+        used += plan.replay.size_bytes if plan.replay else 0
+        if used > MOST_FILE_BYTES:
+            raise Refused(
+                f"{plan.paths['replay']}: the files of frames that the engine cannot make itself "
+                f"would have more than {MOST_FILE_BYTES >> 20} MiB; use smaller sizes, or fields "
+                "that count up by 1"
+            )
 
 
 def _ports_of(config: types.Config, ports: Mapping[str, TrafficPort]) -> dict[str, TrafficPort]:
     found = {}
+    places: dict[str, str] = {}
     for n, port in enumerate(config.ports or ()):
         if port.location is None or port.location not in ports:
             known = ", ".join(ports)
             raise Refused(f"ports[{n}].location: {port.location} is not offered; there is {known}")
+        if port.location in places:
+            raise Refused(
+                f"ports[{n}].location: {port.location} is the location of port "
+                f"{places[port.location]} already; give each port a location of its own"
+            )
+        places[port.location] = port.name
         found[port.name] = ports[port.location]
     return found
 
@@ -155,9 +188,11 @@ def _plan(
     rate = rate_arguments(flow.rate, f"{path}.rate", speeds.get(tx_name))
     duration = SendingTime.of(flow.duration, f"{path}.duration", flow.rate)
     flows = headers.flows()
-    is_simple = duration.frames is None and flows is not None and sizes.spec is not None
+    is_simple = duration.step_ns is None and flows is not None and sizes.spec is not None
     replay = None if is_simple else _replay(headers.cycle, sizes, duration, path)
     tx = named[tx_name]
+    paths = _paths(flow, path, sizes_path := _size_path(flow, path))
+    _check_mtu(tx, tx_name, sizes.largest, headers, sizes_path)
     metrics = flow.metrics or types.FlowMetrics()
     if metrics.timestamps:
         why = "the engine does not tell when a flow's first and last frame arrived"
@@ -168,18 +203,18 @@ def _plan(
     if replay is not None and replay.step_ns is not None:  # the file's times are the schedule
         rate = []
     sender = [*common, "--port", tx.spec, *addresses, *rate, *duration.arguments]
+    sender += ["--frames", str(duration.frames)] if duration.frames else []
     if replay is None:
         sender += ["--packet-size", str(sizes.spec)]
         sender += ["--flows", flows] if flows else []
-    receiver = [*common, *headers.receiver_arguments(flows if replay is None else None)]
+    room = ("--packet-size", str(sizes.largest))  # the receiver's port must hold such a frame
+    receiver = [*common, *room, *headers.receiver_arguments(flows if replay is None else None)]
     rx = named[rx_name] if rx_name is not None else None
-    if rx is not None:
-        if rx.loses_outer_tag and len(headers.cycle.vlans) > 1:
-            raise Refused(
-                f"{path}.packet[2].vlan: DPDK's af-packet port {rx_name} gives the outer of two "
-                "tags as 802.1Q; receive at a raw or packet_mmap port"
-            )
-        receiver += ["--port", rx.spec]
+    if rx is not None and rx.loses_outer_tag and len(headers.cycle.vlans) > 1:
+        raise Refused(
+            f"{path}.packet[2].vlan: DPDK's af-packet port {rx_name} gives the outer of two "
+            "tags as 802.1Q; receive at a raw or packet_mmap port"
+        )
     receiver += ["--latency", "1"] if timed else []
     return FlowPlan(
         name=flow.name,
@@ -190,10 +225,44 @@ def _plan(
         sender=tuple(sender),
         receiver=tuple(receiver),
         replay=replay,
-        frames=duration.frames or 0,
         is_timed=timed,
         counts_loss=metrics.loss,
+        paths=paths,
+        path=path,
     )
+
+
+def _size_path(flow: types.Flow, path: str) -> str:
+    return f"{path}.size" + (f".{chosen(flow.size)}" if flow.size else "")
+
+
+def _paths(flow: types.Flow, path: str, size: str) -> dict[str, str]:
+    """The part of the configuration that each option of the engine comes from."""
+    rate = f"{path}.rate" + (f".{chosen(flow.rate)}" if flow.rate else "")
+    duration = f"{path}.duration" + (f".{chosen(flow.duration)}" if flow.duration else "")
+    packet, ends = f"{path}.packet", f"{path}.tx_rx.port"
+    headers = ("src-mac", "dst-mac", "src-ip", "dst-ip", "src-port", "dst-port", "vlan", "flows")
+    return {
+        **dict.fromkeys(headers, packet),
+        **dict.fromkeys(("rate", "line-rate"), rate),
+        **dict.fromkeys(("duration", "frames", "schedule", "burst"), duration),
+        **dict.fromkeys(("packet-size", "replay"), size),
+        "port": f"{ends}.tx_name",
+        "receiver port": f"{ends}.rx_names",
+        "latency": f"{path}.metrics.latency",
+    }
+
+
+def _check_mtu(port: TrafficPort, name: str, size: int, headers: Headers, path: str) -> None:
+    """Refuse frames that the device of the sending port does not take."""
+    mtu = port.mtu_bytes
+    tags = len(headers.cycle.vlans)
+    beside = _ETHERNET_BYTES + _FCS_BYTES + (_TAG_BYTES if tags == 1 else 0)
+    if mtu is not None and size - beside > mtu:
+        raise Refused(
+            f"{path}: frames of {size} bytes need an MTU of {size - beside}; the device of port "
+            f"{name} has {mtu}; raise it, or use frames of up to {mtu + beside} bytes"
+        )
 
 
 def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tuple[str, str | None]:
@@ -201,6 +270,8 @@ def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tupl
         raise Refused(f"{path}.tx_rx.port: is missing; only flows between ports are supported")
     ends = flow.tx_rx.port
     receivers = list(ends.rx_names or ([ends.rx_name] if ends.rx_name else []))
+    if ends.rx_name and receivers != [ends.rx_name]:
+        raise Refused(f"{path}.tx_rx.port.rx_name: {ends.rx_name} is not what rx_names has")
     if len(receivers) > 1:
         raise Refused(f"{path}.tx_rx.port.rx_names: one receiving port is supported, not several")
     for end, name in (("tx_name", ends.tx_name), *(("rx_names", one) for one in receivers)):
@@ -208,29 +279,31 @@ def _ends(flow: types.Flow, path: str, named: Mapping[str, TrafficPort]) -> tupl
             raise Refused(f"{path}.tx_rx.port.{end}: there is no port {name}")
     if receivers == [ends.tx_name]:
         raise Refused(f"{path}.tx_rx.port.rx_names: is the sending port itself")
+    device = named[ends.tx_name].device
+    if receivers and device is not None and named[receivers[0]].device == device:
+        raise Refused(
+            f"{path}.tx_rx.port.rx_names: {receivers[0]} is device {device}, as the sending port "
+            "is; what is sent there does not arrive there"
+        )
     return ends.tx_name, receivers[0] if receivers else None
 
 
 def _replay(cycle: Cycle, sizes: FlowSizes, duration: SendingTime, path: str) -> ReplayPlan:
-    """The file for a flow that the engine's options cannot describe."""
-    period = lcm(cycle.length, len(sizes.in_turn) or MOST_FRAMES)
-    if duration.frames is None:
-        if period > MOST_FRAMES:
-            raise Refused(
-                f"{path}.packet: {period} different frames; {MOST_FRAMES} are supported, or one "
-                "field that counts up by 1"
-            )
-        return ReplayPlan(cycle, sizes.sequence(period), period)
-    if duration.frames <= MOST_FRAMES:
-        return ReplayPlan(
-            cycle, sizes.sequence(duration.frames), duration.frames, step_ns=duration.step_ns
-        )
-    # The largest multiple that fits, so that the file is not read again and again for one frame.
-    multiples = range(MOST_FRAMES // period * period, 0, -period)
-    whole = next((n for n in multiples if duration.frames % n == 0), None)
-    if whole is None:
+    """The file for a flow that the engine's options cannot describe: one round of all different
+    frames, or all frames of a set number, if these are fewer."""
+    if duration.step_ns is not None and duration.frames is not None:
+        frames = duration.frames
+        return ReplayPlan(cycle, sizes.sequence(frames), frames, duration.step_ns, repeats=False)
+    period = lcm(cycle.length, len(sizes.in_turn) or 1)
+    if duration.frames is not None and duration.frames <= MOST_FRAMES:
+        period = min(period, duration.frames)
+    if period > MOST_FRAMES:
+        several = f", with {len(sizes.in_turn)} sizes in turn" if len(sizes.in_turn) > 1 else ""
         raise Refused(
-            f"{path}.duration.fixed_packets.packets: above {MOST_FRAMES} it must be a multiple of "
-            f"the {period} different frames"
+            f"{path}.packet: {period} different frames{several}; {MOST_FRAMES} are supported, or "
+            "fields that count up by 1 with up to 1,024 sizes; take fewer values or sizes"
         )
-    return ReplayPlan(cycle, sizes.sequence(whole), whole)
+    # Sizes that are drawn repeat after as many whole rounds of the fields as a file holds.
+    frames = period if sizes.in_turn else MOST_FRAMES // period * period
+    frames = min(frames, duration.frames or frames)
+    return ReplayPlan(cycle, sizes.sequence(frames), frames)

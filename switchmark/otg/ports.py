@@ -30,6 +30,27 @@ class TrafficPort:
         return self.spec.startswith("dpdk:af-packet=")
 
     @property
+    def waiting_spec(self) -> str:
+        """The same port for a receiver that waits in the kernel, so that hundreds of receivers need
+        no core while nothing arrives; as it is where no kernel can wait."""
+        kind = self.spec.partition(":")[0]
+        waits = kind in _SHARED and "block" not in self.spec.split(",")
+        return f"{self.spec},block" if waits else self.spec
+
+    @property
+    def taken_device(self) -> str | None:
+        """The device of the kernel whose frames a receiver here takes before the kernel sees them;
+        None if there is no such device."""
+        kind, _, rest = self.spec.partition(":")
+        if kind == "af_xdp":
+            return self.device
+        if kind == "netmap":
+            return rest.partition(",")[0].rstrip("*^")
+        if kind == "dpdk" and rest.startswith("af-xdp="):
+            return rest.removeprefix("af-xdp=").partition(",")[0]
+        return None
+
+    @property
     def is_up(self) -> bool:
         """Whether its link is up; a port that is no device is up while it can be opened."""
         if self.device is None:

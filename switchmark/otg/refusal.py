@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
@@ -63,12 +63,44 @@ def _say(kind: str, message: str) -> str:
     return message[0].lower() + message[1:]
 
 
-def chosen(part: BaseModel) -> str:
-    """The alternative that a part means: as it says, else the one that is there, else the
-    document's default."""
+def check_choices(part: BaseModel, path: str = "") -> None:
+    """Raise `Refused` for a value beside another choice, anywhere in a document."""
+    prefix = f"{path}." if path else ""
+    given = _given(part)
+    alternatives = [name for name in given if name in _alternatives(part)]
+    meant = chosen(part)
+    told = f"choice is {meant}" if "choice" in given else f"{meant} is there, too"
+    for name in alternatives:
+        if name != meant:
+            raise Refused(f"{prefix}{name}: {told}; leave out what is not to be used")
+    for name in given:
+        value = getattr(part, name)
+        if isinstance(value, BaseModel):
+            check_choices(value, prefix + name)
+        for n, one in enumerate(value if isinstance(value, list) else ()):
+            if isinstance(one, BaseModel):
+                check_choices(one, f"{prefix}{name}[{n}]")
+
+
+def _given(part: BaseModel) -> list[str]:
+    """The fields that the document has, in the order of the type."""
+    fields = type(part).model_fields
     given = part.model_fields_set
+    return [name for name in fields if name in given and getattr(part, name) is not None]
+
+
+def _alternatives(part: BaseModel) -> tuple[Any, ...]:
+    """What the part's field `choice` may be; empty if it has no such field."""
+    field = type(part).model_fields.get("choice")
+    return () if field is None else get_args(field.annotation)
+
+
+def chosen(part: BaseModel) -> str:
+    """The alternative that a part means: what its choice says, or the only alternative that is
+    there, or the default of the API. A part without a choice means nothing."""
+    given = _given(part)
     if "choice" not in given:
-        others = [name for name in type(part).model_fields if name in given]
-        if len(others) == 1:
+        others = [name for name in given if name in _alternatives(part)]
+        if others:
             return others[0]
-    return str(getattr(part, "choice"))  # noqa: B009
+    return str(getattr(part, "choice", ""))

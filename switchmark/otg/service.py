@@ -11,10 +11,10 @@ from pydantic import ValidationError
 from switchmark import __version__
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics, port_metrics
-from switchmark.otg.capture import RunningCapture, start_capture, with_fcs
+from switchmark.otg.capture import RunningCapture, check_captures, start_capture, with_fcs
 from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort
-from switchmark.otg.refusal import Refused, chosen, from_validation
+from switchmark.otg.refusal import Refused, check_choices, chosen, from_validation
 from switchmark.otg.traffic import Traffic
 
 # What clients that check it take as a condition on their own version. Within a major version fields
@@ -55,18 +55,15 @@ class Service:
             one.stop()
 
     def _set_config(self, body: bytes) -> Answer:
+        if not body.strip():
+            raise Refused("document: is empty; send {} for a configuration without ports")
         config = _read(types.Config, body)
         plans = plan_flows(config, self._ports)
+        check_captures(config, self._ports, plans)
         with self._lock:
-            for n, capture in enumerate(config.captures or ()):
-                if not capture.overwrite:
-                    raise Refused(f"captures[{n}].overwrite: false is not supported")
-                for name in capture.port_names:
-                    if name not in {port.name for port in config.ports or ()}:
-                        raise Refused(f"captures[{n}].port_names: there is no port {name}")
+            self._traffic.configure(plans)
             self.close()
             self._captures.clear()
-            self._traffic.configure(plans)
             self._config = config
         return _plain(types.Warning(warnings=[]))
 
@@ -82,7 +79,7 @@ class Service:
             if asked.port is None or asked.port.capture is None:
                 raise Refused("port.capture: is missing")
             self._set_capture(asked.port.capture)
-        return _plain(types.Warning(warnings=[]))
+        return _plain(types.Warning(warnings=self._traffic.take_warnings()))
 
     def _set_capture(self, asked: types.StatePortCapture) -> None:
         with self._lock:
@@ -133,9 +130,11 @@ class Service:
 
 def _read(kind: type[T], body: bytes) -> T:
     try:
-        return kind.model_validate_json(body or b"{}")
+        found = kind.model_validate_json(body or b"{}")
     except ValidationError as error:
         raise from_validation(error) from None
+    check_choices(found)
+    return found
 
 
 def _plain(part: types.Part) -> dict[str, Any]:

@@ -74,11 +74,20 @@ class FlowSizes:
         if self.in_turn:
             return self.in_turn
         sizes, weights = zip(*self.weights, strict=True)
-        return tuple(random.Random(SIZE_SEED).choices(sizes, weights, k=count))
+        largest = max(weights)  # their sum must be finite
+        shares = [weight / largest for weight in weights]
+        return tuple(random.Random(SIZE_SEED).choices(sizes, shares, k=count))
+
+    @property
+    def largest(self) -> int:
+        """The size of the largest frame."""
+        return max(self.in_turn or [size for size, _ in self.weights])
 
 
 def _weighted_spec(weights: Sequence[tuple[int, float]]) -> str | None:
     """The weights in the engine's form, small whole numbers; None where there are none."""
+    if max(weight for _, weight in weights) > MOST_SIZES:
+        return None
     hundredths = [round(weight * 100) for _, weight in weights]
     common = gcd(*hundredths)
     exact = all(abs(w * 100 - n) < 1e-6 for (_, w), n in zip(weights, hundredths, strict=True))

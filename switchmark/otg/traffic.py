@@ -6,26 +6,39 @@ last frames, so that the counts of a stopped flow are final.
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+import tempfile
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from switchmark.engine.binary import find_engine
+from switchmark.engine.events import Result
 from switchmark.engine.process import EngineProcess, close_engines
 from switchmark.errors import SwitchmarkError
+from switchmark.language.printable import printable
+from switchmark.otg.checked import check_plans
 from switchmark.otg.plan import FlowPlan
+from switchmark.otg.progress import Moment, Progress, in_step
 from switchmark.otg.refusal import Refused
+from switchmark.testbed.cores.placement import CATCH_UP_US, SHARED_CATCH_UP_US
 from switchmark.testbed.host import Session
 
 READY_TIMEOUT_S = 20.0
 RESULT_TIMEOUT_S = 10.0
 SAMPLE_S = 0.1
-LEAD_NS = 20_000_000  # between the word to all senders and their common start
+LEAD_NS = 20_000_000  # between the command to the first sender and the common start of all ...
+LEAD_NS_A_FLOW = 2_000_000  # ... and for each flow, so that none starts while others are commanded
 _POLL_S = 0.02
-_SENT, _RECEIVED = ("tx_offered", "tx_bytes"), ("rx_frames", "rx_bytes")  # counters
+_BUSY_SHARE = 3  # the watching thread rests so many times as long as it works
+FANOUT = "PACKET_FANOUT"  # in the error of DPDK's af-packet driver
+_FANOUT_TRIES = 5
 
 
 @dataclass
@@ -35,46 +48,73 @@ class RunningFlow:
     plan: FlowPlan
     sender: EngineProcess
     receiver: EngineProcess | None
-    is_ending: bool = False  # the sender has ended, the receiver waits for what is under way
+    is_ending: bool = False  # the sender has ended, the receiver waits for late frames
     fault: str = ""
     ended: bool = False
+    warnings: list[str] = field(default_factory=list)
+    _sent: Progress = field(default_factory=lambda: Progress("tx_offered", "tx_bytes"))
+    _received: Progress = field(default_factory=lambda: Progress("rx_frames", "rx_bytes"))
 
     @property
     def engines(self) -> list[EngineProcess]:
         """Both engines, the receiver first: it must listen before anything is sent."""
         return [one for one in (self.receiver, self.sender) if one is not None]
 
-    def sent(self) -> tuple[int, int]:
-        """Frames and bytes sent so far."""
-        return _counts(self.sender, *_SENT)
+    def counts(self) -> tuple[Moment, Moment]:
+        """What was sent and received, copies included, at moments that fit together. The rates of
+        an engine that has ended are 0."""
+        sent, received = self._sent.last, self._received.last
+        if not self.is_ending and not self.sender.has_result and self.receiver is not None:
+            if self.receiver.has_result:
+                before = [one for one in self._received.moments if one.t_ns <= sent.t_ns]
+                received = before[-1] if before else received
+            else:
+                sent, received = in_step(self._sent.moments, self._received.moments)
+        if self.sender.has_result:
+            totals = self.sender.result.totals
+            sent = Moment(sent.t_ns, totals.tx_offered, totals.tx_bytes)
+            if self.receiver is not None and self.receiver.has_result:
+                totals = self.receiver.result.totals
+                received = Moment(received.t_ns, totals.rx_frames, totals.rx_bytes)
+        if self.ended:
+            sent = Moment(sent.t_ns, sent.frames, sent.size_bytes)
+        if self.ended or self.receiver is None or self.receiver.has_result:
+            received = Moment(received.t_ns, received.frames, received.size_bytes)
+        return sent, received
 
-    def received(self) -> tuple[int, int]:
-        """Frames and bytes received so far; copies count."""
-        return _counts(self.receiver, *_RECEIVED)
+    @property
+    def is_whole(self) -> bool:
+        """Whether both engines worked to the end, so that what is missing was lost."""
+        return self.ended and not self.fault
 
-    def sent_a_second(self) -> tuple[float, float]:
-        """Frames and bytes a second in the last sample; 0 once it has ended."""
-        return _rates(None if self.ended else self.sender, *_SENT)
-
-    def received_a_second(self) -> tuple[float, float]:
-        """Frames and bytes a second in the last sample; 0 once it has ended."""
-        return _rates(None if self.ended else self.receiver, *_RECEIVED)
+    def missing(self) -> tuple[int, int]:
+        """How many frames did not arrive: those lost on the way, and those that the receiver's own
+        port dropped or missed. Only of a flow that is whole and has a receiver."""
+        assert self.receiver is not None
+        loss, totals = self.receiver.result.loss, self.receiver.result.totals
+        unique = loss.received_unique if loss is not None else totals.rx_frames
+        missing = max(0, self.sender.result.totals.tx_offered - unique)
+        own = min(missing, totals.rx_socket_drops + totals.rx_missed_away)
+        return missing - own, own
 
     def as_printed(self) -> dict[str, Any]:
         """Everything that the engines printed about it: the answer of the extension."""
         return {
             "fault": self.fault or None,
+            "warnings": self.warnings,
             "sender": self.sender.as_run().model_dump(mode="json"),
             "receiver": self.receiver.as_run().model_dump(mode="json") if self.receiver else None,
         }
 
-    def take(self) -> None:
-        """Take in what has been printed, and go on to the next state."""
+    def take(self) -> bool:
+        """Take in what has been printed, and go on to the next state; returns whether the flow has
+        just ended."""
         if self.ended:
-            return
+            return False
         try:
             for engine in self.engines:
                 engine.pump(0.0)
+            self._note_faults()
             if self.sender.has_result and not self.is_ending:
                 self.is_ending = True
                 if self.receiver is not None and not self.receiver.has_result:
@@ -82,38 +122,82 @@ class RunningFlow:
             receiver_done = self.receiver is None or self.receiver.has_result
             self.ended = self.sender.has_result and receiver_done
         except SwitchmarkError as error:
-            self.fault, self.ended = str(error), True
+            self._fail(str(error))
+            self.ended = True
+        self._sent.take(self.sender.intervals)
+        if self.receiver is not None:
+            self._received.take(self.receiver.intervals)
         if self.ended:
             close_engines(self.engines)
+            self._judge()
+        return self.ended
+
+    def _note_faults(self) -> None:
+        """An engine may end by a fault of its port, or print a result that lacks a part."""
+        for engine in self.engines:
+            if engine.has_result and (problem := _problem(engine.result)):
+                self._fail(f"{engine.role}: {problem}")
+
+    def _fail(self, fault: str) -> None:
+        if not self.fault:
+            self.fault = fault
+            self.warnings.append(f"{fault}; no loss can be told")
+
+    def _judge(self) -> None:
+        """Warn of what the client could take for the work of the device under test."""
+        if self.sender.has_result:
+            self.warnings += _late(self.sender.result)
+        if self.is_whole and self.receiver is not None:
+            lost, own = self.missing()
+            if own:
+                self.warnings.append(
+                    f"{own} of {lost + own} missing frames were dropped by the receiver's own "
+                    "port, or missed while it had no core; they do not count as loss"
+                )
 
 
-def _counts(engine: EngineProcess | None, frames: str, size: str) -> tuple[int, int]:
-    """The sums of two counters of an engine so far."""
-    if engine is None:
-        return 0, 0
-    seen = [engine.result.totals] if engine.has_result else engine.intervals
-    return sum(getattr(one, frames) for one in seen), sum(getattr(one, size) for one in seen)
+def _problem(result: Result) -> str:
+    """What makes a result less than whole; empty if it is whole."""
+    if not result.partial and result.reason != "failure":
+        return ""
+    return result.fault or "its port failed"
 
 
-def _rates(engine: EngineProcess | None, frames: str, size: str) -> tuple[float, float]:
-    if engine is None or not engine.intervals:
-        return 0.0, 0.0
-    last = engine.intervals[-1]
-    duration_s = (last.duration_ns or 1) / 1e9
-    return getattr(last, frames) / duration_s, getattr(last, size) / duration_s
+def _late(result: Result) -> list[str]:
+    """By how much a sender missed its schedule, if it did."""
+    totals = result.totals
+    missed = totals.tx_intended - totals.tx_offered
+    if missed * 1000 <= totals.tx_intended:
+        return []
+    why = (
+        "the sender had no core in time"
+        if 2 * totals.tx_late >= missed
+        else "the port did not take them"
+    )
+    return [
+        f"the rate was missed by {100 * missed / totals.tx_intended:.2g} %: "
+        f"{missed} of {totals.tx_intended} frames did not leave when they were due: {why}"
+    ]
 
 
 @dataclass
 class Traffic:
-    """All flows of a configuration. A context manager; safe to call from several threads."""
+    """All flows of a configuration. A context manager; safe to call from several threads.
+
+    `idle`: the engines' idle strategy; None: as the free cores allow, at each start. `notify` gets
+    each warning when it arises."""
 
     session: Session
-    idle: str
+    idle: str | None = None
+    notify: Callable[[str], None] = lambda text: print(printable(text), file=sys.stderr)
     plans: list[FlowPlan] = field(default_factory=list)
     running: dict[str, RunningFlow] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.lock = threading.RLock()
+        self.lock = threading.RLock()  # of all that is read to answer; never held for long
+        self._changing = threading.RLock()  # of what starts, stops and replaces flows
+        self._files: Path | None = None
+        self._untold: list[str] = []
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="switchmark-otg", daemon=True)
 
@@ -127,50 +211,79 @@ class Traffic:
         self.forget()
 
     def configure(self, plans: Sequence[FlowPlan]) -> None:
-        """Replace the flows by others, none of which runs."""
-        with self.lock:
+        """Replace the flows by others, none of which runs. Raises `Refused`, and changes nothing,
+        if the engine does not accept their options."""
+        with self._changing, ExitStack() as undo:
+            files = Path(tempfile.mkdtemp(prefix="flows-", dir=self.session.run_dir))
+            undo.callback(shutil.rmtree, files, ignore_errors=True)
+            for n, plan in enumerate(plans):
+                if plan.replay is not None:
+                    plan.replay.write(files / _file_name(n))
+            ends = [
+                (plan, [role, *arguments])
+                for n, plan in enumerate(plans)
+                for role, arguments in _roles(plan, files / _file_name(n), self._usual(len(plans)))
+            ]
+            check_plans(self.session.host, [one for one, _ in ends], [two for _, two in ends])
+            undo.pop_all()
             self.forget()
-            self.plans = list(plans)
+            with self.lock:
+                self.plans, self._files = list(plans), files
 
     def forget(self) -> None:
         """End and forget all flows."""
-        with self.lock:
-            engines = [e for flow in self.running.values() if not flow.ended for e in flow.engines]
-            self.running.clear()
-        close_engines(engines)
+        with self._changing:
+            with self.lock:
+                flows = [flow for flow in self.running.values() if not flow.ended]
+                self.running, self.plans = {}, []
+            close_engines([engine for flow in flows for engine in flow.engines])
+            if self._files is not None:
+                shutil.rmtree(self._files, ignore_errors=True)
+                self._files = None
 
     def start(self, names: Iterable[str] | None) -> None:
-        """Begin these flows, or all, at one moment. Raises `Refused` where one runs already or
-        cannot begin."""
-        with self.lock:
+        """Begin these flows, or all, at one moment. Raises `Refused` if one runs already or cannot
+        begin."""
+        with self._changing:
             plans = self._named(names)
+            with self.lock:
+                active = {name for name, flow in self.running.items() if not flow.ended}
             for plan in plans:
-                if plan.name in self.running and not self.running[plan.name].ended:
+                if plan.name in active:
                     raise Refused(f"flow {plan.name}: runs already")
+            usual = self._usual(len(active) + len(plans))
             begun: list[RunningFlow] = []
             with ExitStack() as undo:
                 undo.callback(lambda: close_engines([e for one in begun for e in one.engines]))
                 try:
-                    for plan in plans:
-                        begun.append(self._spawned(plan))
+                    begun += [self._spawned(plan, usual) for plan in plans]
                     self._begin(begun)
                 except SwitchmarkError as error:
                     raise Refused(str(error), code=500) from error
                 undo.pop_all()
-            self.running |= {flow.plan.name: flow for flow in begun}
+            with self.lock:
+                self.running = self.running | {flow.plan.name: flow for flow in begun}
 
     def stop(self, names: Iterable[str] | None) -> None:
         """End these flows, or all; returns when they have ended."""
+        with self._changing:
+            with self.lock:
+                wanted = [plan.name for plan in self._named(names)]
+                flows = [self.running[name] for name in wanted if name in self.running]
+                for flow in flows:
+                    if not flow.ended and not flow.sender.has_result:
+                        flow.sender.request_stop()
+            deadline = time.monotonic() + RESULT_TIMEOUT_S
+            while any(not flow.ended for flow in flows):
+                if time.monotonic() > deadline:
+                    raise Refused("a flow did not end in time", code=500)
+                time.sleep(_POLL_S)
+
+    def take_warnings(self) -> list[str]:
+        """The warnings of flows that no answer has had so far."""
         with self.lock:
-            flows = [self.running[p.name] for p in self._named(names) if p.name in self.running]
-            for flow in flows:
-                if not flow.ended and not flow.sender.has_result:
-                    flow.sender.request_stop()
-        deadline = time.monotonic() + RESULT_TIMEOUT_S
-        while any(not flow.ended for flow in flows):
-            if time.monotonic() > deadline:
-                raise Refused("a flow did not end in time", code=500)
-            time.sleep(_POLL_S)
+            found, self._untold = self._untold, []
+            return found
 
     def _named(self, names: Iterable[str] | None) -> list[FlowPlan]:
         wanted = list(names or ())
@@ -180,46 +293,89 @@ class Traffic:
                 raise Refused(f"there is no flow {name}")
         return [known[name] for name in wanted] if wanted else self.plans
 
-    def _spawned(self, plan: FlowPlan) -> RunningFlow:
-        engine = str(find_engine())
-        usual = ("--idle", self.idle, "--interval", f"{SAMPLE_S:g}")
-        more: list[str] = []
-        if plan.replay is not None:
-            path = self.session.run_dir / f"flow-{self.plans.index(plan)}.pcap"
-            plan.replay.write(path)
-            more = ["--replay", str(path), *(["--stamp"] if plan.replay.is_stamped else [])]
-            has_end = "--duration" not in plan.sender
-            more += ["--loops", str(_loops(plan))] if has_end else ["--loops", "0"]
-        receiver = None
-        if plan.rx is not None:
-            receiver = self._engine(engine, plan, "receiver", [*plan.receiver, *usual])
-        sender = self._engine(engine, plan, "sender", [*plan.sender, *more, *usual])
-        return RunningFlow(plan, sender, receiver)
+    def _usual(self, flows: int) -> tuple[str, ...]:
+        """The options of all engines, which depend on whether each has a core of its own."""
+        crowded = 2 * flows + 1 > len(os.sched_getaffinity(0))
+        shared = "yield" if flows == 1 else "sleep"  # those that yield take whole cores together
+        idle = self.idle or (shared if crowded else "poll")
+        late_us = SHARED_CATCH_UP_US if crowded else CATCH_UP_US
+        return ("--idle", idle, "--catch-up-us", str(late_us), "--interval", f"{SAMPLE_S:g}")
 
-    def _engine(self, engine: str, plan: FlowPlan, role: str, args: list[str]) -> EngineProcess:
-        spawned = self.session.host.spawn([engine, role, *args, "--session"])
+    def _spawned(self, plan: FlowPlan, usual: Sequence[str]) -> RunningFlow:
+        assert self._files is not None
+        file = self._files / _file_name(self.plans.index(plan))
+        engines = {
+            role: self._engine(plan, role, arguments)
+            for role, arguments in _roles(plan, file, usual)
+        }
+        return RunningFlow(plan, engines["sender"], engines.get("receiver"))
+
+    def _engine(self, plan: FlowPlan, role: str, args: list[str]) -> EngineProcess:
+        spawned = self.session.host.spawn([str(find_engine()), role, *args, "--session"])
         return EngineProcess(spawned=spawned, node=plan.name, role=role, pair=0, args=[role, *args])
 
     def _begin(self, flows: Sequence[RunningFlow]) -> None:
         for flow in flows:
-            for engine in flow.engines:
-                engine.wait_ready(READY_TIMEOUT_S)
+            self._wait_ready(flow)
         for flow in flows:
             if flow.receiver is not None:
-                flow.receiver.start()
-        at_ns = time.monotonic_ns() + LEAD_NS
+                flow.receiver.ask_start({})
+        for flow in flows:
+            if flow.receiver is not None:
+                flow.receiver.wait_started()
+        at_ns = time.monotonic_ns() + LEAD_NS + LEAD_NS_A_FLOW * len(flows)
         for flow in flows:
             flow.sender.ask_start({"at": at_ns})
         for flow in flows:
             flow.sender.wait_started()
 
+    def _wait_ready(self, flow: RunningFlow) -> None:
+        """Wait until both engines have opened their ports.
+
+        DPDK's af-packet driver joins a fanout group of a number made from its process ID and its
+        device's index, and the kernel refuses a group that has another device: another process has
+        another number."""
+        for role in ("receiver", "sender"):
+            for tries_left in reversed(range(_FANOUT_TRIES)):
+                engine: EngineProcess | None = getattr(flow, role)
+                if engine is None:
+                    break
+                try:
+                    engine.wait_ready(READY_TIMEOUT_S)
+                    break
+                except SwitchmarkError as error:
+                    if FANOUT not in str(error) or not tries_left:
+                        raise
+                    engine.close()
+                    setattr(flow, role, self._engine(flow.plan, role, engine.args[1:]))
+
     def _watch(self) -> None:
-        while not self._over.wait(_POLL_S):
+        rest_s = _POLL_S
+        while not self._over.wait(rest_s):
+            begun = time.monotonic()
             with self.lock:
-                for flow in self.running.values():
+                flows = list(self.running.values())
+            for flow in flows:
+                with self.lock:
+                    known = len(flow.warnings)
                     flow.take()
+                    new = [f"flow {flow.plan.name}: {one}" for one in flow.warnings[known:]]
+                    self._untold += new
+                for one in new:
+                    self.notify(one)
+            rest_s = max(_POLL_S, _BUSY_SHARE * (time.monotonic() - begun))
 
 
-def _loops(plan: FlowPlan) -> int:
-    assert plan.replay is not None
-    return max(1, plan.frames // plan.replay.frames)
+def _file_name(number: int) -> str:
+    return f"flow-{number}.pcap"
+
+
+def _roles(plan: FlowPlan, file: Path, usual: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """The roles of a flow's engines, the receiver first, and their options; what the plan says
+    comes last, and so holds."""
+    replayed = () if plan.replay is None else ("--replay", str(file), *plan.replay.arguments)
+    found = [("sender", [*usual, *plan.sender, *replayed])]
+    if plan.rx is None:
+        return found
+    port = plan.rx.waiting_spec if "sleep" in usual else plan.rx.spec
+    return [("receiver", [*usual, *plan.receiver, "--port", port]), *found]

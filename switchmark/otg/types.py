@@ -24,7 +24,7 @@ Long = Annotated[int, BeforeValidator(_long)]
 class Part(BaseModel):
     """Closed, and of no other type than the document's."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
 
 
 class Capture(Part):

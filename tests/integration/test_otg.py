@@ -15,6 +15,7 @@ from decimal import Decimal
 import pytest
 import snappi
 
+from switchmark.engine.binary import find_engine
 from tests.integration.otg_server import (
     A_MAC,
     B_MAC,
@@ -25,6 +26,7 @@ from tests.integration.otg_server import (
     config_of,
     guard,
     inside,
+    ip,
     mac,
     metrics,
     packets,
@@ -216,8 +218,81 @@ def test_bursts_leave_as_bursts(api, server):
     api.set_config(config)
     transmit(api)
     found = until_stopped(api)["f1"]
-    assert 0 < found.frames_tx <= 20
-    assert found.frames_rx == found.frames_tx
+    assert (found.frames_tx, found.frames_rx) == (20, 20)
+
+
+def test_a_running_flow_never_has_more_received_than_sent(api, server):
+    config = config_of(api, server)
+    for name, turned in (("f1", False), ("f2", True)):
+        flow = add_flow(config, name, turned=turned)
+        flow.rate.pps = 20_000
+        flow.duration.fixed_seconds.seconds = 1
+    api.set_config(config)
+    transmit(api)
+    answers = []
+
+    def stopped():
+        answers.append(metrics(api))
+        return all(one.transmit == "stopped" for one in answers[-1].values())
+
+    until(stopped, "the end of all flows", 60)
+    for one in (one for answer in answers for one in answer.values()):
+        assert one.frames_rx <= one.frames_tx
+        assert (one.bytes_tx, one.bytes_rx) == (128 * one.frames_tx, 128 * one.frames_rx)
+    assert len({one["f1"].frames_rx for one in answers}) > 2, "read while it ran"
+
+
+def test_a_receiver_whose_device_went_down_invents_no_loss(api, server):
+    config = config_of(api, server)
+    add_flow(config).rate.pps = 1000
+    api.set_config(config)
+    transmit(api)
+    until(lambda: metrics(api)["f1"].frames_rx > 100, "frames", 60)
+    for state in ("down", "up"):
+        ip("-n", server.netns, "link", "set", server.b, state)
+
+    def results():
+        return json.load(urllib.request.urlopen(server.location + "/switchmark/results"))["f1"]
+
+    until(lambda: results()["fault"] is not None, "the fault", 60)
+    assert "receiver: " in results()["fault"]
+    assert metrics(api)["f1"].frames_rx_rate == 0
+    asked = api.control_state()
+    asked.traffic.flow_transmit.state = "stop"
+    warnings = api.set_control_state(asked).warnings
+    assert any(one.startswith("flow f1: receiver: ") for one in warnings)
+    found = metrics(api)["f1"]
+    assert found.transmit == "stopped" and found.loss is None
+
+
+def test_a_capture_that_is_replayed_gives_the_same_frames(api, server, tmp_path):
+    if shutil.which("tcpdump") is None:
+        pytest.skip("no program `tcpdump` (apt install tcpdump)")
+    config = config_of(api, server, capture=True)
+    flow = add_flow(config)
+    flow.size.increment.start, flow.size.increment.end, flow.size.increment.step = 64, 1518, 727
+    flow.duration.fixed_packets.packets, flow.rate.pps = 30, 600
+    api.set_config(config)
+    capture(api, "start")
+    transmit(api)
+    until_stopped(api)
+    capture(api, "stop")
+    request = api.capture_request()
+    request.port_name = "p2"
+    file = tmp_path / "p2.pcap"
+    data = api.get_capture(request)
+    file.write_bytes(data.read())
+    data.seek(0)
+    wanted = [one[:-4] for one in packets(data)]
+    copy = tmp_path / "sent.pcap"
+    words = ["sender", "--port", f"pcap:write={copy}", "--replay", str(file), "--start", "now"]
+    ended = subprocess.run(
+        [find_engine(), *words], stdin=subprocess.DEVNULL, capture_output=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    with copy.open("rb") as sent:
+        assert list(packets(sent)) == wanted
+    assert {len(one) for one in wanted} >= {60, 787, 1514}
 
 
 @pytest.mark.parametrize(

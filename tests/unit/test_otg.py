@@ -1,5 +1,6 @@
 """OTG configurations as command lines of the engine, and refusals by path."""
 
+import itertools
 import json
 import re
 import struct
@@ -12,7 +13,7 @@ from switchmark.errors import UsageError
 from switchmark.listening import is_loopback, read_token
 from switchmark.otg import types
 from switchmark.otg.capture import with_fcs
-from switchmark.otg.frames import MOST_FRAMES, Addresses, frame
+from switchmark.otg.frames import MOST_FRAMES, Addresses, Cycle, frame, write_pcap
 from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort, parse_port, parse_ports
 from switchmark.otg.refusal import Refused
@@ -54,7 +55,8 @@ def test_a_plain_flow_is_the_engine_s_own(config):
     assert option(plan.sender, "--packet-size") == "64"
     assert option(plan.sender, "--duration") == "0"
     assert option(plan.receiver, "--src-ip") == option(plan.sender, "--dst-ip") == "10.0.0.2"
-    assert option(plan.receiver, "--port") == "raw:dev=eth2"
+    assert plan.rx.spec == "raw:dev=eth2"
+    assert plan.rx.waiting_spec == "raw:dev=eth2,block"
 
 
 def test_counting_addresses_are_flows(config):
@@ -104,23 +106,101 @@ def test_sizes(config, change, wanted):
     assert option(planned(config).sender, "--packet-size") == wanted
 
 
-def test_a_set_number_is_a_file_sent_so_often(config, tmp_path):
+def test_a_set_number_of_frames_needs_no_file(config):
+    """The engine counts them itself, whatever their sizes are."""
+    flow = config.flows[0]
+    flow.size.weight_pairs.predefined = "imix"
+    flow.duration.fixed_packets.packets = 1_000_001
+    plan = planned(config)
+    assert plan.replay is None
+    assert option(plan.sender, "--frames") == "1000001"
+    assert option(plan.receiver, "--packet-size") == "1518", "for which the port must have room"
+
+
+@pytest.mark.parametrize("packets", [30, 65_537, 1_000_000])
+def test_a_set_number_of_frames_of_a_file(config, tmp_path, packets):
+    """The file holds each different frame once; its last round may be a part."""
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
     flow.size.fixed = 100
-    flow.duration.fixed_packets.packets = 30
+    flow.duration.fixed_packets.packets = packets
     plan = planned(config)
-    assert (plan.replay.frames, plan.frames) == (30, 30)
+    assert plan.replay.frames == 3
+    assert option(plan.sender, "--frames") == str(packets)
+    assert option(plan.replay.arguments, "--loops") == "0"
     plan.replay.write(tmp_path / "f.pcap")
     data = (tmp_path / "f.pcap").read_bytes()
-    assert len(data) == 24 + 30 * (16 + 96)
-    flow.duration.fixed_packets.packets = 3 * MOST_FRAMES
+    assert len(data) == 24 + 3 * (16 + 96)
+
+
+def test_drawn_sizes_with_a_list_fill_whole_rounds(config):
+    flow = config.flows[0]
+    flow.packet[2].src_port.values = [5, 6, 7]
+    flow.size.weight_pairs.predefined = "imix"
+    flow.duration.fixed_packets.packets = 1_000_000
     plan = planned(config)
-    assert plan.frames % plan.replay.frames == 0
-    assert plan.replay.frames % 3 == 0
-    flow.duration.fixed_packets.packets = 3 * MOST_FRAMES + 1
-    with pytest.raises(Refused, match="must be a multiple of the 3 different"):
+    assert plan.replay.frames == MOST_FRAMES // 3 * 3
+    assert len(plan.replay.sizes) == plan.replay.frames
+    flow.duration.fixed_packets.packets = 10
+    assert planned(config).replay.frames == 10
+
+
+def test_too_many_different_frames_name_the_sizes(config):
+    flow = config.flows[0]
+    flow.packet[2].src_port.values = list(range(1, 101))
+    flow.size.increment.step = 1
+    assert planned(config).replay.frames == 29100
+    flow.packet[2].src_port.values = list(range(1, 1000))
+    with pytest.raises(Refused, match="different frames, with 1455 sizes in turn"):
         planned(config)
+
+
+def test_a_file_s_frames_are_those_of_the_reference(tmp_path):
+    """Written by columns, with every part of a frame that may be there."""
+    sizes = [128, 111, 1518, 97]
+    for version, vlans, payload in itertools.product((4, 6), ((), (5,), (7, 9)), (b"", b"abc")):
+        ips = ["10.0.0.255", "10.255.0.1"] if version == 4 else ["2001:db8::ffff", "::1"]
+        macs = ["02:00:00:00:00:01", "02:00:00:ff:00:01"]
+        cycle = Cycle(macs, macs[:1], ips, ips[1:], [0, 65535, 7], [9, 1], vlans, payload)
+        write_pcap(tmp_path / "f.pcap", cycle, sizes, 30, range(0, 30_000, 1000))
+        data = (tmp_path / "f.pcap").read_bytes()
+        at = 24
+        for n in range(30):
+            wanted = frame(cycle.at(n), vlans, sizes[n % 4], payload)
+            assert struct.unpack_from("<IIII", data, at) == (0, 1000 * n, len(wanted), len(wanted))
+            assert data[at + 16 : at + 16 + len(wanted)] == wanted, (version, vlans, n)
+            at += 16 + len(wanted)
+        assert at == len(data)
+
+
+def test_addresses_that_pass_32_bits_come_from_a_file(config):
+    """The engine counts in the lowest 32 bits of a MAC or IPv6 address."""
+    src = config.flows[0].packet[0].src
+    src.increment.start, src.increment.step = "02:00:ff:ff:ff:fa", "00:00:00:00:00:01"
+    src.increment.count = 10
+    plan = planned(config)
+    assert plan.replay.cycle.src_mac[6] == "02:01:00:00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("gap_us", "pps", "bursts", "wanted"),
+    [
+        (1000, 100_000, 5, ("--schedule", "on-off:40000ns:1000000ns")),
+        (0, 100_000, 5, ("--rate", "100000")),
+        (1000, 300_000, 5, ("--schedule", "recorded")),
+    ],
+)
+def test_bursts_have_exact_counts(config, gap_us, pps, bursts, wanted):
+    """A recorded schedule, which leaves out late frames, has a bound that no frame exceeds."""
+    flow = config.flows[0]
+    flow.rate.pps = pps
+    flow.duration.burst.bursts, flow.duration.burst.packets = bursts, 4
+    flow.duration.burst.inter_burst_gap.microseconds = gap_us
+    sender = planned(config).sender
+    assert option(sender, wanted[0]) == wanted[1]
+    assert option(sender, "--frames") == "20"
+    if wanted[1] == "recorded":
+        assert option(sender, "--catch-up-us") == "1000000000"
 
 
 def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
@@ -134,7 +214,7 @@ def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
     plan = planned(config)
     assert plan.replay is None
     assert option(plan.sender, "--vlan") == option(plan.receiver, "--vlan") == "100"
-    flow.duration.fixed_packets.packets = 30
+    flow.packet[3].src_port.values = [1, 5]
     plan = planned(config)
     assert plan.replay is not None
     assert "--vlan" not in plan.sender
@@ -234,6 +314,8 @@ def test_captured_frames_get_their_fcs_unless_they_were_cut_short():
     whole = head + struct.pack("=IIII", 1, 2, 60, 60) + frame
     whole += struct.pack("=IIII", 3, 4, 20, 60) + frame[:20]
     found = with_fcs(whole + b"cut")
+    (link,) = struct.unpack_from("=I", found, 20)
+    assert link == 0x2400_0001, "Ethernet, with two 16-bit words of FCS (the pcap file format)"
     first, second = found[24:104], found[104:]
     assert struct.unpack_from("=IIII", first) == (1, 2, 64, 64)
     assert zlib.crc32(first[16:]) == 0x2144DF1C, "what a frame with its FCS comes to, by IEEE 802.3"

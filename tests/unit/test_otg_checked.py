@@ -1,0 +1,291 @@
+"""A configuration is refused when it is set, by a path, or its flows start."""
+
+import json
+import subprocess
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from switchmark.engine.binary import find_engine
+from switchmark.otg import types
+from switchmark.otg.capture import check_captures
+from switchmark.otg.checked import check_plans, refusal_of
+from switchmark.otg.plan import MOST_FILE_BYTES, plan_flows
+from switchmark.otg.ports import TrafficPort
+from switchmark.otg.refusal import Refused, check_choices
+from switchmark.otg.service import Service
+from switchmark.otg.traffic import _roles
+from switchmark.testbed.local import LocalHost
+
+PORTS = {name: TrafficPort(name, "null:", None, shared=True) for name in ("a", "b")}
+USUAL = ("--idle", "sleep", "--catch-up-us", "9000", "--interval", "0.1")
+MACS = st.sampled_from(["02:00:00:00:00:01", "02:00:ff:ff:ff:fa", "ff:ff:ff:ff:ff:ff"])
+IP4 = st.sampled_from(["10.0.0.1", "255.255.255.250", "0.0.0.0"])
+IP6 = st.sampled_from(["2001:db8::1", "2001:2::ffff:fffa", "::"])
+UDP = st.sampled_from([1, 5000, 65535, 2, 3, 4, 0])
+COUNTS = st.sampled_from([1, 2, 7, 300, 70_000])
+SIZES = st.sampled_from([100, 128, 300, 1518, 1518, 9018, 64, 9019])
+NUMBERS = st.one_of(
+    st.sampled_from([0, 1e-9, 0.00001, 1, 3.3, 1e6, 1e12, 1e30, 1e308]), st.floats(0, 100)
+)
+WHOLE = st.sampled_from([1, 3, 100, 65_537, 10**6, 10**10, 2 * 10**10, 2**31 - 1])
+LONG = st.one_of(WHOLE, st.just(2**63 - 1))
+
+
+def choices(**parts):
+    """A part of which one of these is chosen."""
+    return st.one_of(
+        *(
+            value.map(lambda found, name=name: {"choice": name, name: found})
+            for name, value in parts.items()
+        )
+    )
+
+
+def pattern(value, step):
+    counter = st.fixed_dictionaries({"start": value, "step": step, "count": COUNTS})
+    return choices(
+        value=value,
+        values=st.lists(value, min_size=1, max_size=3),
+        increment=counter,
+        decrement=counter,
+    )
+
+
+GAPS = choices(nanoseconds=NUMBERS, microseconds=NUMBERS, bytes=NUMBERS)
+ADDRESSES = {
+    "ethernet": {"src": pattern(MACS, MACS), "dst": pattern(MACS, MACS)},
+    "ipv4": {"src": pattern(IP4, IP4), "dst": pattern(IP4, IP4)},
+    "ipv6": {"src": pattern(IP6, IP6), "dst": pattern(IP6, IP6)},
+    "udp": {"src_port": pattern(UDP, UDP), "dst_port": pattern(UDP, UDP)},
+}
+HEADERS = {
+    name: st.fixed_dictionaries(fields).map(lambda found, name=name: {"choice": name, name: found})
+    for name, fields in ADDRESSES.items()
+}
+TAG = st.sampled_from([1, 100, 200, 300, 4094, 4095]).map(
+    lambda number: {"choice": "vlan", "vlan": {"id": {"choice": "value", "value": number}}}
+)
+PACKETS = st.tuples(
+    HEADERS["ethernet"],
+    st.lists(TAG, max_size=2),
+    st.one_of(HEADERS["ipv4"], HEADERS["ipv6"]),
+    HEADERS["udp"],
+).map(lambda one: [one[0], *one[1], one[2], one[3]])
+FLOWS = st.fixed_dictionaries(
+    {
+        "packet": PACKETS,
+        "size": choices(
+            fixed=SIZES,
+            increment=st.fixed_dictionaries({"start": SIZES, "end": SIZES, "step": COUNTS}),
+            random=st.fixed_dictionaries({"min": SIZES, "max": SIZES}),
+            weight_pairs=choices(
+                predefined=st.just("imix"),
+                custom=st.lists(
+                    st.fixed_dictionaries({"size": SIZES, "weight": NUMBERS}), max_size=3
+                ),
+            ),
+        ),
+    },
+    optional={
+        "rate": choices(
+            pps=LONG, bps=LONG, kbps=LONG, mbps=LONG, gbps=WHOLE, percentage=NUMBERS
+        ),
+        "duration": choices(
+            continuous=st.just({}),
+            fixed_packets=st.fixed_dictionaries({"packets": WHOLE}),
+            fixed_seconds=st.fixed_dictionaries({"seconds": NUMBERS}),
+            burst=st.fixed_dictionaries(
+                {"bursts": st.one_of(st.just(0), WHOLE), "packets": WHOLE},
+                optional={"inter_burst_gap": GAPS},
+            ),
+        ),
+    },
+)  # fmt: skip
+ENDS = {"choice": "port", "port": {"tx_name": "p1", "rx_names": ["p2"]}}
+
+
+def document(**flow):
+    return {
+        "ports": [{"name": "p1", "location": "a"}, {"name": "p2", "location": "b"}],
+        "layer1": [{"name": "l", "port_names": ["p1"], "speed": "speed_10_gbps"}],
+        "flows": [{"name": "f", "tx_rx": ENDS, **flow}],
+    }
+
+
+def accepted(flow, folder):
+    """The commands of a flow that is accepted; raises `Refused`."""
+    (plan,) = plan_flows(types.Config.model_validate(document(**flow)), PORTS)
+    file = folder / "flow.pcap"
+    if plan.replay is not None:
+        plan.replay.write(file)
+    commands = [[role, *words] for role, words in _roles(plan, file, USUAL)]
+    check_plans(LocalHost(), [plan] * len(commands), commands)
+    return commands
+
+
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(flow=FLOWS)
+def test_a_configuration_is_refused_by_path_or_starts(tmp_path, flow):
+    try:
+        types.Config.model_validate(document(**flow))
+    except ValueError:  # by the published bounds, whose refusals have paths of their own
+        return
+    try:
+        commands = accepted(flow, tmp_path)
+    except Refused as refused:
+        assert refused.code == 400
+        assert all(error.startswith("flows[0].") for error in refused.errors), refused.errors
+        return
+    for command in commands:
+        begun = subprocess.run(
+            [find_engine(), *command, "--session"], input="start\nstop\n", text=True,
+            capture_output=True, check=False, timeout=60,
+        )  # fmt: skip
+        assert '"event":"started"' in begun.stdout, (command, begun.stderr)
+
+
+@pytest.mark.parametrize(
+    ("flow", "words"),
+    [
+        ({"rate": {"pps": 2 * 10**10}}, "flows[0].rate.pps: '20000000000' is neither"),
+        ({"rate": {"gbps": 20_000}}, "flows[0].rate.gbps: "),
+        (
+            {"duration": {"fixed_seconds": {"seconds": 2e6}}},
+            "flows[0].duration.fixed_seconds: '2000000.0s' is not a time",
+        ),
+    ],
+)
+def test_a_refusal_of_the_engine_names_the_field(tmp_path, flow, words):
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    with pytest.raises(Refused) as caught:
+        accepted({"packet": packet, **flow}, tmp_path)
+    assert str(caught.value).startswith(words)
+
+
+def test_a_share_below_a_thousandth_of_a_percent_is_accepted(tmp_path):
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    sender = accepted({"packet": packet, "rate": {"percentage": 0.00001}}, tmp_path)[1]
+    assert sender[sender.index("--rate") + 1] == "0.00001%"
+
+
+def test_a_message_without_an_option_keeps_the_path_of_its_flow():
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    (plan,) = plan_flows(types.Config.model_validate(document(packet=packet)), PORTS)
+    assert refusal_of(plan, "sender", "out of memory") == "flows[0]: out of memory"
+    told = refusal_of(plan, "receiver", "--port null:x: no such key")
+    assert told == "flows[0].tx_rx.port.rx_names: no such key"
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (types.FlowRate(choice="pps", mbps=3), "mbps: choice is pps; leave out"),
+        (types.FlowRate(pps=5, mbps=3), "mbps: pps is there, too; leave out"),
+        (
+            types.FlowHeader(choice="ipv4", ipv6=types.FlowIpv6()),
+            "ipv6: choice is ipv4; leave out",
+        ),
+        (
+            types.FlowDuration(choice="continuous", fixed_packets=types.FlowFixedPackets()),
+            "fixed_packets: choice is continuous",
+        ),
+    ],
+)
+def test_a_value_beside_another_choice_is_refused(part, words):
+    with pytest.raises(Refused) as caught:
+        check_choices(part)
+    assert str(caught.value).startswith(words)
+
+
+def test_a_choice_deep_in_a_document_has_its_path():
+    packet = [{"ethernet": {"src": {"choice": "value", "value": "x", "values": ["y"]}}}]
+    with pytest.raises(Refused, match=r"flows\[0\]\.packet\[0\]\.ethernet\.src\.values: choice"):
+        check_choices(types.Config.model_validate(document(packet=packet)))
+
+
+def test_an_address_with_a_zone_is_refused(tmp_path):
+    address = {"src": {"value": "fe80::1%eth0"}}
+    packet = [{"ethernet": {}}, {"ipv6": address}, {"udp": {}}]
+    words = r"flows\[0\]\.packet\[1\]\.ipv6\.src\.value: fe80::1%eth0 names a zone"
+    with pytest.raises(Refused, match=words):
+        accepted({"packet": packet}, tmp_path)
+
+
+def test_a_location_of_two_ports_is_refused():
+    found = document(packet=[])
+    found["ports"][1]["location"] = "a"
+    with pytest.raises(Refused, match=r"ports\[1\]\.location: a is the location of port p1"):
+        plan_flows(types.Config.model_validate(found), PORTS)
+
+
+def test_frames_above_the_mtu_are_refused(monkeypatch):
+    monkeypatch.setattr(TrafficPort, "mtu_bytes", property(lambda port: 1500))
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    for size, good in ((1518, True), (1519, False)):
+        found = types.Config.model_validate(document(packet=packet, size={"fixed": size}))
+        if good:
+            plan_flows(found, PORTS)
+            continue
+        words = r"flows\[0\]\.size\.fixed: frames of 1519 bytes need an MTU of 1501; the device of"
+        with pytest.raises(Refused, match=words):
+            plan_flows(found, PORTS)
+
+
+def test_files_of_all_flows_together_are_bounded():
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": {"values": [1, 5]}}}]
+    found = document(packet=packet, size={"random": {"min": 9000, "max": 9018}})
+    found["flows"] = [{**found["flows"][0], "name": f"f{n}"} for n in range(3)]
+    assert 2 * 65_536 * 9018 > MOST_FILE_BYTES > 65_536 * 9018
+    with pytest.raises(Refused, match=r"flows\[1\]\.size\.random: the files of frames"):
+        plan_flows(types.Config.model_validate(found), PORTS)
+
+
+def test_captures_of_frames_that_pass_the_kernel_are_refused():
+    """By the device, of which the captured port may be another one."""
+    ports = {
+        "a": TrafficPort("a", "raw:dev=e1", "e1", shared=True),
+        "b": TrafficPort("b", "raw:dev=e2", "e2", shared=True),
+        "x": TrafficPort("x", "af_xdp:dev=e2", "e2", shared=False),
+        "v": TrafficPort("v", "dpdk:vhost=/s", None, shared=False),
+        "d": TrafficPort("d", "dpdk:af-xdp=e2,queue-size=64", None, shared=False),
+    }
+    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    for receiver, captured, words in (
+        ("b", "b", None),
+        ("x", "x", "flow f receives at device e2 past the kernel (port p2)"),
+        ("x", "b", "flow f receives at device e2 past the kernel (port p2)"),
+        ("d", "b", "flow f receives at device e2 past the kernel (port p2)"),
+        ("b", "v", "port p3 is not a device of the kernel"),
+    ):
+        found = document(packet=packet)
+        found["layer1"] = []
+        found["ports"][1]["location"] = receiver
+        name = "p2"
+        if captured != receiver:
+            found["ports"].append({"name": "p3", "location": captured})
+            name = "p3"
+        found["captures"] = [{"name": "c", "port_names": [name]}]
+        config = types.Config.model_validate(found)
+        plans = plan_flows(config, ports)
+        if words is None:
+            check_captures(config, ports, plans)
+            continue
+        with pytest.raises(Refused) as caught:
+            check_captures(config, ports, plans)
+        assert f"captures[0].port_names: {words}" in str(caught.value)
+
+
+def test_an_empty_body_does_not_erase_the_configuration():
+    service = Service(PORTS, traffic=None)
+    with pytest.raises(Refused, match="document: is empty"):
+        service.routes["POST", "/config"](b"")
+
+
+def test_numbers_that_are_not_finite_are_refused():
+    text = json.dumps(document(packet=[], duration={"fixed_seconds": {"seconds": float("inf")}}))
+    with pytest.raises(ValueError, match="finite number"):
+        types.Config.model_validate_json(text)

@@ -1,0 +1,155 @@
+"""Counters of running flows, and what is told of flows whose engines failed or were late."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from switchmark.otg import types
+from switchmark.otg.answers import flow_metrics
+from switchmark.otg.progress import Moment, Progress, in_step
+from switchmark.otg.traffic import RunningFlow
+
+COUNTERS = (
+    "tx_intended", "tx_offered", "tx_bytes", "tx_late", "rx_frames", "rx_bytes", "rx_socket_drops",
+    "rx_missed_away",
+)  # fmt: skip
+PLAN = SimpleNamespace(name="f", tx_name="p1", rx_name="p2", counts_loss=True, is_timed=False)
+
+
+class Engine:
+    """An engine that has printed what a test says."""
+
+    def __init__(self, role):
+        self.role, self.intervals, self.stopped = role, [], None
+        self._printed = None
+
+    @property
+    def has_result(self):
+        return self._printed is not None
+
+    @property
+    def result(self):
+        return self._printed
+
+    def prints(self, t_ns, **counters):
+        part = {**dict.fromkeys(COUNTERS, 0), **counters}
+        self.intervals.append(SimpleNamespace(t_ns=t_ns, duration_ns=100_000_000, **part))
+
+    def ends(self, reason="duration", fault=None, unique=0, **counters):
+        totals = SimpleNamespace(**{**dict.fromkeys(COUNTERS, 0), **counters})
+        loss = SimpleNamespace(received_unique=unique)
+        self._printed = SimpleNamespace(
+            reason=reason, fault=fault, partial=fault is not None, totals=totals, loss=loss
+        )
+
+    def pump(self, timeout_s):
+        return False
+
+    def request_stop(self, sent=None):
+        self.stopped = sent
+
+    def request_exit(self):
+        pass
+
+    def close(self):
+        pass
+
+
+@pytest.fixture
+def flow():
+    return RunningFlow(PLAN, Engine("sender"), Engine("receiver"))
+
+
+def metric(flow):
+    return flow_metrics(types.FlowMetricsRequest(), [PLAN], {"f": flow})[0]
+
+
+def test_received_is_of_the_last_moment_that_the_sender_reached():
+    sent = [Moment(0), Moment(100, 10), Moment(200, 20), Moment(300, 30)]
+    received = [Moment(0), Moment(150, 14), Moment(250, 24), Moment(350, 34)]
+    assert in_step(sent, received) == (Moment(300, 30), Moment(250, 24))
+    assert in_step(sent[:3], received) == (Moment(200, 20), Moment(150, 14))
+    assert in_step(sent[:1], received) == (Moment(0), Moment(0))
+    assert in_step(sent, received[:1]) == (Moment(0), Moment(0))
+
+
+def test_sums_and_rates_are_taken_up_once():
+    progress = Progress("tx_offered", "tx_bytes")
+    engine = Engine("sender")
+    engine.prints(100, tx_offered=10, tx_bytes=640)
+    progress.take(engine.intervals)
+    engine.prints(200, tx_offered=20, tx_bytes=1280)
+    progress.take(engine.intervals)
+    progress.take(engine.intervals)
+    assert progress.last == Moment(200, 30, 1920, 200.0, 12800.0)
+
+
+def test_a_running_flow_never_received_more_than_was_sent(flow):
+    flow.sender.prints(100, tx_offered=10)
+    flow.receiver.prints(120, rx_frames=12)
+    flow.receiver.prints(220, rx_frames=10)
+    flow.take()
+    assert (metric(flow).frames_tx, metric(flow).frames_rx) == (0, 0)
+    flow.sender.prints(200, tx_offered=10)
+    flow.take()
+    assert (metric(flow).frames_tx, metric(flow).frames_rx) == (20, 12)
+
+
+def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow):
+    flow.sender.prints(100, tx_offered=10)
+    flow.receiver.prints(90, rx_frames=9)
+    flow.receiver.prints(110, rx_frames=2)
+    flow.receiver.ends("failure", "recvmmsg: Network is down", unique=11, rx_frames=11)
+    flow.take()
+    found = metric(flow)
+    assert (found.transmit, found.frames_tx, found.frames_rx) == ("started", 10, 9)
+    assert found.frames_rx_rate == 0 < found.frames_tx_rate
+    assert flow.fault == "receiver: recvmmsg: Network is down"
+    flow.sender.ends(tx_intended=100, tx_offered=100)
+    assert flow.take()
+    found = metric(flow)
+    assert (found.transmit, found.frames_tx, found.frames_rx) == ("stopped", 100, 11)
+    assert (found.loss, found.frames_rx_rate, found.frames_tx_rate) == (None, 0, 0)
+    assert flow.warnings == ["receiver: recvmmsg: Network is down; no loss can be told"]
+
+
+@pytest.mark.parametrize("role", ["sender", "receiver"])
+def test_a_partial_result_is_a_fault(flow, role):
+    """Of a device that went away and came back, and the flow went on."""
+    ends = {"tx_intended": 10, "tx_offered": 10, "rx_frames": 10, "unique": 10}
+    flow.sender.ends(fault="went away" if role == "sender" else None, **ends)
+    flow.receiver.ends(fault="went away" if role == "receiver" else None, **ends)
+    assert flow.take()
+    assert (flow.fault, metric(flow).loss) == (f"{role}: went away", None)
+
+
+def test_drops_of_the_receiver_are_not_loss(flow):
+    flow.sender.ends(tx_intended=1000, tx_offered=1000)
+    flow.receiver.ends(unique=400, rx_frames=400, rx_socket_drops=450, rx_missed_away=50)
+    flow.take()
+    assert metric(flow).loss == 10.0
+    assert flow.warnings[0].startswith("500 of 600 missing frames were dropped by the receiver")
+
+
+def test_a_whole_flow_has_its_loss_and_no_warning(flow):
+    flow.sender.ends(tx_intended=1000, tx_offered=1000)
+    flow.take()
+    assert flow.receiver.stopped == 1000
+    flow.receiver.ends(unique=999, rx_frames=1003)
+    assert flow.take()
+    assert (metric(flow).loss, metric(flow).frames_rx) == (pytest.approx(0.1), 1003)
+    assert flow.warnings == []
+
+
+@pytest.mark.parametrize(
+    ("late", "words"),
+    [(20, "the sender had no core in time"), (0, "the port did not take them")],
+)
+def test_a_missed_rate_is_told_with_its_share(flow, late, words):
+    flow.sender.ends(tx_intended=1000, tx_offered=980, tx_late=late)
+    flow.receiver.ends(unique=980, rx_frames=980)
+    flow.take()
+    assert flow.warnings == [
+        "the rate was missed by 2 %: 20 of 1000 frames did not leave when they were due: " + words
+    ]
+    assert metric(flow).loss == 0
