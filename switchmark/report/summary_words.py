@@ -101,15 +101,14 @@ def _estimators(rows: Sequence[SummaryRow]) -> str:
         return ""
     parts = []
     if any(row.latency is None for row in repeated):
-        parts.append("means with 95 % intervals")
+        parts.append("loads and searches are means with 95 % intervals")
     if any(row.latency is not None for row in repeated):
         few = any(row.latency.median_ns.is_range for row in repeated if row.latency is not None)
-        what = "the range of all" if few else "95 % intervals"
-        parts.append(f"times: medians with {what}" if parts else f"medians with {what}")
+        what = "their range" if few else "95 % intervals"
+        parts.append(f"times are medians with {what}")
     most = max(row.finished for row in repeated)
-    return f"Over {'up to ' * (len({row.finished for row in rows}) > 1)}{most} repetitions: " + (
-        "; ".join(parts)
-    )
+    up_to = "up to " if len({row.finished for row in rows}) > 1 else ""
+    return f"Over {up_to}{most} repetitions, {' and '.join(parts)}"
 
 
 def _figure(row: SummaryRow) -> str:

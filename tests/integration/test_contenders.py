@@ -94,3 +94,31 @@ def test_a_trial_runs_the_program_that_was_named(bench: Bench, tmp_path: Path, s
     (record,) = bench.records()
     assert record.switch_details["program"] == str(program)
     assert record.switch_details["program_sha256"]
+
+
+@pytest.mark.parametrize("how", ["budget: 4s", "repetitions: 2\nrate: 1000"])
+def test_wires_are_contenders(bench: Bench, tmp_path: Path, how: str) -> None:
+    """A campaign of nothing but bare wires compares them; with a budget it divided by zero. At 1000
+    frames a second a sample holds two or three bursts, which alone are not two bands."""
+    need(["direct"], ["netns"])
+    text = f"""
+name: wires
+switch: direct
+duration: 500ms
+environment: netns
+{how}
+contenders: {{mmsg: {{io: raw-mmsg}}, mmap: {{io: packet-mmap}}}}
+"""
+    _, out, err = bench.run_to_the_end("run", campaign_file(tmp_path, text))
+    assert "Traceback" not in out + err
+    records = list(bench.records())
+    assert {one.trial.contender for one in records} == {"mmsg", "mmap"}
+    assert [one.is_baseline for one in records] == [False] * len(records)
+    for one in records:
+        if one.throughput is None or one.trial.rate_pps is None:
+            continue
+        assert one.throughput.burst_pps is not None and one.throughput.burst_pps > 32
+        assert one.verdict is not None
+        met = one.throughput.forwarded_pps + one.throughput.burst_pps >= 1000
+        if met and not one.throughput.loss_ratio:
+            assert one.limit is not None and one.limit.what == "rate", one.limit
