@@ -144,7 +144,8 @@ static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t 
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
-    trial->options = o;
+    if (trial->options != o) /* the control thread may read it already */
+        trial->options = o;
     trial->traffic = o->traffic;
     const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
 
