@@ -1,0 +1,89 @@
+"""Metrics asked at the wrong moment.
+
+Asked in https://github.com/open-traffic-generator/ixia-c/issues/67 (bytes right after the start),
+https://github.com/open-traffic-generator/snappi-ixnetwork/issues/476 (long over, and still
+"started") and /445 (rates of flows that are asked one by one). Every answer is whole: none is an
+error, no flow has received more than was sent, and a flow that has stopped has exactly its packets
+and bytes.
+"""
+
+from __future__ import annotations
+
+import pytest
+import snappi
+
+from tests.integration.otg_server import (
+    add_flow,
+    config_of,
+    inside,
+    metrics,
+    serve,
+    transmit,
+    until_stopped,
+)
+
+pytestmark = pytest.mark.integration
+FLOWS, PACKETS, SIZE = 5, 200, 128
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    yield from serve(tmp_path_factory.mktemp("otgm"))
+
+
+@pytest.fixture
+def api(server):
+    with inside(server):
+        yield snappi.api(location=server.location)
+
+
+def test_every_answer_is_whole_and_the_last_is_exact(api, server):
+    config = config_of(api, server)
+    for number in range(FLOWS):
+        flow = add_flow(config, f"f{number}")
+        flow.duration.fixed_packets.packets = PACKETS
+        flow.rate.pps = 400
+    api.set_config(config)
+    transmit(api)
+    answers = 0
+    while True:
+        found = metrics(api) if answers % 2 else metrics(api, [f"f{answers % FLOWS}"])
+        for one in found.values():
+            assert one.transmit in ("started", "stopped")
+            assert 0 <= one.frames_rx <= one.frames_tx <= PACKETS
+            assert one.bytes_rx <= one.bytes_tx
+        answers += 1
+        if len(found) == FLOWS and all(one.transmit == "stopped" for one in found.values()):
+            break
+        assert answers < 20_000
+    for one in until_stopped(api).values():
+        assert (one.frames_tx, one.frames_rx, one.loss) == (PACKETS, PACKETS, 0)
+        assert one.bytes_tx == one.bytes_rx == PACKETS * SIZE
+
+
+def test_a_second_start_counts_from_zero(api, server):
+    config = config_of(api, server)
+    flow = add_flow(config)
+    flow.duration.fixed_packets.packets = 50
+    flow.rate.pps = 1000
+    api.set_config(config)
+    for _ in range(2):
+        transmit(api)
+        found = until_stopped(api)["f1"]
+        assert (found.frames_tx, found.frames_rx) == (50, 50)
+
+
+def test_permitted_columns_and_unknown_names(api, server):
+    """A filter of columns is honoured whichever columns they are; a flow that is not there is
+    refused or left out, and does not break the answer for others."""
+    config = config_of(api, server)
+    flow = add_flow(config)
+    flow.duration.fixed_packets.packets = 10
+    api.set_config(config)
+    transmit(api)
+    until_stopped(api)
+    asked = api.metrics_request()
+    asked.flow.flow_names = ["f1"]
+    asked.flow.metric_names = ["frames_rx", "transmit"]
+    (found,) = api.get_metrics(asked).flow_metrics
+    assert (found.name, found.frames_rx, found.transmit) == ("f1", 10, "stopped")
