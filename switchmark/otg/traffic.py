@@ -33,8 +33,7 @@ from switchmark.testbed.host import Session
 READY_TIMEOUT_S = 20.0
 RESULT_TIMEOUT_S = 10.0
 SAMPLE_S = 0.1
-LEAD_NS = 20_000_000  # between the command to the first sender and the common start of all ...
-LEAD_NS_A_FLOW = 2_000_000  # ... and for each flow, so that none starts while others are commanded
+LEAD_NS = 20_000_000  # at least, between the command to the first sender and the common start
 _POLL_S = 0.02
 _BUSY_SHARE = 3  # the watching thread rests so many times as long as it works
 FANOUT = "PACKET_FANOUT"  # in the error of DPDK's af-packet driver
@@ -317,13 +316,16 @@ class Traffic:
     def _begin(self, flows: Sequence[RunningFlow]) -> None:
         for flow in flows:
             self._wait_ready(flow)
+        begun_ns = time.monotonic_ns()
         for flow in flows:
             if flow.receiver is not None:
                 flow.receiver.ask_start({})
         for flow in flows:
             if flow.receiver is not None:
                 flow.receiver.wait_started()
-        at_ns = time.monotonic_ns() + LEAD_NS + LEAD_NS_A_FLOW * len(flows)
+        # No sender begins while others are still commanded, which takes as long as for receivers.
+        now_ns = time.monotonic_ns()
+        at_ns = now_ns + LEAD_NS + 2 * (now_ns - begun_ns)
         for flow in flows:
             flow.sender.ask_start({"at": at_ns})
         for flow in flows:

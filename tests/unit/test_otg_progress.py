@@ -4,10 +4,11 @@ from types import SimpleNamespace
 
 import pytest
 
+from switchmark.errors import SwitchmarkError
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics
 from switchmark.otg.progress import Moment, Progress, in_step
-from switchmark.otg.traffic import RunningFlow
+from switchmark.otg.traffic import RunningFlow, Traffic
 
 COUNTERS = (
     "tx_intended", "tx_offered", "tx_bytes", "tx_late", "rx_frames", "rx_bytes", "rx_socket_drops",
@@ -153,3 +154,33 @@ def test_a_missed_rate_is_told_with_its_share(flow, late, words):
         "the rate was missed by 2 %: 20 of 1000 frames did not leave when they were due: " + words
     ]
     assert metric(flow).loss == 0
+
+
+class Driver(Engine):
+    """An engine whose port may be in the fanout group of another device."""
+
+    args = ("sender", "--port", "dpdk:af-packet=e1")
+
+    def __init__(self, error):
+        super().__init__("sender")
+        self.error, self.is_closed = error, False
+
+    def wait_ready(self, timeout_s):
+        if self.error:
+            raise SwitchmarkError(self.error)
+
+    def close(self):
+        self.is_closed = True
+
+
+def test_an_engine_in_another_s_fanout_group_is_started_again(monkeypatch):
+    """The group's number follows from the process ID, so another process has another one."""
+    collides = "could not set PACKET_FANOUT on AF_PACKET socket for e1: Invalid argument"
+    first, second = Driver(collides), Driver("")
+    monkeypatch.setattr(Traffic, "_engine", lambda self, plan, role, args: second)
+    flow = RunningFlow(PLAN, first, None)
+    Traffic(session=None)._wait_ready(flow)
+    assert flow.sender is second and first.is_closed
+    flow = RunningFlow(PLAN, Driver("no hugepages"), None)
+    with pytest.raises(SwitchmarkError, match="no hugepages"):
+        Traffic(session=None)._wait_ready(flow)
