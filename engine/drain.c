@@ -56,9 +56,13 @@ static bool look(struct trial *trial)
     bool heard = false;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
-        const uint64_t before = frames_heard(&trial->ends[i]);
-        end_receive(trial, &trial->ends[i]);
-        heard |= frames_heard(&trial->ends[i]) != before;
+        struct end *end = &trial->ends[i];
+        const uint64_t before = frames_heard(end);
+        const unsigned count = end_receive(trial, end);
+        const uint64_t alone = end->looked_tick > 0 ? clock_ticks() - end->looked_tick : 0;
+        end_note_absence(end, alone, 0, count);
+        end->looked_tick = 0;
+        heard |= frames_heard(end) != before;
     }
     return heard;
 }

@@ -69,6 +69,7 @@ void end_listen(struct trial *trial, struct end *end, bool timed)
     end->rx.sender_clock = trial_sender_clock(trial);
     receive_begin(&end->rx, knows_mark ? mark : 0, 0);
     end->missing = 0;
+    end->looked_tick = 0;
     end->absence = (struct absence){.ring = end->port->rx_ring,
                                     .limit = clock_ns_to_ticks(ABSENCE_NS),
                                     .limit_a_frame = clock_ns_to_ticks(ABSENCE_FRAME_NS)};

@@ -37,8 +37,11 @@ static void begin_end(struct trial *trial, unsigned index)
 static void empty_ports(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
         for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
             continue;
+        if (i > 0 && trial->workers > 1 && port->ops->thread_leave != NULL)
+            port->ops->thread_leave(port);
     }
 }
 
@@ -158,6 +161,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     idle_begin(trial, 0);
     trial->options->role->run(trial, 0);
     trial->ended_ns = trial_now_ns(trial);
+    workers_stop(trial);
     workers_join(&workers);
     if (!ends_flush(trial, error, error_size))
         atomic_store(&trial->stop, REASON_FAILURE);

@@ -41,7 +41,8 @@ struct end {
     struct transmitter tx;
     struct receiver rx;
     struct sequence_tracker tracker;
-    uint64_t missing; /* numbers between those that came, when last looked */
+    uint64_t missing;     /* numbers between those that came, when last looked */
+    uint64_t looked_tick; /* when its worker last looked, until the drain does; 0: not alone */
     struct absence absence;
     struct histogram lateness, lateness_away, from_actual, from_intended;
     struct port_watch watch;
@@ -110,7 +111,7 @@ struct trial {
     uint64_t sent_told;         /* the same, as it was when the trial ended: the next `start`
                                    resets the one above */
     atomic_uint workers_ready;
-    atomic_bool workers_go;
+    atomic_bool workers_go, workers_leave;
 
     /* Finished intervals on their way to the printing thread: a ring with one writer (worker
      * 0) and one reader. When it is full, lines merge into the next one; the last, partial

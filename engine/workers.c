@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "idle.h"
-#include "trial_state.h"
+#include "trial_loop.h"
 
 static void pin(int core)
 {
@@ -15,6 +15,20 @@ static void pin(int core)
     CPU_ZERO(&set);
     CPU_SET(core, &set);
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
+}
+
+/* The drain looks at all ports, but begins only when the workers have ended. What a port drops
+ * until then is the engine's loss, so the time is noted. */
+static void receive_until_joined(struct trial *trial, unsigned index)
+{
+    struct end *end = &trial->ends[index];
+
+    while (trial->options->role->drains && trial_end_tracks(trial, index) &&
+           !atomic_load(&trial->workers_leave)) {
+        if (end_receive(trial, end) == 0)
+            sched_yield();
+    }
+    end->looked_tick = clock_ticks();
 }
 
 /* A worker is in place before the trial begins: on a busy core a new thread may wait long for
@@ -37,6 +51,7 @@ static void *run_worker(void *argument)
     trial->options->role->run(trial, worker->index);
     idle_end(trial, worker->index);
     worker->run_delay_ns = cpu_own_run_delay_ns();
+    receive_until_joined(trial, worker->index);
     return NULL;
 }
 
@@ -46,6 +61,7 @@ bool workers_start(struct workers *workers, struct trial *trial, char *error, si
 
     workers->count = 0;
     atomic_store(&trial->workers_ready, 0);
+    atomic_store(&trial->workers_leave, false);
     atomic_store(&trial->workers_go, false);
     for (unsigned i = 1; i < trial->workers && result == 0; i++) {
         struct worker *worker = &workers->each[workers->count];
@@ -60,6 +76,7 @@ bool workers_start(struct workers *workers, struct trial *trial, char *error, si
     snprintf(error, size, "cannot start worker %u: %s", workers->count + 1, strerror(result));
     atomic_store(&trial->stop, REASON_FAILURE);
     workers_go(trial);
+    workers_stop(trial);
     workers_join(workers);
     return false;
 }
@@ -67,6 +84,11 @@ bool workers_start(struct workers *workers, struct trial *trial, char *error, si
 void workers_go(struct trial *trial)
 {
     atomic_store(&trial->workers_go, true);
+}
+
+void workers_stop(struct trial *trial)
+{
+    atomic_store(&trial->workers_leave, true);
 }
 
 void workers_join(struct workers *workers)

@@ -24,6 +24,10 @@ struct workers {
 /* Start workers 1, 2, ...; on return they are on their cores and wait for workers_go. */
 bool workers_start(struct workers *workers, struct trial *trial, char *error, size_t size);
 void workers_go(struct trial *trial);
+
+/* Let them end: until then they receive, also after the end of the trial, so that no port is left
+ * alone while the main thread is still busy. */
+void workers_stop(struct trial *trial);
 void workers_join(struct workers *workers);
 
 /* How long all threads of the process have waited for a core, the workers that have been joined

@@ -124,6 +124,11 @@ struct io_ops {
      * rte_thread_register). NULL: nothing to do. */
     void (*thread_enter)(struct io_port *port);
 
+    /* Called by the main thread after it has looked into the port of another worker, which goes on
+     * with it: nothing of the port may be left that only this thread can complete. NULL: nothing
+     * to do. */
+    void (*thread_leave)(struct io_port *port);
+
     /* Write `bytes` into every transmit buffer, so that from now on tx_acquire hands out
      * buffers that hold this frame (as the sender last changed it) with `length` set: then a
      * sender writes only the changing fields per packet. Called with no buffer in flight by

@@ -58,7 +58,7 @@ static inline void uring_provide(struct uring_port *port, uint16_t buffer, unsig
 /* Make the receive requests that do not live. */
 void uring_receive(struct uring_port *port);
 
-void uring_thread_enter(struct io_port *base);
+void uring_change_thread(struct io_port *base);
 bool uring_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned uring_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                           uint32_t length);

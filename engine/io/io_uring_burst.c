@@ -122,8 +122,9 @@ static void end_receiving(struct uring_port *port)
     take_all_completions(port);
 }
 
-/* The requests of the thread that opened the port would complete only there. */
-void uring_thread_enter(struct io_port *base)
+/* Requests complete only in the thread that made them: with COOP_TASKRUN, when it next enters the
+ * kernel. So none is left to another thread. */
+void uring_change_thread(struct io_port *base)
 {
     end_receiving((struct uring_port *)(void *)base);
 }

@@ -5,6 +5,7 @@
 #include "end.h"
 #include "fake_io.h"
 #include "trial_loop.h"
+#include "workers.h"
 
 #define STREAM 7
 #define FIRST 10 /* frames that are there when the trial ends */
@@ -139,9 +140,67 @@ static void frames_without_end_are_given_up(void **state)
     end_trial();
 }
 
+/* The port was left alone for 10 ms, and its ring was full: what is missing behind that is the
+ * engine's loss. */
+static void what_came_before_the_drain_is_known_to_be_missed(void **state)
+{
+    (void)state;
+    make_trial(&role_receiver, 30);
+    for (uint32_t i = 0; i < LATE; i++) { /* the late frames have numbers higher by ten */
+        free(port->rx[--port->rx_count]);
+    }
+    for (uint32_t i = 0; i < LATE; i++)
+        queue(FIRST + 10 + i);
+    trial->ends->absence = (struct absence){
+        .ring = FIRST, .limit = clock_ns_to_ticks(20000), .limit_a_frame = clock_ns_to_ticks(1000)};
+    trial->ends->looked_tick = clock_ticks() - clock_ns_to_ticks(10000000);
+    drain(trial);
+    assert_int_equal(came(), FIRST + LATE);
+    assert_int_equal(trial->ends->counters.rx_missed_away, 10);
+    end_trial();
+}
+
+/* A worker whose trial has ended goes on receiving until it is told to leave. */
+static void a_worker_receives_until_it_is_joined(void **state)
+{
+    (void)state;
+    const struct timespec nap = {0, 1000000};
+    struct workers workers;
+    char error[100];
+
+    make_trial(&role_receiver, 20);
+    struct end *ends = aligned_alloc(64, 2 * sizeof(struct end));
+    memset(ends, 0, 2 * sizeof(struct end));
+    struct fake_port *other = fake_open(false);
+    ends[1] = trial->ends[0];
+    ends[1].rx.counters = &ends[1].counters;
+    ends[1].rx.tracker = &ends[1].tracker;
+    ends[1].rx.groups = NULL;
+    ends[0].port = &other->base;
+    free(trial->ends);
+    trial->ends = ends;
+    trial->end_count = trial->workers = 2;
+    trial->end_tick = 0;
+    assert_true(workers_start(&workers, trial, error, sizeof error));
+    workers_go(trial);
+    for (unsigned i = 0;
+         i < 10000 && __atomic_load_n(&ends[1].counters.rx_frames, __ATOMIC_RELAXED) < FIRST + LATE;
+         i++)
+        nanosleep(&nap, NULL);
+    workers_stop(trial);
+    workers_join(&workers);
+    assert_int_equal(ends[1].counters.rx_frames, FIRST + LATE);
+    assert_true(ends[1].looked_tick > 0);
+    fake_close(other);
+    trial->end_count = 1;
+    end_trial();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_came_before_the_drain_is_known_to_be_missed),
+        cmocka_unit_test(a_worker_receives_until_it_is_joined),
         cmocka_unit_test(late_frames_are_waited_for_while_some_are_missing),
         cmocka_unit_test(they_are_when_nobody_said_how_many_were_sent),
         cmocka_unit_test(a_client_knows_what_it_sent),
