@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from statistics import fmean
 
 from switchmark.cli.compare_cases import (
     Compared,
@@ -28,7 +27,7 @@ from switchmark.results.comparable import (
     host_differences,
 )
 from switchmark.statistics.boundaries import FIRST_LOOK
-from switchmark.statistics.comparison import judge, ratio_of
+from switchmark.statistics.comparison import judge, ratio_of, sides_of
 from switchmark.statistics.sequential import blocks_instead
 
 
@@ -61,12 +60,13 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Compared
         ComparisonLine(
             what=describe(key, shared),
             metric=f"{metric.name} [{metric.unit}]",
-            mean_a=fmean(of_a),
-            mean_b=fmean(of_b),
+            mean_a=sides[0],
+            mean_b=sides[1],
             judged=one,
             cautions=_cautions(a.trials[key], b.trials[key]),
         )
         for (key, metric), (of_a, of_b), one in zip(pairs, figures, judged, strict=True)
+        for sides in (sides_of(one.ratio, of_a, of_b),)
     ]
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
@@ -92,8 +92,9 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Compared
         used = "; ".join(sorted({line.judged.ratio.method for line in lines}))
         print_lines(
             lines,
-            f"{used}. p is corrected over {len(lines)} comparisons ({correction.value}); intervals "
-            f"are not. Changes below {threshold:.1%} do not matter.",
+            f"{used}. A and B are the means of that ratio. p is corrected over {len(lines)} "
+            f"comparisons ({correction.value}); intervals are not. "
+            f"Changes below {threshold:.1%} do not matter.",
         )
         note_problems(remarks)
     durations_s = [float(dict(key).get("duration_s") or 0.0) for key, _ in pairs]

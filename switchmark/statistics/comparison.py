@@ -105,6 +105,16 @@ def ratio_of(a: Sequence[float], b: Sequence[float]) -> Ratio:
     return _welch_on_logs(a, b)
 
 
+def sides_of(ratio: Ratio, a: Sequence[float], b: Sequence[float]) -> tuple[float, float]:
+    """Return the two means whose ratio this is: geometric ones where logarithms were compared,
+    arithmetic ones otherwise. So the figures of a line and their ratio agree."""
+    if ratio.value is not None and min(*a, *b) > 0:
+        geometric = statistics.geometric_mean(a), statistics.geometric_mean(b)
+        if math.isclose(geometric[1] / geometric[0], ratio.value, rel_tol=1e-6):
+            return geometric
+    return statistics.fmean(a), statistics.fmean(b)
+
+
 def judge(
     ratios: Sequence[Ratio],
     *,

@@ -27,6 +27,7 @@ from switchmark.results.ranking import compare, headline
 from switchmark.results.record import Record
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from switchmark.statistics.comparison import ratio_of, sides_of
 from switchmark.statistics.means import estimate
 from switchmark.statistics.typical import by_median, typical
 from switchmark.switch.registry import usual_overhead_s
@@ -152,3 +153,15 @@ def test_answer_by_blocks_gives_the_same_median(run: Path) -> None:
         for ranked in one.ranking:
             assert ranked.typical == pytest.approx(headline(rows[ranked.contender]).mean)
     assert json.dumps([one.metric.name for one in found]) == '["rtt-p50"]'
+
+
+FIGURES = st.lists(st.just(0.0) | st.floats(1e-3, 1e9), min_size=2, max_size=12)
+
+
+@given(FIGURES, FIGURES)
+def test_figures_of_a_comparison_have_its_ratio(a: list[float], b: list[float]) -> None:
+    """`compare` showed arithmetic means beside the ratio of geometric ones."""
+    ratio = ratio_of(a, b)
+    first, second = sides_of(ratio, a, b)
+    if ratio.value is not None and first > 0:
+        assert second / first == pytest.approx(ratio.value, rel=1e-6)
