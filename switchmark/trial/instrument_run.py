@@ -31,7 +31,9 @@ from switchmark.trial.verification import PairEnds
 GRACE_S = 20.0  # only an instrument that hangs needs so long beyond its duration
 _LOOK_S = 0.05
 _COUNTED = tuple(
-    name for name in EngineCounters.model_fields if name not in ("v", "event", "t_ns", "ticks")
+    name
+    for name in EngineCounters.model_fields
+    if name not in ("v", "event", "t_ns", "ticks", "tsc_hz")
 )
 
 
@@ -199,8 +201,10 @@ def station_of(name: str, node: Node, instrument: Instrument, folder: Path) -> S
 
 def _counters(rx_frames: int, tx_frames: int) -> EngineCounters:
     counts = dict.fromkeys(_COUNTED, 0) | {"rx_other": rx_frames, "tx_offered": tx_frames}
-    now_ns = time.monotonic_ns()
-    return EngineCounters(v=PROTOCOL_VERSION, event="counters", t_ns=now_ns, ticks=0, **counts)
+    now_ns = time.monotonic_ns()  # its ticks are nanoseconds
+    return EngineCounters(
+        v=PROTOCOL_VERSION, event="counters", t_ns=now_ns, ticks=now_ns, tsc_hz=1e9, **counts
+    )
 
 
 def _run(node: str, role: str, end: EndReading, begun_ns: int, counter: str) -> EngineRun:

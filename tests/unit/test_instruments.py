@@ -40,7 +40,7 @@ from switchmark.results.marks import marks_are_valid
 from switchmark.results.query import read_table
 from switchmark.results.record import InstrumentNote, Latency, Record
 from switchmark.results.summary import summarise
-from switchmark.trial import foreign
+from switchmark.trial import foreign, instrument_run
 from switchmark.trial.instrument_run import InstrumentRun
 from tests.unit.instrument_fakes import FakeProgram, program, recorded
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
@@ -499,3 +499,11 @@ def test_what_is_not_installed_is_left_out_by_name(monkeypatch: pytest.MonkeyPat
 
 def _all_there(steps: Sequence[Step]) -> Any:
     return {_Question.of(step): available("here") for step in steps}
+
+
+def test_counters_of_an_instrument_are_those_of_an_engine() -> None:
+    """The bench reads them as it reads those of an engine: each field that an engine has is valid,
+    those that an instrument does not know."""
+    found = instrument_run._counters(3, 5)
+    assert (found.rx_other, found.tx_offered) == (3, 5)
+    assert found.ticks == found.t_ns and found.tsc_hz == 1e9
