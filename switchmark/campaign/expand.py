@@ -93,10 +93,19 @@ def leave_out_unable(
         }
         able = tuple(switch for switch, problems in refused.items() if not problems)
         sweeps += [sweep.model_copy(update={"switch": able})] if able else []
-        reasons += [f"{_whose(sweep)}{one}" for each in refused.values() for one in each]
+        reasons += [
+            f"{_whose(sweep)}{problem.removesuffix(_remedy_of_switch(switch))}"
+            for switch, problems in refused.items()
+            for problem in problems
+        ]
     if not sweeps:
         return campaign, []
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
+
+
+def _remedy_of_switch(switch: str) -> str:
+    """Return the remedy in `refusals` that makes no sense for a switch that was left out."""
+    return f"; choose one of these, or leave {switch} out"
 
 
 def _whose(sweep: Sweep) -> str:

@@ -5,7 +5,7 @@ Everything here is computed; the machine is looked at and left as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from switchmark.campaign.expand import TimeEstimate, estimate, expand
+from switchmark.campaign.expand import TimeEstimate, estimate
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
@@ -31,6 +31,7 @@ from switchmark.testbed.target import Target, find_target
 from switchmark.whole import write_whole
 
 if TYPE_CHECKING:
+    from switchmark.experiment.prepare import Prepared
     from switchmark.trial.plan import TrialPlan
 
 EPILOG = """
@@ -56,46 +57,46 @@ place_key = attrgetter(*_PLACED_BY)
 class Plan:
     """A campaign with its trials in the order in which they would run."""
 
-    campaign: CampaignDefinition
-    trials: list[Trial]
+    asked: CampaignDefinition  # with the switches that are left out
     there: Installed
     target: Target | None = None  # the machine it is for; None: this one
 
     @cached_property
+    def prepared(self) -> Prepared:
+        """The steps that `run` would start, from the function that `run` itself calls."""
+        from switchmark.experiment.prepare import prepare
+
+        try:
+            return prepare(self.asked, self.there, target=self.target)
+        except UnavailableError as error:
+            more = "; to plan it for another machine, describe that: --target FILE"
+            if self.target is not None:
+                more = f" (target {self.target.name})"
+            raise UnavailableError(f"{error}{more}") from None
+
+    @property
+    def campaign(self) -> CampaignDefinition:
+        """The campaign without the switches that are left out."""
+        return self.prepared.campaign
+
+    @cached_property
+    def trials(self) -> list[Trial]:
+        """The trials in their order, without the baselines."""
+        return [step.plan.trial for step in self.prepared.steps if not step.is_baseline]
+
+    @cached_property
     def placed(self) -> dict[tuple[Any, ...], TrialPlan]:
         """The placements of trials on this machine, one for all that are placed alike."""
-        from switchmark.testbed.facts import read_cpus
-        from switchmark.trial.plan import Cores, plan_trial
-
-        tuned = self.campaign.tuning
-        cores = Cores(read_cpus(), tuned=tuned)
-        if self.target is not None:
-            cores = Cores(self.target.cpus, [cpu.id for cpu in self.target.cpus], tuned)
-        alike = {place_key(trial): trial for trial in reversed(self.trials)}
-        placed = {}
-        for key, trial in reversed(alike.items()):
-            try:
-                placed[key] = plan_trial(self.campaign, trial, self.there, cores)
-            except UnavailableError as error:
-                more = "; to plan it for another machine, describe that: --target FILE"
-                if self.target is not None:
-                    more = f" (target {self.target.name})"
-                where = f"{self.campaign.name}: {to_notation(trial)}"
-                raise UnavailableError(f"{where}: {error}{more}") from None
-        return placed
+        found: dict[tuple[Any, ...], TrialPlan] = {}
+        for step in self.prepared.steps:
+            if not step.is_baseline:
+                found.setdefault(place_key(step.plan.trial), step.plan)
+        return found
 
     @cached_property
     def baselines(self) -> list[Trial]:
-        """The bare-wire trials that are measured first, each once."""
-        from switchmark.experiment.wire import baseline_of
-
-        placed = (
-            replace(self.placed[place_key(trial)], trial=trial)
-            for trial in self.trials
-            if trial.repetition == 0
-        )
-        wires = (baseline_of(one, self.there.switches[one.trial.switch]) for one in placed)
-        return list(dict.fromkeys(wire for wire in wires if wire is not None))
+        """The trials over the bare wire that judge the others."""
+        return [step.plan.trial for step in self.prepared.steps if step.is_baseline]
 
     @cached_property
     def time(self) -> TimeEstimate:
@@ -130,17 +131,18 @@ def command(
     """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
 
     Says what `run` would refuse: switches, environments, neighbours, NICs and hosts that are not
-    there. Touches nothing.
+    there, loads and flows that the engine refuses, too little memory. Touches nothing.
     """
     made = make_plan(campaign, overrides or [], target)
-    refused = refused_by_run(
-        made.campaign, list(made.placed.values()), made.there, made.target, testbed
-    )
+    left_out = [f"left out: {reason}" for reason in made.prepared.left_out]
+    refused = refused_by_run(made.prepared, made.there, made.target, testbed)
     if svg is not None:
         write_svg(made, svg)
     if json:
-        print_json(_document(made) | {"refused_by_run": refused})
+        print_json(_document(made) | {"refused_by_run": refused + left_out})
         return
+    for reason in left_out:
+        note(reason)
     _print_summary(made)
     _print_trials(made, None if everything else SHOWN)
     _print_placements(made)
@@ -149,8 +151,7 @@ def command(
             print_line(f"\n{drawing}")
     where = "here" if made.target is None else f"on target {made.target.name}"
     for problem in refused:
-        left_out = problem.startswith("left out: ")
-        note(problem if left_out else f"run would refuse it {where}: {problem}")
+        note(f"run would refuse it {where}: {problem}")
 
 
 def make_plan(what: str, overrides: list[str], target: str | None = None) -> Plan:
@@ -158,7 +159,9 @@ def make_plan(what: str, overrides: list[str], target: str | None = None) -> Pla
     there = installed()
     campaign = find_campaign(what, there.known, overrides)
     machine = None if target is None else find_target(target)
-    return Plan(campaign, expand(campaign, there.switches, there.environments), there, machine)
+    made = Plan(campaign, there, machine)
+    assert made.prepared  # raises what is wrong with it
+    return made
 
 
 def diagram_of(placed: TrialPlan) -> str:

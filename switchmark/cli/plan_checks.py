@@ -2,54 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.rules.layout import cable_problem
-from switchmark.errors import UnavailableError, UsageError
-from switchmark.experiment.steps import Step, check_available, leave_out_unavailable
+from switchmark.errors import UsageError
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.nics import parse_nics
 from switchmark.testbed.target import Target
 from switchmark.testbed.testbed_file import find_testbed, required
 
 if TYPE_CHECKING:
     from switchmark.campaign.installed import Installed
-    from switchmark.trial.plan import TrialPlan
+    from switchmark.experiment.prepare import Prepared
 
 
 def refused_by_run(
-    campaign: CampaignDefinition,
-    plans: Sequence[TrialPlan],
-    there: Installed,
-    target: Target | None,
-    testbed: Path | None,
+    prepared: Prepared, there: Installed, target: Target | None, testbed: Path | None
 ) -> list[str]:
-    """A line for each thing that `run` would refuse, or leave out if it may. Raises UsageError for
-    a testbed file that cannot be read."""
+    """Return a line for each reason for which `run` would refuse the campaign. Raises UsageError
+    for a testbed file that cannot be read."""
     if target is not None and testbed is None:
-        problems = _of_hosts(campaign, target)
+        problems = _of_hosts(prepared.campaign, target)
     else:
-        problems = _of_testbed(campaign, there, testbed)
-    _, unable = leave_out_unable(campaign, there.switches, there.environments)
-    problems += [f"left out: {reason}" for reason in unable]
-    if target is not None:
-        return problems + target.lacks(
-            [plan.trial.switch for plan in plans],
-            [plan.environment.name for plan in plans],
-            [name for plan in plans for nic in parse_nics(plan.trial.nics) for name in nic.both],
-        )
-    steps = [Step(plan, None) for plan in plans]
-    try:
-        if campaign.skip_unavailable:
-            steps, missing = leave_out_unavailable(steps)
-            problems += [f"left out: {reason}" for reason in missing]
-        check_available(steps)
-    except UnavailableError as error:
-        problems += str(error).splitlines()
-    return problems
+        problems = _of_testbed(prepared.campaign, there, testbed)
+    return problems + prepared.refused
 
 
 def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:

@@ -13,18 +13,17 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
-from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campaign
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.memory import settled
+from switchmark.experiment.prepare import prepare
 from switchmark.experiment.repeat import endings, more_blocks
-from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import measuring_time_s
 from switchmark.language.duration import format_duration
 from switchmark.model.campaign import CampaignDefinition
@@ -115,14 +114,11 @@ def _other_host(campaign: CampaignDefinition, request: Request) -> Iterator[Site
 def _execute(
     campaign: CampaignDefinition, there: Installed, request: Request, site: Site | None
 ) -> Executed:
-    campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
-    steps = plan_steps(campaign, there, baselines=request.baseline, site=site)
-    if campaign.skip_unavailable:
-        steps, missing = leave_out_unavailable(steps)
-        for reason in [*left_out, *missing]:
-            request.say(f"{campaign.name}: left out: {reason}")
-    check_available(steps)
-    find_engine()  # raises where there is none, before a trial fails for it
+    prepared = prepare(campaign, there, baselines=request.baseline, site=site)
+    campaign, steps = prepared.campaign, prepared.steps
+    for reason in prepared.left_out:
+        request.say(f"{campaign.name}: left out: {reason}")
+    prepared.check()
     with _open_run(campaign, request) as run:
         request.opened(run.directory)
         try:

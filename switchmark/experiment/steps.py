@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
+from switchmark.campaign.notation import to_notation
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.instrument.registry import INSTRUMENTS
@@ -60,17 +61,21 @@ def plan_steps(
     *,
     baselines: bool = True,
     site: Site | None = None,
+    cores: Cores | None = None,
 ) -> list[Step]:
     """All steps of a campaign in their order, baselines (if wanted) first. `site` is the other
-    host, which trials with `location: remote` need.
+    host, which trials with `location: remote` need; `cores` are those of another machine.
 
     Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks."""
     trials = expand(campaign, there.switches, there.environments)
-    cores = Cores(read_cpus(), tuned=campaign.tuning)
+    cores = cores or Cores(read_cpus(), tuned=campaign.tuning)
     steps: list[Step] = []
     wires: dict[Trial, Step] = {}  # (equal trials have equal ids)
     for trial in trials:
-        plan = plan_trial(campaign, trial, there, cores, site)
+        try:
+            plan = plan_trial(campaign, trial, there, cores, site)
+        except UnavailableError as error:
+            raise UnavailableError(f"{campaign.name}: {to_notation(trial)}: {error}") from None
         wire = baseline_of(plan, there.switches[trial.switch]) if baselines else None
         if wire is not None:
             if wire not in wires:

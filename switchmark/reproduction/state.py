@@ -11,12 +11,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
 from switchmark.environment.qemu import accelerator_here, has_kvm
 from switchmark.errors import SwitchmarkError
-from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.experiment.prepare import prepare
+from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
@@ -71,19 +71,14 @@ def state_of(
         if site is None and any("remote" in sweep.location for sweep in campaign.sweeps):
             reason = "needs a second host and a cable between them; name them with --testbed"
             return ItemState(item, None, settings=settings, notes=notes, reason=reason)
-        campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
-        steps = plan_steps(campaign, there, baselines=False, site=site)
-        if campaign.skip_unavailable:
-            steps, missing = leave_out_unavailable(steps)
-            left_out = [*left_out, *missing]
-        check_available(steps)
+        prepared = prepare(campaign, there, baselines=False, site=site)
+        prepared.check()
     except SwitchmarkError as error:
         reason = "; ".join(dict.fromkeys(str(error).splitlines()))
         return ItemState(item, None, settings=settings, notes=notes, reason=reason)
+    steps, left_out = tuple(prepared.steps), tuple(prepared.left_out)
     trials = sum(step.plan.trial.repetition == 0 for step in steps)
-    return ItemState(
-        item, campaign, tuple(steps), settings, tuple(dict.fromkeys(left_out)), notes, "", trials
-    )
+    return ItemState(item, prepared.campaign, steps, settings, left_out, notes, "", trials)
 
 
 def _lacks(one: StandIn) -> bool:

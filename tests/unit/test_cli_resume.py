@@ -54,7 +54,7 @@ def test_without_an_engine_nothing_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Else every trial of a campaign would fail for it, one after the other."""
-    monkeypatch.setattr("switchmark.experiment.execute.check_available", lambda _steps: None)
+    monkeypatch.setattr("switchmark.experiment.prepare.check_available", lambda _steps: None)
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(tmp_path / "nothing"))
     results = tmp_path / "results"
     assert run_command(["trial", "linux-bridge", "--results", str(results)]) == 3

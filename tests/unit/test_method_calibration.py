@@ -15,6 +15,7 @@ from switchmark.experiment import calibration, execute
 from switchmark.experiment.calibration import Calibrations, machine_facts, point_of
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Request
+from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.ports import PortKind
 from switchmark.results.record import Record
@@ -165,9 +166,7 @@ def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
     monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
     for name, value in (
         ("_clean_up", lambda _: None),
-        ("plan_steps", lambda *_, **__: [Step(plan_for(), None)]),
-        ("check_available", lambda _: None),
-        ("find_engine", lambda: None),
+        ("prepare", lambda one, *_, **__: Prepared(one, [Step(plan_for(), None)], [], [])),
         ("open_session", lambda: nullcontext(SESSION)),
         ("_tune", tune),
         ("run_campaign", run_campaign),

@@ -1,0 +1,161 @@
+"""The trials that a campaign starts on a machine, and all reasons to refuse the start.
+
+`plan` prints them and `run` starts them: both get them from here, so that they cannot differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from switchmark.campaign.expand import leave_out_unable
+from switchmark.campaign.installed import Installed
+from switchmark.engine.binary import find_engine
+from switchmark.errors import UnavailableError
+from switchmark.experiment.steps import (
+    Step,
+    check_available,
+    leave_out_unavailable,
+    plan_steps,
+)
+from switchmark.model.campaign import CampaignDefinition, Sweep
+from switchmark.model.capabilities import Capabilities
+from switchmark.model.nics import parse_nics
+from switchmark.model.ports import ConnectMode
+from switchmark.remote.site import Site
+from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.base import availability_for
+from switchmark.switch.support.options import configured
+from switchmark.testbed import facts
+from switchmark.testbed.target import Target
+from switchmark.trial.plan import Cores
+
+NONE_HERE = "none of the switches can run here"
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A campaign on a machine: the steps in their order, baselines first."""
+
+    campaign: CampaignDefinition  # without the switches that are left out
+    steps: list[Step]
+    left_out: list[str]  # why each of these was left out, under `skip_unavailable`
+    refused: list[str]  # why the start is refused, a line each; empty: it is not
+
+    def check(self) -> None:
+        """Raise UnavailableError if the start is refused."""
+        if self.refused:
+            raise UnavailableError("\n".join(self.refused))
+
+
+def prepare(
+    campaign: CampaignDefinition,
+    there: Installed,
+    *,
+    baselines: bool = True,
+    site: Site | None = None,
+    target: Target | None = None,
+) -> Prepared:
+    """Plan the steps of a campaign on this machine, or on the described machine `target`. `site` is
+    the other host; without it (`plan` connects to no host) its programs are not checked.
+
+    Raises `UsageError` for what no machine can do, `UnavailableError` for too few cores."""
+    campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
+    refused: list[str] = []
+    if campaign.skip_unavailable:
+        campaign, absent, refused = _leave_out_absent(campaign, there, target)
+        left_out += absent
+    if target is not None:
+        cores = Cores(target.cpus, [cpu.id for cpu in target.cpus], campaign.tuning)
+    else:
+        cores = Cores(facts.read_cpus(), tuned=campaign.tuning)
+    steps = plan_steps(campaign, there, baselines=baselines, site=site, cores=cores)
+    if target is not None:
+        refused += _lacked_by(target, steps)
+    elif not refused:
+        try:
+            if campaign.skip_unavailable:
+                steps, missing = leave_out_unavailable(steps)
+                left_out += missing
+            check_available(steps)
+        except UnavailableError as error:
+            refused += str(error).splitlines()
+        refused += _without_engine()
+    return Prepared(campaign, steps, list(dict.fromkeys(left_out)), list(dict.fromkeys(refused)))
+
+
+def _without_engine() -> list[str]:
+    try:
+        find_engine()
+    except UnavailableError as error:
+        return [str(error)]
+    return []
+
+
+def _lacked_by(target: Target, steps: list[Step]) -> list[str]:
+    plans = [step.plan for step in steps if not step.is_baseline]
+    return target.lacks(
+        [plan.trial.switch for plan in plans],
+        [plan.environment.name for plan in plans],
+        [name for plan in plans for nic in parse_nics(plan.trial.nics) for name in nic.both],
+    )
+
+
+def _leave_out_absent(
+    campaign: CampaignDefinition, there: Installed, target: Target | None
+) -> tuple[CampaignDefinition, list[str], list[str]]:
+    """Leave out the switches that the machine lacks, before a connect mode is chosen that all
+    switches share. Return the campaign, why each is left out, and why nothing can start."""
+    problem_of = _absence_here(there.switches) if target is None else _absence_on(target)
+    sweeps, reasons = [], []
+    for sweep in campaign.sweeps:
+        found = {switch: problem_of(sweep, switch) for switch in sweep.switch}
+        present = tuple(switch for switch, problem in found.items() if problem is None)
+        reasons += [problem for problem in found.values() if problem is not None]
+        sweeps += [sweep.model_copy(update={"switch": present})] if present else []
+    reasons = list(dict.fromkeys(reasons))
+    if not sweeps:
+        return campaign, [], [NONE_HERE, *reasons]
+    return campaign.model_copy(update={"sweeps": tuple(sweeps)}), reasons, []
+
+
+_Absence = Callable[[Sweep, str], str | None]
+
+
+def _absence_on(target: Target) -> _Absence:
+    def problem_of(_sweep: Sweep, switch: str) -> str | None:
+        return next(iter(target.lacks([switch], [], [])), None)
+
+    return problem_of
+
+
+def _absence_here(capabilities: Mapping[str, Capabilities]) -> _Absence:
+    """Return a function that says why this machine runs a switch in none of the ways that a sweep
+    allows: its programs and connect modes. Each way is tried once."""
+    known: dict[tuple[str, str, ConnectMode], str | None] = {}
+
+    def try_once(switch: str, program: str, mode: ConnectMode) -> str | None:
+        way = switch, program, mode
+        if way not in known:
+            made = configured(SWITCHES[switch](), "", program)
+            found = availability_for(made, mode)
+            known[way] = None if found.available else found.why_not
+        return known[way]
+
+    def problem_of(sweep: Sweep, switch: str) -> str | None:
+        able = capabilities[switch].connect_modes
+        modes = [mode for mode in sweep.connect_mode if mode is not None]
+        if None in sweep.connect_mode:
+            modes += able
+        problems = [
+            try_once(switch, program, mode)
+            for program in sweep.program
+            for mode in dict.fromkeys(modes)
+        ]
+        if None in problems:
+            return None
+        contender = next(filter(None, sweep.contender), "")
+        named = f"{switch} (contender {contender})" if contender else switch
+        return f"{named}: {problems[0]}"
+
+    return problem_of
