@@ -41,5 +41,9 @@ class TrialFailed(SwitchmarkError):
     """A trial could not be completed; the campaign goes on without it."""
 
 
+# In the message of a trial that failed since its engine had no core: such a trial is disturbed.
+STARVED = "other programs kept it from its core"
+
+
 class ContradictoryCounts(TrialFailed):
     """The applications' counts contradict each other: they are no measurement."""

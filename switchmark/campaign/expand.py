@@ -94,7 +94,7 @@ def leave_out_unable(
         able = tuple(switch for switch, problems in refused.items() if not problems)
         sweeps += [sweep.model_copy(update={"switch": able})] if able else []
         reasons += [
-            f"{_whose(sweep)}{problem.removesuffix(_remedy_of_switch(switch))}"
+            f"{_whose(sweep)}{_without_remedies(problem, switch)}"
             for switch, problems in refused.items()
             for problem in problems
         ]
@@ -103,9 +103,9 @@ def leave_out_unable(
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
 
 
-def _remedy_of_switch(switch: str) -> str:
-    """Return the remedy in `refusals` that makes no sense for a switch that was left out."""
-    return f"; choose one of these, or leave {switch} out"
+def _without_remedies(problem: str, switch: str) -> str:
+    """Remove the remedies that tell the user to leave out a switch that has been left out."""
+    return problem.removesuffix(f", or leave {switch} out").removesuffix("; choose one of these")
 
 
 def _whose(sweep: Sweep) -> str:

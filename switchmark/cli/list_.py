@@ -207,6 +207,7 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
         "polling": can.polling,
         "multi_core": can.multi_core,
         "max_ports": can.max_ports,
+        "longest_frame_bytes": can.longest_frame_bytes,
         "needs_hugepages": can.needs_hugepages,
         "options": [f"{option.name} ({option.allowed})" for option in can.options],
         "description": can.description,

@@ -73,7 +73,7 @@ def engine_args(
     idle: str,
     catch_up_us: int = CATCH_UP_US,
 ) -> list[str]:
-    """The engine's command line for one end of a pair."""
+    """Return the engine's command line for one end of a pair."""
     own_ip, peer_ip = (ip.partition("/")[0] for ip in (port.ip, port.peer_ip))
     if trial.ip_version == 6:  # frames only; no device has these addresses
         own_ip, peer_ip = (f"2001:2:0:{pair:x}::{1 + one:x}" for one in (end, 1 - end))

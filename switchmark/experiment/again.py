@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from switchmark.errors import STARVED
 from switchmark.results.record import Attempt, Record
 from switchmark.trial.cost.remote_cost import hosts_used
 
@@ -16,7 +17,8 @@ DISTURBED = "disturbed"
 
 def measured(measure: Callable[[], Record], more: int) -> Record:
     """The record of the first undisturbed measurement or, where `more` repeats brought none, of the
-    least disturbed one. A measurement that fails is not repeated."""
+    least disturbed one. A measurement that fails is not repeated, unless
+    other programs kept its engine from its core."""
     tried = [measure()]
     while len(tried) <= more and is_disturbed(tried[-1]):
         tried.append(measure())
@@ -27,7 +29,10 @@ def measured(measure: Callable[[], Record], more: int) -> Record:
 
 
 def is_disturbed(record: Record) -> bool:
-    """Whether other programs, or other guests of the hypervisor, were busy meanwhile."""
+    """Return True if other programs, or other guests of the hypervisor, were busy meanwhile, or
+    kept an engine from its core until there was nothing to measure."""
+    if record.status == "failed":
+        return STARVED in record.message
     return record.verdict is not None and DISTURBED in record.verdict.marks
 
 

@@ -28,6 +28,7 @@ from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
 from switchmark.testbed import facts
 from switchmark.testbed.target import Target
+from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.plan import Cores
 
 NONE_HERE = "none of the switches can run here"
@@ -80,16 +81,18 @@ def prepare(
             check_available(steps)
         except UnavailableError as error:
             refused += str(error).splitlines()
-        refused += _without_engine()
+        refused += _refused_by_engine(campaign, steps)
     return Prepared(campaign, steps, list(dict.fromkeys(left_out)), list(dict.fromkeys(refused)))
 
 
-def _without_engine() -> list[str]:
+def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[str]:
+    """Why no trial could start an engine, or some trials could not."""
+    plans = [step.plan for step in sorted(steps, key=lambda step: step.is_baseline)]
     try:
-        find_engine()
+        refused = refused_command_lines(find_engine(), plans)
     except UnavailableError as error:
         return [str(error)]
-    return []
+    return [f"{campaign.name}: {problem}" for problem in refused]
 
 
 def _lacked_by(target: Target, steps: list[Step]) -> list[str]:

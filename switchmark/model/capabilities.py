@@ -66,6 +66,7 @@ class Capabilities:
     multi_core: bool = False
     main_thread: bool = False  # one that does not forward, and can be put on a core of its own
     max_ports: int | None = None
+    longest_frame_bytes: int | None = None  # with FCS; None: it limits no frame of the engine
     needs_hugepages: bool = False
     takes_program: bool = False  # `program` may name the executable (`WithProgram`)
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
@@ -103,6 +104,9 @@ class Capabilities:
         """Whether the switch is compared with others. A bare wire is not, and neither are the
         switches that methods are tried on."""
         return self.taxonomy is not None and not self.known_truth
+
+
+ONE_BUFFER_FRAME_BYTES = 1518  # the longest frame of switches whose buffers are of 2 KiB
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
+from switchmark.model.capabilities import (
+    ONE_BUFFER_FRAME_BYTES,
+    Availability,
+    Capabilities,
+    available,
+    unavailable,
+)
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.rights import Rights
@@ -24,7 +30,6 @@ from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxono
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, devargs
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
 from switchmark.switch.support.rights import rights
@@ -81,6 +86,7 @@ class Bess(WithOptions, ProgramSwitch):
     programs = ("bessd",)
     obtain = "build BESS (github.com/omec-project/bess builds with DPDK 22.11)"
     capabilities = Capabilities(
+        longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},
         writes=(),
@@ -125,7 +131,6 @@ class Bess(WithOptions, ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Start the daemon, then the driver, which builds the pipeline."""
-        check_mtu(self.name, self.ports)
         folder = self._folder = self.resources.folder("bess")
         huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
         huge.mkdir()

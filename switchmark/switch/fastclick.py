@@ -14,12 +14,17 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
-from switchmark.model.capabilities import Availability, Capabilities, unavailable
+from switchmark.model.capabilities import (
+    ONE_BUFFER_FRAME_BYTES,
+    Availability,
+    Capabilities,
+    unavailable,
+)
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.options import WithOptions
-from switchmark.switch.support.ports import WITNESS_MAC, check_mtu, peer_index
+from switchmark.switch.support.ports import WITNESS_MAC, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
 from switchmark.switch.support.tools import memory_nodes
@@ -130,6 +135,7 @@ class FastClick(WithOptions, ProgramSwitch):
     programs = ("click",)
     obtain = "build FastClick with --enable-dpdk and --enable-etherswitch (fastclick.dev)"
     capabilities = Capabilities(
+        longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},
         writes=(),
@@ -181,7 +187,6 @@ class FastClick(WithOptions, ProgramSwitch):
 
     def launch(self, program: Path) -> None:
         """Write the configuration, start, and wait for the control socket."""
-        check_mtu(self.name, self.ports)
         folder = self.resources.folder("click")
         self._control = check_socket_path(folder / "control.sock")
         self._config = click_config(self.ports, self.mode, self._control)

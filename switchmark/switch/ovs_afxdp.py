@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from switchmark.model.capabilities import (
+    ONE_BUFFER_FRAME_BYTES,
     Availability,
     SwitchOption,
     available,
@@ -19,7 +20,7 @@ from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
-from switchmark.switch.support.ports import check_mtu, device_of
+from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
 from switchmark.testbed.programs import holds
@@ -33,6 +34,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
     name = "ovs-afxdp"
     capabilities = replace(
         COMMON,
+        longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VETH,),
         linux_capabilities={PortKind.VETH: XDP},
         polling=True,
@@ -71,7 +73,6 @@ class OvsAfxdp(WithOptions, OvsSwitch):
 
     def settings(self) -> dict[str, str]:
         """PMD threads on exactly the cores of the switch."""
-        check_mtu(self.name, self._ports)
         return {
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
             "emc-insert-inv-prob": "100",

@@ -15,11 +15,16 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UsageError
-from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
+from switchmark.model.capabilities import (
+    ONE_BUFFER_FRAME_BYTES,
+    Availability,
+    Capabilities,
+    SwitchOption,
+    unavailable,
+)
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
-from switchmark.switch.support.ports import check_mtu
 from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.telemetry import TelemetrySwitch
 from switchmark.switch.support.tools import own_text
@@ -89,6 +94,7 @@ class T4p4s(TelemetrySwitch):
     programs = ("switchmark-t4p4s",)
     obtain = f"compile {SOURCE} with t4p4s (docs/switches-userspace.md)"
     capabilities = Capabilities(
+        longest_frame_bytes=ONE_BUFFER_FRAME_BYTES,
         port_kinds=(PortKind.VHOST_USER,),
         connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
         polling=True,
@@ -144,7 +150,6 @@ class T4p4s(TelemetrySwitch):
                     f"{self.name}: port {port.index} has address {port.mac}, its program {has}; "
                     "the table is compiled in"
                 )
-        check_mtu(self.name, self.ports)
         self._numbers = ethdev_numbers(self.ports)
         if len(self.ports) > 2 and any(port.pci for port in self.ports):
             raise UsageError(

@@ -16,7 +16,7 @@ from switchmark.engine import loads
 from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import KeptLoss, Load, forwarded_pps, sending_half, sum_of
 from switchmark.engine.process import EngineProcess
-from switchmark.errors import TrialFailed
+from switchmark.errors import STARVED, TrialFailed
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
@@ -36,6 +36,9 @@ from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds
 
+# The rules of a campaign leave samples enough in the window, so only a stalled engine has none.
+KEPT_AWAY = f"{STARVED}; free its core and run the trial again, or set repeat_disturbed"
+
 
 def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: Tick) -> Measurement:
     """Run one throughput trial on applications that are ready and verified."""
@@ -49,7 +52,7 @@ def measure(trial: Trial, pairs: Sequence[PairEnds], policy: TrimPolicy, tick: T
         if not _kept([engine], window):
             raise TrialFailed(
                 f"no sample of the {engine.role} in {engine.node} lies wholly in the kept window: "
-                "measure longer, or trim less"
+                f"{KEPT_AWAY}"
             )
     streams = [_Stream.of(trial, pair, window) for pair in pairs]
     counted = sum_of(_kept(senders, window))
@@ -105,7 +108,7 @@ def common_time(sources: Sequence[EngineProcess]) -> tuple[int, int]:
     begun_ns = max(source.started_ns for source in sources)
     ended_ns = min(source.started_ns + source.result.duration_ns for source in sources)
     if ended_ns <= begun_ns:
-        raise TrialFailed("the senders never sent all at the same time: measure longer")
+        raise TrialFailed(f"the senders never sent all at the same time: {KEPT_AWAY}")
     return begun_ns, ended_ns
 
 

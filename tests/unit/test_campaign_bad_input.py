@@ -56,6 +56,18 @@ BAD = [
      "c.yaml:4: packet_size: 63 is below the smallest Ethernet frame (64 with FCS); "
      "use 64 or more"),
     ("rate: 0", "c.yaml:2: rate: 0 is not a rate; use 1 or more"),
+    ("duration: 1s\nrate: 10",
+     "c.yaml:3: rate: 10 in bursts of 32 is a burst every 3.2s, and the 720ms of a trial that are "
+     "measured must hold 3; use burst: 2 or less, a rate of 134 or more, or a longer duration"),
+    ("rate: [1, 5M]\nburst: 1\nduration: 3s",
+     "c.yaml:2: rate: 1 in bursts of 1 is a burst every 1s, and the 2.16s of a trial that are "
+     "measured must hold 3; use a rate of 2 or more, or a longer duration"),
+    ("method: ndr-pdr\nrate: [3, 100k]",
+     "c.yaml:3: rate: 3 in bursts of 32 is a burst every 10.667s, and the 10s of a trial that are "
+     "measured must hold 3; use burst: 10 or less, a rate of 10 or more, or a longer duration"),
+    ("ip_version: 6\npacket_size: [64, 128]",
+     "c.yaml:3: packet_size: 64 is below 84, the smallest IPv6 frame that holds the engine's "
+     "stamp; use 84 or more"),
     ("rate: -1M", "c.yaml:2: rate: -1M is not a rate; use 1 or more"),
     ("rate: 1m", "c.yaml:2: rate: '1m' has the unknown suffix 'm'; write a whole number, or one "
                  "with a suffix: 10k, 1.5M, 1G"),

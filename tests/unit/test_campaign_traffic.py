@@ -149,7 +149,7 @@ def test_numbers_of_flows_are_the_same_however_written() -> None:
     ("settings", "message"),
     [
         ({"ip_version": "6"}, "64 is below 84, the smallest IPv6 frame"),
-        ({"vlan": "5", "packet_mix": "imix"}, "packet_mix: 64 is below 68"),
+        ({"vlan": "5", "packet_mix": "imix"}, "packet-mix: 64 is below 68"),
         ({"ip_version": "6", "vlan": "200.100", "packet_size": "91"}, "91 is below 92"),
         ({"flows": "10", "io": "udp"}, "io udp cannot send 10: the kernel writes the headers"),
         ({"flows": "10:vlan"}, "no tag to differ in; give vlan"),

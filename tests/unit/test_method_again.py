@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from switchmark.errors import STARVED
 from switchmark.experiment import again
 from switchmark.results.record import Record
 from tests.unit.records import synthetic_failure, synthetic_record
@@ -55,6 +56,18 @@ def test_else_the_least_disturbed_is_kept_whatever_its_figure() -> None:
 def test_others_are_measured_once(more: int, first: Record) -> None:
     kept, count = measured(more, first, one(0.0))
     assert (kept, count, kept.attempts) == (first, 1, [])
+
+
+def test_a_starved_trial_is_repeated_and_not_kept() -> None:
+    """It failed since its sender had no core: that is the state of the machine, not a figure."""
+    words = f"no sample of the sender in tx0 lies wholly in the kept window: {STARVED}; free it"
+    starved = synthetic_failure().model_copy(update={"message": words})
+    kept, count = measured(3, starved, one(0.0, 2), one(0.0, 3))
+    assert (count, kept.started_at) == (2, one(0.0, 2).started_at)
+    assert [attempt.disturbed for attempt in kept.attempts] == [True, False]
+    assert measured(0, starved)[1] == 1
+    kept, count = measured(1, starved, starved)
+    assert (kept.status, count) == ("failed", 2)
 
 
 def test_a_repeat_that_fails_is_told_and_not_kept() -> None:

@@ -16,6 +16,8 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.cli import plan as plan_command
 from switchmark.cli.main import run as switchmark
+from switchmark.engine.binary import find_engine
+from switchmark.engine.check import command_line_errors
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment import execute, prepare, steps
@@ -27,6 +29,8 @@ from switchmark.model.ports import ConnectMode
 from switchmark.switch.support.base import Switch
 from switchmark.testbed import facts
 from switchmark.testbed.facts import Cpu
+from switchmark.trial.command_lines import refused_command_lines
+from switchmark.trial.plan import TrialPlan
 
 THERE = installed()
 CPUS = [Cpu(number, (0, number), 0) for number in range(8)]
@@ -38,6 +42,8 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(facts, "read_cpus", lambda: CPUS)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(prepare, "find_engine", lambda: Path("/engine"))
+    monkeypatch.setattr(prepare, "find_engine", lambda: Path("/engine"))
+    monkeypatch.setattr(prepare, "refused_command_lines", refused_flows)
     monkeypatch.setattr(steps, "neighbour_availability", lambda _: Availability(True))
     monkeypatch.setattr(steps, "contained_problem", lambda _: None)
     monkeypatch.setattr(steps, "_nic_problems", lambda _: [])
@@ -45,6 +51,12 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     absent(monkeypatch, ())
     for environment in ENVIRONMENTS.values():
         monkeypatch.setattr(environment, "availability", lambda _self: Availability(True))
+
+
+def refused_flows(_engine: Path, plans: Sequence[TrialPlan]) -> list[str]:
+    """In the place of an engine, which need not be there."""
+    flows = dict.fromkeys(plan.trial.flows for plan in plans if plan.trial.flows.startswith("121"))
+    return [f"flows {one}" for one in flows]
 
 
 def absent(monkeypatch: pytest.MonkeyPatch, names: Sequence[str]) -> None:
@@ -197,3 +209,40 @@ def test_plan_counts_no_trial_of_a_switch_that_is_left_out(
     made = json.loads(capsys.readouterr().out)
     assert {one["trial"]["switch"] for one in made["trials"]} == {"linux-bridge"}
     assert made["count"] == 2 and made["refused_by_run"] == ["left out: vpp: no vpp; install it"]
+
+
+REFUSED = [
+    ("flows: 121:src-ip=12+src-port=10", "121 flows cannot all differ"),
+    ("flows: 70000:dst-port", "70000 flows cannot all differ"),
+    ("flows: 65536:src-port", "65536 flows cannot all differ"),
+    ("flows: 100:src-ip\nio: [raw, packet-mmap, io-uring]\ndimension: latency", ""),
+    ("switch: [basicfwd, vpp]\nmixed_connect_modes: true\nrate: 1G", ""),
+    ("scenario: loopback-2", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "message"), REFUSED)
+def test_what_the_engine_refuses_is_refused_before_a_start(text: str, message: str) -> None:
+    """The engine itself is asked, so that its rules exist once."""
+    try:
+        engine = find_engine()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    whole = text if "switch:" in text else f"switch: linux-bridge\n{text}"
+    campaign = load_text(f"{whole}\n", "a.yaml", THERE.known)
+    plans = [step.plan for step in steps.plan_steps(campaign, THERE)]
+    found = refused_command_lines(engine, plans)
+    if not message:
+        assert found == []
+    else:
+        (line,) = found
+        assert message in line and "V=" in line
+
+
+def test_a_program_that_is_no_engine_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "old-engine"
+    program.write_text("#!/bin/sh\necho unknown role >&2\nexit 2\n")
+    program.chmod(0o755)
+    with pytest.raises(UnavailableError, match=r"does not check 1 command lines \(unknown role\);"):
+        command_line_errors(program, [["sender"]])
+    assert command_line_errors(program, []) == []

@@ -14,7 +14,7 @@ from switchmark.campaign.rules.layout import environment_refusals, scenario_refu
 from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
 from switchmark.environment.registry import traits_of
 from switchmark.method.registry import METHODS
-from switchmark.model import options
+from switchmark.model import options, traffic
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
@@ -64,10 +64,23 @@ def refusals(
         yield f"{switch} runs on one core only, not on switch_cores {most}; use switch_cores: 1"
     yield from frame_refusals(sweep)
     yield from tag_refusals(sweep, switch, can)
+    yield from _long_frame_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
     yield from _port_refusals(sweep, switch, can, environment_ports)
     yield from generator_refusals(sweep, switch, can, environment_ports)
+
+
+def _long_frame_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    """Frames that do not fit into the switch's buffers."""
+    longest = can.longest_frame_bytes
+    for mix in sweep.packet_mix:
+        largest = traffic.mix(mix).largest if mix else max(sweep.packet_size_bytes)
+        if longest is not None and largest > longest:
+            yield (
+                f"packet_{'mix' if mix else 'size'}: {largest} is above {longest}, the longest "
+                f"frame that {switch} takes; use {longest} or less, or leave {switch} out"
+            )
 
 
 def _io_refusals(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from itertools import product
 
@@ -15,6 +16,7 @@ from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.ports import ConnectMode
 
+MIN_BURSTS = 3  # in the measured part of a trial
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
@@ -24,6 +26,8 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]
     yield from _bit_rate_refusals(sweep)
     yield from (("probe_rate", message) for message in _probe_refusals(sweep))
     yield from (("duration", message) for message in _duration_refusals(sweep, trim))
+    yield from (("rate", message) for message in _burst_refusals(sweep, trim))
+    yield from _small_frame_refusals(sweep)
     yield from _unread_refusals(sweep)
 
 
@@ -104,8 +108,37 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
         )
 
 
-def frame_refusals(sweep: Sweep) -> Iterator[str]:
-    """Frames that cannot be, whatever the switch."""
+def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
+    """Rates at which a trial holds so few bursts that its figure is the number of these.
+
+    Frames leave in bursts. With one burst in the kept part of a trial, or none, the rate there is
+    any multiple of one burst, or 0 although every frame arrives."""
+    if sweep.dimension is not Dimension.THROUGHPUT:
+        return  # the number of requests is the figure of no latency trial
+    least_bytes = least_mean_bytes(sweep)
+    for duration_s, method in product(sweep.duration_s, sweep.method):
+        own = trim.over(duration_s)
+        kept_s = duration_s - (own.warm_up_s + own.cool_down_s if method == PLAIN else 0.0)
+        for rate, burst, schedule in product(sweep.rate_pps, sweep.burst, sweep.schedule):
+            if rate is None or not rates.is_steady(schedule):
+                continue
+            pps = rate.pps(least_bytes) if isinstance(rate, rates.BitRate) else rate
+            if pps * kept_s + 1e-9 < MIN_BURSTS * burst:
+                yield _few_bursts(rate, pps, burst, kept_s)
+
+
+def _few_bursts(rate: float | rates.BitRate, pps: float, burst: int, kept_s: float) -> str:
+    most, least_pps = int(pps * kept_s / MIN_BURSTS), math.ceil(MIN_BURSTS * burst / kept_s - 1e-6)
+    every, kept = format_seconds(round(burst / pps, 3)), format_seconds(round(kept_s, 9))
+    return (
+        f"{rate} in bursts of {burst} is a burst every {every}, and the {kept} of a trial that are "
+        f"measured must hold {MIN_BURSTS}; use {f'burst: {most} or less, ' if most else ''}a rate "
+        f"of {least_pps} or more, or a longer duration"
+    )
+
+
+def _small_frame_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+    """Frames that are too small for their headers and the engine's stamp."""
     for version, vlan in product(sweep.ip_version, sweep.vlan):
         least = traffic.smallest_frame(version, vlan)
         kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
@@ -113,9 +146,14 @@ def frame_refusals(sweep: Sweep) -> Iterator[str]:
             smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
             if smallest < least:
                 yield (
-                    f"packet_{'mix' if mix else 'size'}: {smallest} is below {least}, the smallest "
-                    f"{kind} that holds the engine's stamp; use {least} or more"
+                    f"packet_{'mix' if mix else 'size'}",
+                    f"{smallest} is below {least}, the smallest {kind} that holds the engine's "
+                    f"stamp; use {least} or more",
                 )
+
+
+def frame_refusals(sweep: Sweep) -> Iterator[str]:
+    """Frames that cannot be, whatever the switch."""
     special = [flows for flows in sweep.flows if flows != "1"]
     special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
     special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
+from switchmark.model.topology import mtu_bytes
 from switchmark.testbed.last_words import NOTHING
 
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
@@ -40,17 +41,19 @@ def check_request(
     if not ports or odd or [port.index for port in ports] != list(range(len(ports))):
         indexes = ", ".join(str(port.index) for port in ports) or "none"
         raise UsageError(f"{name}: ports come in pairs, numbered from 0 (got: {indexes})")
+    check_mtu(name, capabilities, ports)
     if capabilities.max_ports is not None and len(ports) > capabilities.max_ports:
         raise UsageError(f"{name}: {len(ports)} ports, it takes at most {capabilities.max_ports}")
 
 
-def check_mtu(name: str, ports: Sequence[SwitchPort]) -> None:
-    """Raise `UsageError` for frames that do not fit into one buffer of 2 KiB."""
+def check_mtu(name: str, capabilities: Capabilities, ports: Sequence[SwitchPort]) -> None:
+    """Raise `UsageError` for an MTU whose frames are longer than the switch takes."""
+    longest = capabilities.longest_frame_bytes
     for port in ports:
-        if port.mtu_bytes > LONGEST_MTU_BYTES:
+        if longest is not None and port.mtu_bytes > mtu_bytes(longest):
             raise UsageError(
-                f"{name}: port {port.index}: MTU {port.mtu_bytes}, its buffers take frames of up "
-                f"to {LONGEST_MTU_BYTES}"
+                f"{name}: port {port.index}: MTU {port.mtu_bytes} is above {mtu_bytes(longest)}: "
+                f"the switch takes frames of up to {longest} bytes"
             )
 
 
