@@ -177,7 +177,7 @@ class _Counter:
         wanted = {"size": trial.packet_size_bytes, "burst": trial.burst, **settings}
         script = job.folder / f"pktgen-{station.node}.lua"
         lines = [f"local {key} = {_lua(value)}" for key, value in wanted.items()]
-        own = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text()
+        own = resources.files("switchmark.instrument").joinpath(SCRIPT).read_text("utf-8")
         script.write_text("\n".join([*lines, own]))
         command = _command(job, station, program, script)
         spawned = station.spawn(command)

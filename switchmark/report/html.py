@@ -44,6 +44,7 @@ from switchmark.report.tables import (
 )
 from switchmark.report.trend import trends
 from switchmark.results.documents import read_record
+from switchmark.results.documents_sql import from_utf8
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
 from switchmark.results.published import published_beside
@@ -90,7 +91,9 @@ def report_html(run_directory: Path, lacking: Sequence[str] = ()) -> tuple[str, 
 
 
 def _files(table: RecordTable, status: str) -> list[Path]:
-    return [Path(file) for file in table.frame.filter(pl.col("status") == status)["file"]]
+    return [
+        Path(from_utf8(file)) for file in table.frame.filter(pl.col("status") == status)["file"]
+    ]
 
 
 def _read(files: Iterable[Path]) -> list[Record]:
@@ -132,7 +135,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     published = run.info.parsed_definition.published
     paper = paper_pictures(rows, records, published, look, times)
     # Our own texts and plotly's, not data: the only parts that are not escaped.
-    script, plotly = (TEMPLATES / "report.js").read_text(), get_plotlyjs()
+    script, plotly = (TEMPLATES / "report.js").read_text("utf-8"), get_plotlyjs()
     context = {
         "run": run.info,
         "directory": run.directory.name,
@@ -187,7 +190,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "figure": figures.add,
         "figures": figures.script,  # called at the end of the page, when all are known
         "policy": Markup(policy(plotly, script)),
-        "style": Markup((TEMPLATES / "report.css").read_text()),
+        "style": Markup((TEMPLATES / "report.css").read_text("utf-8")),
         "script": Markup(script),
         "plotly": Markup(plotly),
         "id": id,

@@ -95,7 +95,7 @@ def page_html(page: Page) -> str:
     figures = PlotData()
     # Our own texts and plotly's, not data: the only parts that are not escaped.
     scripts = [_plotly()] if any(one.figures for one in page.sections) else []
-    scripts.append((TEMPLATES / "report.js").read_text())
+    scripts.append((TEMPLATES / "report.js").read_text("utf-8"))
     context: Mapping[str, Any] = {
         "page": page,
         "version": full_version(),
@@ -103,7 +103,7 @@ def page_html(page: Page) -> str:
         "figures": figures.script,
         "is_link": lambda one: isinstance(one, Link),
         "policy": Markup(policy(*scripts)),
-        "style": Markup((TEMPLATES / "report.css").read_text()),
+        "style": Markup((TEMPLATES / "report.css").read_text("utf-8")),
         "scripts": [Markup(one) for one in scripts],
     }
     return templates().get_template("page.html.j2").render(context)
@@ -118,7 +118,7 @@ def _plotly() -> str:
 @cache
 def page_policy() -> str:
     """The content security policy of every page of ours."""
-    return policy(_plotly(), (TEMPLATES / "report.js").read_text())
+    return policy(_plotly(), (TEMPLATES / "report.js").read_text("utf-8"))
 
 
 def policy(*scripts: str) -> str:

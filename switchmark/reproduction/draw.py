@@ -58,7 +58,7 @@ def draw(
     scalable = folder / f"{item.name}.svg"
     for path in (scalable, scalable.with_suffix(".png")):
         pen.save(canvas, path)
-    return scalable.read_text()
+    return scalable.read_text("utf-8")
 
 
 def drawing(

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from switchmark.results.documents_sql import connect
+from switchmark.results.documents_sql import as_utf8, connect
 from switchmark.results.machine_id import MachineId
 from switchmark.results.store import Run
 
@@ -68,7 +68,7 @@ def build_in_words(*builds: str | None) -> str:
 def read_origins(run: Run) -> dict[str, Origin]:
     """The origins of a run's records by their trials' ids. Files that are no records are left out;
     the table of figures names them."""
-    names = run.file_names()
+    names = [as_utf8(name) for name in run.file_names()]
     places = ", ".join(f"'{place}'" for place in _PLACES.values())
     sql = f"""
         SELECT json_extract_string(CASE WHEN json_valid(content) THEN content END, [{places}])

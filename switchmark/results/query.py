@@ -22,7 +22,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
-from switchmark.results.documents_sql import connect
+from switchmark.results.documents_sql import as_utf8, connect
 from switchmark.results.store import open_run
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
@@ -139,7 +139,7 @@ def _places(columns: Sequence[Column], content: str) -> str:
 
 
 def _files(paths: Sequence[str]) -> dict[str, list[str]]:
-    return {"paths": list(paths)}
+    return {"paths": list(map(as_utf8, paths))}
 
 
 def _texts(
@@ -246,7 +246,7 @@ def _split_unsound(
         return frame, {}  # as usual: no copy of the table, no set of all names
     sound = frame.filter(mask)
     read = set(sound["file"].to_list())
-    missing = [path for path in paths if path not in read]
+    missing = [path for path in paths if as_utf8(path) not in read]
     reasons = refused_files(missing)
     for path in missing:
         reasons.setdefault(path, f"{path}: is not one complete record; move the file away")

@@ -10,6 +10,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import with_contenders, with_mixed_modes
 from switchmark.results.documents import CorruptResultError
+from switchmark.results.documents_sql import from_utf8
 from switchmark.results.groups import Group, groups
 from switchmark.results.latency_summary import summarise_latency
 from switchmark.results.query import RecordTable, read_table, refused_files
@@ -51,7 +52,7 @@ def _explained(group: Group, surprise: Exception) -> Exception:
     """The surprise, or what is wrong with a record of the group that it came from: of many records
     not each is checked when it is read (query.py)."""
     files = [file for of in (group.finished, group.failed) for file in of.column("file")]
-    line = next(iter(refused_files(files).values()), None)
+    line = next(iter(refused_files(map(from_utf8, files)).values()), None)
     return surprise if line is None else CorruptResultError(line)
 
 

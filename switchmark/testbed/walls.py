@@ -38,7 +38,7 @@ def narrowed(
 
 @cache
 def _launcher() -> str:
-    return resources.files("switchmark.testbed").joinpath("wall.py").read_text()
+    return resources.files("switchmark.testbed").joinpath("wall.py").read_text("utf-8")
 
 
 def _programs(command: Sequence[str]) -> list[str]:

@@ -30,7 +30,7 @@ def program_details(path: str) -> dict[str, str]:
 def own_text(name: str) -> str:
     """The text of a file of the switches' folder, also where the bench lies in an archive (on
     another host)."""
-    return resources.files("switchmark.switch").joinpath(name).read_text()
+    return resources.files("switchmark.switch").joinpath(name).read_text("utf-8")
 
 
 def version_text(program: Path) -> str:
