@@ -26,9 +26,10 @@ from switchmark.remote.site import Site
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
-from switchmark.testbed import facts
+from switchmark.testbed import facts, hugepages
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
+from switchmark.trial.memory_needs import too_little_memory
 from switchmark.trial.plan import Cores
 
 NONE_HERE = "none of the switches can run here"
@@ -82,6 +83,9 @@ def prepare(
         except UnavailableError as error:
             refused += str(error).splitlines()
         refused += _refused_by_engine(campaign, steps)
+        if not refused:  # a switch that is not here cannot say what it needs
+            short = too_little_memory([step.plan for step in steps], hugepages.pools())
+            refused += [f"{campaign.name}: {problem}" for problem in short]
     return Prepared(campaign, steps, list(dict.fromkeys(left_out)), list(dict.fromkeys(refused)))
 
 

@@ -116,6 +116,10 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
             self.stop()
             raise
 
+    def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:  # noqa: ARG002
+        """See `TakesHugepages`."""
+        return [MEMORY_MB] * (len(ports) // 2) if self.capabilities.needs_hugepages else []
+
     # What a forwarder over other ports has different:
 
     role = "forwarder"  # the engine's

@@ -18,7 +18,7 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.options import cores_refusal
-from switchmark.model.ports import PortKind, SwitchCounters, SwitchPort
+from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
@@ -101,6 +101,11 @@ class OvsDpdk(WithOptions, OvsSwitch):
         """Return the core that was chosen for it; otherwise every allowed core without a PMD
         thread, or all allowed cores if there is none."""
         return other_cores(cores) if self.main_core is None else [self.main_core]
+
+    def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:  # noqa: ARG002
+        """See `TakesHugepages`."""
+        pools = plan_pools(len(ports), max(port.mtu_bytes for port in ports))
+        return [pools.memory_mb * memory_nodes()]
 
     def before_launch(self) -> None:
         """Check that there is memory for the buffers, and take in the interfaces of cables."""

@@ -54,11 +54,45 @@ def none_reserved() -> Availability | None:
     return unavailable("no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}")
 
 
+def lacking(demands_mb: Sequence[int], found: Sequence[HugepagePool], *, free: bool) -> str | None:
+    """Return what is missing, with the remedy, for processes that take so many MiB each; None if
+    there is enough. `free`: of the pages that are free now, otherwise of all that are reserved.
+
+    A page belongs to one process, so with pages of 1 GiB each process takes at least 1 GiB."""
+    left = [pool.free if free else pool.total for pool in found]
+    short_mb = 0
+    for demand in sorted(demands_mb, reverse=True):
+        rest_kb = demand * 1024
+        for number, pool in enumerate(found):  # smallest pages first
+            taken = min(left[number], -(-rest_kb // pool.size_kb))
+            left[number] -= taken
+            rest_kb = max(0, rest_kb - taken * pool.size_kb)
+        short_mb += -(-rest_kb // 1024)
+    if not short_mb:
+        return None
+    there = sum((pool.free if free else pool.total) * pool.size_kb for pool in found) // 1024
+    count = len(demands_mb)
+    each = "" if count == 1 else f" in {count} processes"
+    smallest_kb = min((pool.size_kb for pool in found if pool.total), default=DEFAULT_SIZE_KB)
+    large = f", in pages of {smallest_kb >> 10} MiB" if smallest_kb > DEFAULT_SIZE_KB else ""
+    state = "free" if free else "reserved"
+    more = "end other DPDK programs or " if free else ""
+    return (
+        f"needs {sum(demands_mb)} MiB of hugepages{each}, {there} MiB are {state}{large}; "
+        f"{more}{_remedy(found, short_mb)}"
+    )
+
+
+def _remedy(found: Sequence[HugepagePool], short_mb: int) -> str:
+    """How to reserve more: in the pool that is in use, if there is one."""
+    used = [pool for pool in found if pool.total]
+    pool = used[0] if used else HugepagePool(DEFAULT_SIZE_KB, 0, 0)
+    wanted = pool.total + -(-short_mb * 1024 // pool.size_kb)
+    return f"echo {wanted} > {HUGEPAGES_DIR / f'hugepages-{pool.size_kb}kB' / 'nr_hugepages'}"
+
+
 def require(name: str, needed_mb: int) -> None:
     """Raise UnavailableError, with the remedy, when less than this is free for the switch
     `name`."""
-    if (free := free_mb()) < needed_mb:
-        raise UnavailableError(
-            f"{name}: needs {needed_mb} MiB of hugepages, {free} MiB are free; "
-            f"end other DPDK programs or raise nr_hugepages ({NR_HUGEPAGES})"
-        )
+    if (words := lacking([needed_mb], pools(), free=True)) is not None:
+        raise UnavailableError(f"{name}: {words}")

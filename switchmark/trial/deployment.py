@@ -15,13 +15,15 @@ from switchmark.engine.binary import find_engine
 from switchmark.engine.process import EngineProcess, close_engines, counters_of
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.environment.support.closing import close_nodes
-from switchmark.errors import TrialFailed
+from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.results.record import Placement
+from switchmark.testbed import hugepages
 from switchmark.testbed.cores.machine_state import StateReader, cores_used
 from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.failure import one_line
 from switchmark.trial.instrument_run import InstrumentRun
+from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.nodes import create_nodes, with_made
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.running_switch import RunningSwitch
@@ -184,6 +186,10 @@ class Deployment:
 
     def _deploy(self) -> None:
         plan = self.plan
+        # Before the applications start, which take memory that the switch would then lack.
+        needs = memory_needs_mb(plan)
+        if (words := hugepages.lacking(needs, hugepages.pools(), free=True)) is not None:
+            raise UnavailableError(words)
         if plan.far is not None:
             self.far_placement = plan.far.begin()
         made = self.running_switch.make_ports()

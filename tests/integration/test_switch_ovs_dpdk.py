@@ -128,7 +128,7 @@ def pools(switch: OvsDpdk) -> str:
 def test_memory_shortage_is_told_before_anything_is_started(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
+    monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 5, 5),))
     before = traces(session.id)
     with pytest.raises(UnavailableError, match=r"needs \d+ MiB of hugepages, 10 MiB are free"):
         OvsDpdk().start(session, absent_ports(session), ConnectMode.LEARNING, [CORE])
@@ -139,7 +139,9 @@ def test_daemon_that_dies_at_start_has_its_last_words(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More memory than there is, the check silenced: DPDK gives up, and says so in the log."""
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 1 << 40)
+    monkeypatch.setattr(
+        hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 1 << 39, 1 << 39),)
+    )
     monkeypatch.setattr(ovs_memory, "BASE_MB", 1 << 20)
     before = traces(session.id)
     with pytest.raises(TrialFailed, match=r"ovs-vswitchd \(pid \d+\) .*ended .*DPDK") as failure:

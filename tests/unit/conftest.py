@@ -53,4 +53,4 @@ def root_with_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asks who we are, and a gigabyte of hugepages is free."""
     monkeypatch.setattr("os.geteuid", lambda: 0)
     monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 1024)
+    monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 512, 512),))

@@ -98,7 +98,7 @@ def run(desk: Desk, kind: PortKind = PortKind.VETH, **fields: object) -> pkt_gen
         ({"duration": "490s"}, "less than 490 s; use a shorter duration"),
         ({"environment": "lxc"}, "environment: netns"),
         ({"io": "raw"}, "io: auto"),
-        ({"vlan": "100"}, "vlan: none"),
+        ({"vlan": "100", "packet_size": "128"}, "vlan: none"),
         ({"method": "ndr-pdr"}, "method: plain"),
     ],
 )

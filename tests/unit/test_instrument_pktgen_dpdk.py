@@ -168,9 +168,7 @@ def why_not() -> str:
 
 def test_why_it_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A wrong path, a build without Lua, too little memory."""
-    plenty = (HugepagePool(2048, 2000, 2000),)
-    monkeypatch.setattr(dpdk_ports, "pools", lambda: plenty)
-    monkeypatch.setattr(dpdk_ports, "free_mb", lambda: 4000)
+    monkeypatch.setattr(dpdk_ports, "pools", lambda: (HugepagePool(2048, 2000, 2000),))
     monkeypatch.setenv(pktgen_dpdk.SETTING, "/nowhere/pktgen")
     assert "SWITCHMARK_PKTGEN=/nowhere/pktgen does not exist" in why_not()
     plain = script(tmp_path / "plain", "#!/bin/sh\necho 'DPDK 22.11.11'\n")
@@ -179,7 +177,10 @@ def test_why_it_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     whole = script(tmp_path / "whole", "#!/bin/sh\necho 'a Lua script; DPDK 22.11.11'\n")
     monkeypatch.setenv(pktgen_dpdk.SETTING, str(whole))
     assert PktgenDpdk().availability().available
-    monkeypatch.setattr(dpdk_ports, "free_mb", lambda: 100)
+    monkeypatch.setattr(dpdk_ports, "pools", lambda: (HugepagePool(2048, 2000, 50),))
     lacking = PktgenDpdk().availability()
     assert "needs 2600 MiB of hugepages, 100 MiB are free" in why_not()
-    assert lacking.remedy == "echo 3250 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+    assert (
+        lacking.remedy
+        == "end other DPDK programs or echo 3250 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+    )

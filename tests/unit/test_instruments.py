@@ -105,7 +105,7 @@ def test_a_trial_of_our_own_engine_keeps_its_id_and_notation() -> None:
         ({"generator": "iperf3", "switch": "basicfwd"}, "veth"),
         ({"generator": "iperf3", "io": "raw"}, "io: auto"),
         ({"generator": "iperf3", "flows": "100"}, "flows: 1"),
-        ({"generator": "iperf3", "vlan": "100"}, "vlan: none"),
+        ({"generator": "iperf3", "vlan": "100", "packet_size": "128"}, "vlan: none"),
         ({"generator": "iperf3", "ip_version": "6", "packet_size": "128"}, "ip_version: 4"),
         ({"generator": "iperf3", "packet_mix": "imix"}, "packet_mix: none"),
         ({"generator": "iperf3", "bidirectional": "true"}, "bidirectional: false"),

@@ -27,9 +27,11 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Availability
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import facts
+from switchmark.testbed import facts, hugepages
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.hugepages import HugepagePool
 from switchmark.trial.command_lines import refused_command_lines
+from switchmark.trial.memory_needs import too_little_memory
 from switchmark.trial.plan import TrialPlan
 
 THERE = installed()
@@ -44,6 +46,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "find_engine", lambda: Path("/engine"))
     monkeypatch.setattr(prepare, "find_engine", lambda: Path("/engine"))
     monkeypatch.setattr(prepare, "refused_command_lines", refused_flows)
+    monkeypatch.setattr(prepare, "too_little_memory", lambda *_: [])
     monkeypatch.setattr(steps, "neighbour_availability", lambda _: Availability(True))
     monkeypatch.setattr(steps, "contained_problem", lambda _: None)
     monkeypatch.setattr(steps, "_nic_problems", lambda _: [])
@@ -237,6 +240,24 @@ def test_what_the_engine_refuses_is_refused_before_a_start(text: str, message: s
     else:
         (line,) = found
         assert message in line and "V=" in line
+
+
+def test_too_few_hugepages_are_refused_before_a_start(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two pages of 1 GiB are the applications', so that the switch has none."""
+    text = "switch: [basicfwd, ovs-dpdk, testpmd, linux-bridge]\nmixed_connect_modes: true\n"
+    campaign = load_text(text, "a.yaml", THERE.known)
+    monkeypatch.setattr(prepare, "too_little_memory", too_little_memory)
+    pool = [HugepagePool(1048576, 3, 3)]
+    monkeypatch.setattr(hugepages, "pools", lambda: tuple(pool))
+    assert prepare.prepare(campaign, THERE).refused == []
+    pool[0] = HugepagePool(1048576, 2, 2)
+    refused = prepare.prepare(campaign, THERE).refused
+    assert len(refused) == 3 and all("in pages of 1024 MiB; echo 3 > " in one for one in refused)
+    # 22 ports for frames of 9000 bytes are more than the 2 GiB of this pool.
+    pool[0] = HugepagePool(2048, 1024, 1024)
+    text = "switch: ovs-dpdk\npairs: 11\npacket_size: 9000\n"
+    (line,) = prepare.prepare(load_text(text, "b.yaml", THERE.known), THERE).refused
+    assert "in 23 processes, 2048 MiB are reserved; echo " in line
 
 
 def test_a_program_that_is_no_engine_is_refused(tmp_path: Path) -> None:

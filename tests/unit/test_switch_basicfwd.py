@@ -55,7 +55,7 @@ def engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program.chmod(0o755)
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", str(program))
     monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 1024)
+    monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 512, 512),))
     return program
 
 
@@ -143,6 +143,6 @@ def test_absent_peer_is_named(engine: Path, session: Session) -> None:
 
 
 def test_memory_shortage(engine: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
+    monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 5, 5),))
     with pytest.raises(UnavailableError, match=r"needs 256 MiB of hugepages, 10 MiB are free"):
         start(session, pairs=2)

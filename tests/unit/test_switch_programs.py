@@ -47,7 +47,7 @@ def test_missing_broken_and_short_of_memory(
     for tool in ("vppctl", "vpp_get_stats"):
         script(tmp_path / tool, "exit 0")
     monkeypatch.setenv("SWITCHMARK_BESS_PYTHON", script(tmp_path / "python", "echo ok"))
-    monkeypatch.setattr(hugepages, "free_mb", lambda: 10)
+    monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 5, 5),))
     with pytest.raises(UnavailableError, match=r"needs \d+ MiB of hugepages, 10 MiB are free"):
         switch.start(session, PORTS[:2], mode, [0])
     assert session.ledger.outstanding() == []

@@ -123,6 +123,21 @@ def test_hugepage_pools_and_the_remedy(tmp_path: Path, monkeypatch: pytest.Monke
     hugepages.require("x", 80)
     with pytest.raises(UnavailableError, match=r"x: needs 101 MiB of hugepages, 80 MiB are free"):
         hugepages.require("x", 101)
+    # A page belongs to one process, so pages of 1 GiB are counted by processes.
+    huge = (HugepagePool(1048576, 3, 2),)
+    assert hugepages.lacking([128, 64], huge, free=True) is None
+    assert hugepages.lacking([128, 64, 64], huge, free=False) is None
+    assert hugepages.lacking([128, 64, 64], huge, free=True) == (
+        "needs 256 MiB of hugepages in 3 processes, 2048 MiB are free, in pages of 1024 MiB; end "
+        "other DPDK programs or echo 4 > "
+        "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"
+    )
+    mixed = (HugepagePool(2048, 40, 40), HugepagePool(1048576, 1, 1))
+    assert hugepages.lacking([1100], mixed, free=True) is None
+    assert hugepages.lacking([1100, 70], mixed, free=True) is not None
+    assert "echo 5 > /sys/kernel/mm/hugepages/hugepages-2048kB/" in str(
+        hugepages.lacking([9], (HugepagePool(2048, 0, 0),), free=False)
+    )
     assert hugepages.none_reserved() is None
     monkeypatch.setattr(hugepages, "pools", lambda: (HugepagePool(2048, 0, 0),))
     assert "no hugepages are reserved" in str(hugepages.none_reserved())

@@ -10,19 +10,15 @@ from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.ports import PortKind
-from switchmark.testbed.hugepages import DEFAULT_SIZE_KB, NR_HUGEPAGES, free_mb, pools
+from switchmark.testbed.hugepages import lacking, pools
 
 
 def no_hugepages(needs_mb: int = 1) -> Availability | None:
     """Unavailable, where so many MiB of hugepages are not free; None where they are."""
-    if (free := free_mb()) >= needs_mb:
+    if (words := lacking([needs_mb], pools(), free=True)) is None:
         return None
-    reserved = sum(pool.total for pool in pools() if pool.size_kb == DEFAULT_SIZE_KB)
-    more = -(-(needs_mb - free) * 1024 // DEFAULT_SIZE_KB)
-    return unavailable(
-        f"needs {needs_mb} MiB of hugepages, {free} MiB are free",
-        remedy=f"echo {reserved + more} > {NR_HUGEPAGES}",
-    )
+    reason, _, remedy = words.partition("; ")
+    return unavailable(reason, remedy=remedy)
 
 
 def port_device(job: Job, station: Station) -> str:

@@ -82,6 +82,15 @@ def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
 
 
 @runtime_checkable
+class TakesHugepages(Protocol):
+    """A switch that says before its start how much memory its processes will take."""
+
+    def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
+        """Return the hugepages of each of its processes in MiB."""
+        ...
+
+
+@runtime_checkable
 class Discardable(Protocol):
     """A switch that takes its devices where they are made, and can be ended together with them."""
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -81,6 +82,12 @@ class ProgramSwitch(WithProgram, WithResources):
     def memory_mb(self) -> int:
         """Hugepages that the instance takes, in MiB."""
         raise NotImplementedError
+
+    def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
+        """See `TakesHugepages`."""
+        planned = copy(self)
+        planned.ports, planned.mode = tuple(ports), mode
+        return [planned.memory_mb()]
 
     def launch(self, program: Path) -> None:
         """Start `self.process` in `self.netns` and return when it forwards, or will as soon as its
