@@ -139,9 +139,8 @@ def test_daemon_that_dies_at_start_has_its_last_words(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More memory than there is, the check silenced: DPDK gives up, and says so in the log."""
-    monkeypatch.setattr(
-        hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 1 << 39, 1 << 39),)
-    )
+    endless = (hugepages.HugepagePool(2048, 1 << 39, 1 << 39),)
+    monkeypatch.setattr(hugepages, "pools", lambda: endless)
     monkeypatch.setattr(ovs_memory, "BASE_MB", 1 << 20)
     before = traces(session.id)
     with pytest.raises(TrialFailed, match=r"ovs-vswitchd \(pid \d+\) .*ended .*DPDK") as failure:

@@ -82,7 +82,7 @@ def launched(built: Path, desk: Desk, **fields: Any) -> PolledRun:
         ({"rate": "200M", "packet_size": "64"}, "lower rate"),
         ({"burst": "1000"}, "bursts of 512"),
         ({"environment": "docker"}, "environment: netns"),
-        ({"vlan": "7"}, "vlan: none"),
+        ({"vlan": "7", "packet_size": "128"}, "vlan: none"),
     ],
 )
 def test_what_it_cannot_do_is_refused_with_place_and_remedy(

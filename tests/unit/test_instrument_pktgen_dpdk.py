@@ -180,7 +180,5 @@ def test_why_it_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(dpdk_ports, "pools", lambda: (HugepagePool(2048, 2000, 50),))
     lacking = PktgenDpdk().availability()
     assert "needs 2600 MiB of hugepages, 100 MiB are free" in why_not()
-    assert (
-        lacking.remedy
-        == "end other DPDK programs or echo 3250 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
-    )
+    pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
+    assert lacking.remedy == f"end other DPDK programs or echo 3250 > {pool}"
