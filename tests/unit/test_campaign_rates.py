@@ -33,7 +33,7 @@ def trials(text: str) -> list[Trial]:
     ],
 )
 def test_bits_become_frames_by_the_packet_size(text: str, size: int, pps: int) -> None:
-    (trial,) = trials(f"rate: {text}\npacket_size: {size}")
+    (trial,) = trials(f"rate: {text}\npacket_size: {size}\nburst: 1")
     assert trial.rate_pps == pps
     assert from_notation(to_notation(trial)) == trial
 

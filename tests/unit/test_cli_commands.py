@@ -73,6 +73,7 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "polling": False,
         "multi_core": False,
         "max_ports": None,
+        "longest_frame_bytes": None,
         "needs_hugepages": False,
         "options": [],
         "description": "kernel",
