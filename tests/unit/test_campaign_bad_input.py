@@ -62,6 +62,9 @@ BAD = [
     ("rate: [1, 5M]\nburst: 1\nduration: 3s",
      "c.yaml:2: rate: 1 in bursts of 1 is a burst every 1s, and the 2.16s of a trial that are "
      "measured must hold 3; use a rate of 2 or more, or a longer duration"),
+    ("duration: 300ms\ntrim: {warm_up: 1s, cool_down: 1s}\nrate: 10",
+     "c.yaml:2: duration: 300ms leaves fewer than 3 samples of 12ms after trimming 2s; use 2.036s "
+     "or more, or trim less"),
     ("method: ndr-pdr\nrate: [3, 100k]",
      "c.yaml:3: rate: 3 in bursts of 32 is a burst every 10.667s, and the 10s of a trial that are "
      "measured must hold 3; use burst: 10 or less, a rate of 10 or more, or a longer duration"),

@@ -45,7 +45,10 @@ def trials_of(text: str) -> list[Trial]:
         ("switch: direct\nscenario: p2p\nnics: a/b+c/d", "without ports of the host"),
         ("switch: macvlan\nscenario: p2p\nnics: a/b+c/d", "takes no port of the host's own"),
         *(
-            (f"switch: {switch}\nio: af-xdp\nvlan: {vlan}", f"vlan {vlan}: {switch} hands on tags")
+            (
+                f"switch: {switch}\nio: af-xdp\nvlan: {vlan}\npacket_size: 128",
+                f"vlan {vlan}: {switch} hands on tags",
+            )
             for switch in ("linux-bridge", "tc-redirect", "macvlan")
             for vlan in ("100", "200.100")
         ),

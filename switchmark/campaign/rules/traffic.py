@@ -120,8 +120,8 @@ def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
         own = trim.over(duration_s)
         kept_s = duration_s - (own.warm_up_s + own.cool_down_s if method == PLAIN else 0.0)
         for rate, burst, schedule in product(sweep.rate_pps, sweep.burst, sweep.schedule):
-            if rate is None or not rates.is_steady(schedule):
-                continue
+            if rate is None or not rates.is_steady(schedule) or kept_s <= 0:
+                continue  # a duration that leaves nothing is refused as such
             pps = rate.pps(least_bytes) if isinstance(rate, rates.BitRate) else rate
             if pps * kept_s + 1e-9 < MIN_BURSTS * burst:
                 yield _few_bursts(rate, pps, burst, kept_s)
