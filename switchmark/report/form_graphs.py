@@ -13,7 +13,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING
 
 from switchmark.report import pen
-from switchmark.report.form_source import FormSource, Repeated, highest_load_pps, loss_share
+from switchmark.report.form_source import FormSource, RepeatedTrial, highest_load_pps, loss_share
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -75,7 +75,7 @@ def _loss(measured: FormSource) -> Figure | None:
     return _drawn(lines, f"offered load (% of the {of})", "loss (%)", {})
 
 
-def _line(each: Repeated) -> str:
+def _line(each: RepeatedTrial) -> str:
     return each.device if each.streams == "1" else f"{each.device}, pairs: {each.streams}"
 
 

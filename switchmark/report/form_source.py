@@ -38,7 +38,7 @@ class FormSource:
             return None
         return self.medium.pps(one.trial.frame_sizes.mean) * one.trial.streams
 
-    def repeated(self, method: str) -> list[Repeated]:
+    def repeated(self, method: str) -> list[RepeatedTrial]:
         """The records that hold a result of this method, by device and frame size."""
         return repeated(one for one, _ in of_method(self.records, method))
 
@@ -49,7 +49,7 @@ def is_valid(record: Record) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Repeated:
+class RepeatedTrial:
     """The repetitions of one trial."""
 
     device: str  # the switch; where several trials would be called alike, all that was asked
@@ -68,7 +68,7 @@ class Repeated:
         return [one.method for one in self.records if one.method is not None]
 
 
-def repeated(records: Iterable[Record]) -> list[Repeated]:
+def repeated(records: Iterable[Record]) -> list[RepeatedTrial]:
     """The records by device and frame size, repetitions together."""
     groups: dict[str, list[Record]] = {}
     for one in sorted(records, key=lambda r: (r.trial.called, r.trial.frame_sizes.mean)):
@@ -77,7 +77,7 @@ def repeated(records: Iterable[Record]) -> list[Repeated]:
     for group in groups.values():
         alike[_called(group[0])].append(group[0].trial)
     return [
-        Repeated(_told_apart(group[0].trial, alike[called]), *called[1:], tuple(group))
+        RepeatedTrial(_told_apart(group[0].trial, alike[called]), *called[1:], tuple(group))
         for group in groups.values()
         for called in (_called(group[0]),)
     ]
@@ -125,7 +125,7 @@ def share_of(found: int, tried: int) -> str:
     return f"{found} of {tried}; the others found none" if found else f"none of {tried} found one"
 
 
-def budget_note(each: Iterable[Repeated], method: str) -> list[str]:
+def budget_note(each: Iterable[RepeatedTrial], method: str) -> list[str]:
     """A sentence on the runs of a method that ended because their budget was spent; else empty."""
     stopped = [found.stopped for one in each for found in one.results]
     count = stopped.count(OUT_OF_BUDGET)

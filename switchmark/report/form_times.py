@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from switchmark.model.choices import Dimension
 from switchmark.report import words
-from switchmark.report.form_source import FormSource, Repeated, repeated, table
+from switchmark.report.form_source import FormSource, RepeatedTrial, repeated, table
 from switchmark.results.record import Record
 from switchmark.results.record.figures import Latency
 
@@ -62,7 +62,7 @@ def latency_and_variation(measured: FormSource, method: str) -> list[str]:
 
 def _timed(
     measured: FormSource, method: str
-) -> Iterator[tuple[Repeated, tuple[str, str], list[tuple[Record, Latency]]]]:
+) -> Iterator[tuple[RepeatedTrial, tuple[str, str], list[tuple[Record, Latency]]]]:
     """Trials of round trips and of the method, what was timed at which rate, and the times of each
     repetition."""
     trips = [one for one in measured.records if one.trial.dimension is Dimension.LATENCY]
