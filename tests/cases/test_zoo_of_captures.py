@@ -118,3 +118,17 @@ def test_cut_file_sends_its_whole_frames_and_says_so(tmp_path: Path) -> None:
 def test_stamp_names_the_first_frame_that_cannot_have_one(tmp_path: Path) -> None:
     file = write_pcap(tmp_path / "in.pcap", [udp_frame(b"u" * 40), arp_frame()])
     assert "frame 2" in replay(file, "--stamp")
+
+
+OF_ANOTHER_KIND = {
+    "tag": udp_frame(b"v" * 40, tags=[(C_TAG, 100)]),
+    "IPv6": udp_frame(b"v" * 40, source="2001:db8::1", destination="2001:db8::2"),
+}
+
+
+@pytest.mark.parametrize("kind", OF_ANOTHER_KIND)
+def test_stamp_refuses_a_file_of_several_kinds(kind: str, tmp_path: Path) -> None:
+    """A receiver is told one kind of frame: the others would arrive, and be called lost."""
+    frames = [udp_frame(b"u" * 40), OF_ANOTHER_KIND[kind]]
+    file = write_pcap(tmp_path / "in.pcap", frames)
+    assert "frame 2" in replay(file, "--stamp")
