@@ -7,9 +7,12 @@ and 2,016 to send, a buffer of its af-xdp driver gives 256 bytes to the kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import product
 
 import pytest
 
+from switchmark.model.io import IO_ROWS, Io
+from switchmark.model.traffic import smallest_frame
 from tests.integration.dpdk_rig import needs_dpdk
 from tests.integration.engine_tools import (
     Engine,
@@ -24,6 +27,7 @@ from tests.integration.waiting import DEADLINE_S
 pytestmark = [*needs_engine, *needs_dpdk]
 
 FRAMES = 32
+PATIENT = ("--catch-up-us", "1000000000")  # a sender that has no core sends late, but all
 JUMBO_MTU = "9000"
 XDP_MTU = "3480"  # a veth takes an XDP program up to about a page
 
@@ -53,7 +57,7 @@ def arrived(sender: Engine, receiver: Engine) -> tuple[int, int, int]:
 def delivered(wire: tuple[Node, Node], ports: tuple[str, str], size: int, *tag: str) -> bool:
     """Whether all frames of this size pass from the first port to the second with their payload."""
     common = ("--packet-size", str(size), "--touch", "--idle", "sleep", *tag)
-    paced = ("--rate", "2k", "--burst", str(FRAMES), "--duration", str(FRAMES / 2000))
+    paced = ("--rate", "2k", "--burst", str(FRAMES), "--duration", str(FRAMES / 2000), *PATIENT)
     a, b = wire
     with (
         engine("receiver", "--port", ports[1].format(b.device), *common, node=b) as receiver,
@@ -63,14 +67,53 @@ def delivered(wire: tuple[Node, Node], ports: tuple[str, str], size: int, *tag: 
     return offered == whole == FRAMES
 
 
-def refusal(role: str, node: Node, port: str, size: int) -> str:
+# The I/O of a campaign on a network device, as ports; those that write no whole frames left out.
+PORTS = {
+    io: (row.arguments and f"{row.backend}:{row.arguments.replace('DEVICE', '{}')}")
+    or "dpdk:af-packet={}"
+    for io, row in IO_ROWS.items()
+    if not row.datagrams and io is not Io.NETMAP
+}
+SIZES = (64, 1518, 1522, 1986, 1987, 2020, 2021, 2052, 2053, 4000, 9000, 9018)
+TAGS = ("", "100", "200.100")
+CELLS = list(product(PORTS, PORTS, SIZES, TAGS))
+
+
+def is_sampled(sender: Io, receiver: Io, size: int, tag: str) -> bool:
+    """Return True for a sample in which every two values of sender, size and tag meet, and every
+    two of receiver, size and tag."""
+    ios = list(PORTS)
+    a, b, n, t = ios.index(sender), ios.index(receiver), SIZES.index(size), TAGS.index(tag)
+    return b == (a + n) % len(ios) and (a + 2 * n) % len(TAGS) == t
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "size", "tag"),
+    [pytest.param(*cell, marks=() if is_sampled(*cell) else pytest.mark.slow) for cell in CELLS],
+)
+def test_every_io_delivers_whole_frames_or_refuses(
+    wire: tuple[Node, Node], sender: Io, receiver: Io, size: int, tag: str
+) -> None:
+    """A frame that is too short for its tags is refused, and so are two tags where a driver hides
+    the type of the outer one."""
+    words = ("--vlan", tag) if tag else ()
+    if size < smallest_frame(4, tag):
+        assert "is below" in refusal("sender", wire[0], PORTS[sender], size, *words)
+    elif receiver is Io.DPDK and tag == "200.100":
+        said = refusal("receiver", wire[1], PORTS[receiver], size, *words)
+        assert "gives the outer of two tags as 802.1Q" in said
+    else:
+        assert delivered(wire, (PORTS[sender], PORTS[receiver]), size, *words)
+
+
+def refusal(role: str, node: Node, port: str, size: int, *words: str) -> str:
     """What an engine says that refuses its port."""
     assert node.peer is not None
     args = ["--port", port.format(node.device), "--packet-size", str(size)]
     args += ["--start", "now", "--duration", "10ms"]
-    refused = Engine(role, [*args, "--dst-mac", node.peer.mac], node.namespace)
+    refused = Engine(role, [*args, "--dst-mac", node.peer.mac, *words], node.namespace)
     try:
-        assert refused.process.wait(timeout=DEADLINE_S) == 1
+        assert refused.process.wait(timeout=DEADLINE_S) in (1, 2)
         return refused.stderr()
     finally:
         refused.close()
@@ -92,7 +135,17 @@ def test_af_packet_counts_frames_that_its_slots_cut(wire: tuple[Node, Node]) -> 
     """A receiver that was told of no long frames drops them; none is taken for a damaged one."""
     a, b = wire
     common = ("--idle", "sleep", "--port")
-    paced = ("--packet-size", "2053", "--rate", "2k", "--burst", str(FRAMES), "--duration", "16ms")
+    paced = (
+        "--packet-size",
+        "2053",
+        "--rate",
+        "2k",
+        "--burst",
+        str(FRAMES),
+        "--duration",
+        "16ms",
+        *PATIENT,
+    )
     with (
         engine("receiver", *common, f"dpdk:af-packet={b.device}", node=b) as receiver,
         engine("sender", *common, f"raw:dev={a.device}", *paced, node=a) as sender,
