@@ -79,3 +79,11 @@ def test_results_are_the_same_bytes_in_each_locale(locales: Path, tmp_path: Path
     )
     assert b"linux-bridge" in in_english
     assert in_english == in_german
+
+
+def test_results_below_a_path_with_umlauts(locales: Path, tmp_path: Path) -> None:
+    """A path of UTF-8 is a sequence of bytes, also where the locale has another charset."""
+    folder = tmp_path / "Prüfstände 測試"
+    folder.mkdir()
+    write_run(folder, [synthetic_record(synthetic_trial(repetition=n)) for n in range(2)])
+    assert b"linux-bridge" in shown(folder, environment(locales, "de_DE.ISO-8859-1"))

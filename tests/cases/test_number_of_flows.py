@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cases.engine import PATIENT, received, run_engine, sent_frames
+from switchmark.cli.main import run as switchmark
+from tests.cases.engine import PATIENT, engine_path, received, run_engine, sent_frames
 from tests.cases.frames import parse
 
 
@@ -73,3 +74,15 @@ def test_more_flows_than_values_are_refused_with_the_possible(flows: str, possib
         assert ended.totals["tx_offered"] == 32  # a burst
     else:
         assert f" {possible} combinations" in ended.refusal
+
+
+@pytest.mark.parametrize("flows", ["121:src-ip=12+src-port=10", "65536:src-port", "70000:dst-port"])
+def test_plan_refuses_the_flows_that_the_engine_refuses(
+    flows: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Otherwise the plan looks fine, and the trial fails by an exit code of the engine."""
+    engine_path()  # (without an engine there is nobody to ask)
+    (file := tmp_path / "case.yaml").write_text(f"switch: linux-bridge\nflows: {flows}\n")
+    switchmark(["plan", str(file)])
+    shown = "".join(capsys.readouterr())
+    assert f"{flows.partition(':')[0]} flows cannot all differ" in shown
