@@ -138,7 +138,7 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
 
 static bool is_near(uint64_t a, uint64_t b)
 {
-    return a != b && (a > b ? a - b : b - a) < SEQUENCE_WINDOW;
+    return a != b && (a > b ? a - b : b - a) < SEQUENCE_WINDOW - 64; /* a word less */
 }
 
 /* So far ahead that only another frame near it can show that the numbers between are missing. */

@@ -257,7 +257,9 @@ static void group_distant(struct receiver *rx, enum sequence_arrival arrival, ui
         flow_groups_reset(rx->groups);
     if (arrival == SEQUENCE_CONFIRMS)
         flow_groups_add(rx->groups, (uint32_t)early, SEQUENCE_FIRST);
-    flow_groups_add(rx->groups, sequence, arrival < SEQUENCE_ARRIVALS ? arrival : SEQUENCE_FIRST);
+    if (arrival >= SEQUENCE_ARRIVALS)
+        arrival = sequence == (uint32_t)(rx->tracker->next - 1) ? SEQUENCE_FIRST : SEQUENCE_LATE;
+    flow_groups_add(rx->groups, sequence, arrival);
 }
 
 /* A frame that is not of the next number; `first`: is it a first copy of the highest? */
