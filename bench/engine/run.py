@@ -63,7 +63,11 @@ from table import show, write
 
 DOCUMENT = Path(__file__).resolve().parents[2] / "docs" / "engine-benchmark.md"
 RESULTS = Path("results/engine-benchmark.jsonl")
-DPDK_PORTS = ("virtio-user", "vhost", "memif")
+WRITTEN = tuple(
+    f"{port} {case}"
+    for port in ("virtio-user", "vhost", "memif")
+    for case in ("sender", "receiver", "forwarder", "wire", "flows")
+)
 WRITTEN_ROUNDS = 30  # or as many as the time allows
 RUN_AT_MOST_S = 8.0  # what a run may take with everything around it
 
@@ -150,7 +154,7 @@ def main() -> None:
             engine, two_cores(options.cores), options.seconds, sockets, built,
             options.frame_size, options.burst, options.queue_size,
         )  # fmt: skip
-        wanted = options.part or (list(DPDK_PORTS) if options.write else [""])
+        wanted = options.part or (list(WRITTEN) if options.write else [""])
         parts = [part for part in every_part(setting) if any(text in part.name for text in wanted)]
         if options.list:
             for part in parts:

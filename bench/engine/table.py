@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -173,13 +174,15 @@ def write(parts: Sequence[Part], results: Results, limit: float, document: Path)
         raise ValueError(f"{document}: lines {BEGIN!r} and {END!r} are missing; put them back")
     rows = [MARKDOWN_HEAD, *(one.markdown() for one in lines(parts, results, limit))]
     moved = sum(one.cores == "moved" for one in results.made)
-    said = [
-        f"Measured on {datetime.now(UTC):%Y-%m-%d} by {results.origin()}.",
-        f"These are {len(results.made)} runs of one call, programs in turns in random order. Mpps",
-        "are medians of the runs that count, ± half the distance between their quartiles. The",
-        f"cores moved in {moved} runs, which do not count.",
-    ]
-    document.write_text(before + begin + "\n".join([*said, "", *rows]) + "\n" + end + after)
+    said = textwrap.fill(
+        f"Measured on {datetime.now(UTC):%Y-%m-%d} by {results.origin()}. These are "
+        f"{len(results.made)} runs of one call, programs in turns in random order. Mpps are "
+        "medians of the runs that count, ± half the distance between their quartiles. The cores moved in "
+        f"{moved} runs, which do not count.",
+        width=112,
+        break_on_hyphens=False,
+    )
+    document.write_text(before + begin + "\n".join([said, "", *rows]) + "\n" + end + after)
 
 
 def show(parts: Sequence[Part], results: Results, limit: float, *, markdown: bool = False) -> None:
