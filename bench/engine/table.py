@@ -177,8 +177,8 @@ def write(parts: Sequence[Part], results: Results, limit: float, document: Path)
     said = textwrap.fill(
         f"Measured on {datetime.now(UTC):%Y-%m-%d} by {results.origin()}. These are "
         f"{len(results.made)} runs of one call, programs in turns in random order. Mpps are "
-        "medians of the runs that count, ± half the distance between their quartiles. The cores moved in "
-        f"{moved} runs, which do not count.",
+        "medians of the runs that count, ± half the distance between their quartiles. The cores "
+        f"moved in {moved} runs, which do not count.",
         width=112,
         break_on_hyphens=False,
     )
