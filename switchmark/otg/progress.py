@@ -29,7 +29,7 @@ class Moment:
 
 
 @dataclass
-class Progress:
+class CounterSums:
     """The sums of two counters of one engine, interval by interval."""
 
     frames_counter: str

@@ -25,7 +25,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.language.printable import printable
 from switchmark.otg.checked import check_plans
 from switchmark.otg.plan import FlowPlan
-from switchmark.otg.progress import Moment, Progress, in_step
+from switchmark.otg.progress import CounterSums, Moment, in_step
 from switchmark.otg.refusal import Refused
 from switchmark.testbed.cores.placement import CATCH_UP_US, SHARED_CATCH_UP_US
 from switchmark.testbed.host import Session
@@ -51,8 +51,8 @@ class RunningFlow:
     fault: str = ""
     ended: bool = False
     warnings: list[str] = field(default_factory=list)
-    _sent: Progress = field(default_factory=lambda: Progress("tx_offered", "tx_bytes"))
-    _received: Progress = field(default_factory=lambda: Progress("rx_frames", "rx_bytes"))
+    _sent: CounterSums = field(default_factory=lambda: CounterSums("tx_offered", "tx_bytes"))
+    _received: CounterSums = field(default_factory=lambda: CounterSums("rx_frames", "rx_bytes"))
 
     @property
     def engines(self) -> list[EngineProcess]:

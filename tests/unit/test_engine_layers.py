@@ -33,11 +33,10 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
         "privileges",
         "replay_file",
         "user",
-        "workers",
     ),
     ("snapshot", "end", "probes"),
     ("trial_loop", "ends", "ends_links"),
-    ("role/*", "drain"),
+    ("role/*", "drain", "workers"),
     ("trial", "control", "check"),
     ("main",),
 )

@@ -7,7 +7,7 @@ import pytest
 from switchmark.errors import SwitchmarkError
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics
-from switchmark.otg.progress import Moment, Progress, in_step
+from switchmark.otg.progress import CounterSums, Moment, in_step
 from switchmark.otg.traffic import RunningFlow, Traffic
 
 COUNTERS = (
@@ -75,7 +75,7 @@ def test_received_is_of_the_last_moment_that_the_sender_reached():
 
 
 def test_sums_and_rates_are_taken_up_once():
-    progress = Progress("tx_offered", "tx_bytes")
+    progress = CounterSums("tx_offered", "tx_bytes")
     engine = Engine("sender")
     engine.prints(100, tx_offered=10, tx_bytes=640)
     progress.take(engine.intervals)

@@ -95,7 +95,7 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
         ("rate", "ring", seen(5e5, intended_pps=5e5), {"sender": FULL_RING}, "ovs-dpdk"),
         (
             "switch",
-            "0.60% of offered",
+            "0.60 % of offered",
             seen(497_000, intended_pps=5e5, loss_ratio=0.006),
             {},
             "ovs-dpdk",
@@ -111,7 +111,7 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
         ),
         (
             "receiver",
-            "1.00% of offered frames were lost",
+            "1.00 % of offered frames were lost",
             seen(loss_ratio=0.01),
             {"receiver": NO_WAITING},
             "ovs-dpdk",
@@ -147,7 +147,7 @@ def rtt(median_ns: float = 20_000.0) -> Figures:
         # Far from it, with evidence behind the sender: the switch.
         ("switch", "89% of what the bare wire", seen(8.9e5), {"sender": FULL_RING}, "ovs-dpdk"),
         ("switch", "5% of transmit calls", seen(), {"sender": FULL_RING}, "ovs-dpdk"),
-        ("switch", "0.10% of offered", seen(loss_ratio=0.001), {}, "ovs-dpdk"),
+        ("switch", "0.10 % of offered", seen(loss_ratio=0.001), {}, "ovs-dpdk"),
         ("switch", "50% of what the bare wire", seen(), {"in_kernel": True}, "linux-bridge"),
         # Far from it, without: the sender had room and did not use it.
         ("generator", "50% of what the bare wire", seen(), {}, "ovs-dpdk"),
