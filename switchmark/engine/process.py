@@ -54,6 +54,7 @@ class EngineProcess:
     far: bool = False  # on the other host
     ahead_ns: int = 0  # by so much its host's CLOCK_MONOTONIC is ahead of ours
     in_guest: bool = False  # in a virtual machine, whose process has its CPU time, too
+    cores: tuple[int, ...] = ()  # where it may run; empty: anywhere
     intervals: list[IntervalEvent] = field(default_factory=list)  # by our clock
     started_ns: int = 0  # by our clock; 0: no trial has begun
     faults: list[str] = field(default_factory=list)  # of every partial result, in its own words

@@ -162,7 +162,8 @@ class DeployedMeasurer:
             sink_options={**every, **sink_options},
         )
         stalled_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
-        late = late_frames(self._senders, duration_s, self._softirq_threads_s(softirq_before_s))
+        softirq_s = self._softirq_threads_s(softirq_before_s)
+        late = late_frames(self._senders, self._receivers, softirq_s)
         return self._keep(
             self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s, late)
         )

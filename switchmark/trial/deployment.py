@@ -260,6 +260,7 @@ class Deployment:
             node=name,
             role=place.role,
             pair=place.pair,
+            cores=tuple(node.spec.cores or ()),
             args=args,
             far=place.far,
             # A guest's times have been turned into ours, wherever it is.

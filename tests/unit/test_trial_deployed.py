@@ -130,14 +130,31 @@ def test_frames_due_in_system_calls_count(
     assert point.search_loss_ratio == pytest.approx((500 - left_out) / (10_500 - left_out))
 
 
-def test_waiting_of_a_yielding_sender_excuses_nothing() -> None:
-    one = measurer(missing=0, away=0, late=500, waited_s=0.1)
+@pytest.mark.parametrize(
+    ("idle", "own", "mate", "softirq_s", "left_out"),
+    [
+        ("poll", 0.5, 0.5, 0.0, 500),  # it waited for half of the time, for anybody
+        ("baton", 0.5, 0.5, 0.0, 0),  # ... for its receiver, which takes turns with it
+        ("yield", 0.5, 0.5, 0.0, 0),
+        ("baton", 0.5, 0.48, 0.0, 210),  # for 2 % of the time neither ran
+        ("baton", 0.5, 0.48, 0.02, 105),  # ... and the kernel's softirq thread for half of that
+    ],
+)
+def test_turns_of_the_receiver_excuse_nothing(
+    idle: str, own: float, mate: float, softirq_s: float, left_out: int
+) -> None:
+    one = measurer(missing=0, away=0, late=500, waited_s=1.0)
     one.measure(2.0, 5250.0)
-    (sender,) = one._senders
-    assert late_frames([sender], 2.0, 0.0) == 500
-    yields = sender.result.config.model_copy(update={"idle": "yield"})
-    sender._result = sender.result.model_copy(update={"config": yields})
-    assert late_frames([sender], 2.0, 0.0) == 0
+    for engine, share in zip((*one._senders, *one._receivers), (own, mate), strict=True):
+        engine.cores = (0,)
+        result = engine.result
+        engine._result = result.model_copy(
+            update={
+                "config": result.config.model_copy(update={"idle": idle}),
+                "cpu": result.cpu.model_copy(update={"cpu_ns": round(share * 2 * S)}),
+            }
+        )
+    assert late_frames(one._senders, one._receivers, softirq_s) == left_out
 
 
 def test_a_switch_that_waited_for_its_core_is_told_of() -> None:
