@@ -10,6 +10,7 @@
 #define control_ended_unheard fuzzed_ended_unheard
 #define control_listen fuzzed_listen
 #define control_next fuzzed_next
+#define control_result_printed fuzzed_result_printed
 #define control_trial_done fuzzed_trial_done
 #include "../control.c"
 
