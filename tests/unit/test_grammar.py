@@ -73,6 +73,8 @@ def _option(name: str, text: str) -> str:
     rest = "" if name == "duration" else "duration: 10s\n"
     if name == "schedule" and not text.startswith("ramp"):
         rest += "rate: 1k\n"
+    if name in ("vlan", "ip_version"):  # they take room in a frame
+        rest += "packet_size: 128\n"
     written = f"switch: ovs-dpdk\ndimension: {dimension}\n{rest}{name}: '{text}'\n"
     (trial,) = trials_of(load_text(written, "test", KNOWN).sweeps[0])
     match name:
