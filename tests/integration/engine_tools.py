@@ -219,6 +219,8 @@ class Engine:
             self.process.stdin.close()
         elif how.startswith("stop"):
             self.tell(how)
+            if "--session" in self.process.args:  # there, `stop` ends a trial alone
+                self.tell("exit")
         elif how != "wait":
             self.process.send_signal(signal.Signals[how])
         code = self.process.wait(timeout=DEADLINE_S)
