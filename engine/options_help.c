@@ -45,8 +45,9 @@ static const struct {
 
 #define EXAMPLES (sizeof examples / sizeof examples[0])
 
-static const char commands[] = "verify N, verify-broadcast N, counters, interval,\n"
-                               "start [key=value ...] (the options marked *, and at=NS), stop.\n";
+static const char commands[] =
+    "verify N, verify-broadcast N, counters, interval,\n"
+    "start [key=value ...] (the options marked *, and at=NS), stop, exit.\n";
 
 static void print_indented(const char *text, const char *indent)
 {

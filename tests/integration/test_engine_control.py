@@ -153,7 +153,7 @@ def test_a_session_runs_many_trials(wire: tuple[Node, Node]) -> None:
         total = sum(r["totals"]["rx_frames"] for r in receiver.all("result"))
         assert receiver.wait("counters", so_far + 1)["rx_stream"] == total
         for running in (sender, receiver):
-            running.tell("stop")
+            running.tell("exit")
             assert running.process.wait(timeout=30) == 0
 
 

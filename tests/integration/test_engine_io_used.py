@@ -320,7 +320,7 @@ def test_a_file_is_the_same_in_every_trial(tmp_path: Path) -> None:
         for trial in (1, 2):
             server.tell("start")
             assert server.wait("result", trial)["totals"]["tx_offered"] == 100
-        server.tell("stop")
+        server.tell("exit")
         assert server.process.wait(timeout=20) == 0
     answers = fields(answered, "eth.src", "eth.dst", "ip.src", "ip.dst", "udp.payload")
     assert len(answers) == 200

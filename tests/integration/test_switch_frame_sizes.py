@@ -28,6 +28,7 @@ SWITCHES = (
 )  # fmt: skip
 SIZES = (64, 1518, 1519, 1522, 1523, 1986, 2020, 2052, 2053, 4000, 9000, 9018)
 TAGS = ("none", "100", "200.100")
+KINDS = (PortKind.VETH, PortKind.MACVLAN, PortKind.VHOST_USER, PortKind.MEMIF)  # (taps: in guests)
 ATTEMPTS = 3
 MOST_LOST = 0.1  # frames that are cut or vanish by their size are all lost
 
@@ -40,6 +41,7 @@ def combinations() -> list[tuple[str, PortKind, Io]]:
         (name, kind, io)
         for name in SWITCHES
         for kind in switches[name].port_kinds
+        if kind in KINDS
         for io in (ios if kind in (PortKind.VETH, PortKind.MACVLAN) else (Io.DPDK,))
     ]
 
