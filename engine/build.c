@@ -18,7 +18,7 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* The compiler knows of some sanitizers, whoever asked for them. */
+/* The compiler itself defines names for some sanitizers. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SEEN "address"
 #elif defined(__SANITIZE_THREAD__)

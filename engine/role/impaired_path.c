@@ -104,8 +104,8 @@ static void hold(struct impaired_path *path, const struct io_frame *frame, uint6
     path->holds = true;
 }
 
-/* What is left of the faults once a frame is to pass. Each goes with the frame and counts when that
- * is sent, so that no fault counts that a full queue has undone. */
+/* Apply the other faults to a frame that passes. A fault counts when its frame is sent, so a fault
+ * that a full queue undoes does not count. */
 static void pass(struct impaired_path *path, const struct reference *r,
                  const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due,
                  unsigned faults)

@@ -352,7 +352,7 @@ static void a_known_mark_is_not_given_up(void **state)
     assert_int_equal(tracker.duplicates, 0);
 }
 
-/* What is none of ours by its length or its tag says so; each frame counts once. */
+/* A foreign frame is classed by its length, else by its tag; each frame counts once. */
 static void runts_jumbos_and_tagged_frames_have_counters(void **state)
 {
     (void)state;

@@ -324,7 +324,7 @@ static void a_set_number_slips_and_counts_once(void **state)
     assert_int_equal(counters.tx_dropped, 0);
 }
 
-/* The trial ends first: what is left of the set number was not sent. */
+/* The trial ends first: the rest of the set number was not sent. */
 static void a_set_number_cut_off_counts_its_rest(void **state)
 {
     (void)state;

@@ -177,7 +177,7 @@ static bool tags_are_usual(const struct stamped_kind *kind)
            (kind->types[last] == WIRE_VLAN && (last == 0 || kind->types[0] == WIRE_SERVICE));
 }
 
-/* A receiver measures the frames of one kind, and the others are no frames of ours to it. */
+/* A receiver measures frames of one kind, and counts all others as frames of another kind. */
 static bool is_one_kind(const struct stamped_kind *first, const struct stamped_kind *kind,
                         uint64_t number, char *error, size_t size)
 {
