@@ -149,7 +149,7 @@ static bool make_linear(struct dpdk_port *port, struct rte_mbuf *mbuf)
     return false;
 }
 
-/* The kernel cuts a frame that is longer than a slot, and the driver hands over what is left. */
+/* The kernel cuts a frame that is longer than a slot, and the driver passes on its head. */
 static __attribute__((noinline)) unsigned drop_cut(struct dpdk_port *port, struct rte_mbuf **mbufs,
                                                    unsigned count)
 {

@@ -46,7 +46,7 @@ void transmit_begin(struct transmitter *tx);
 /* Count what the schedule still asked for and what is pending as given up: the trial is over. */
 void transmit_end(struct transmitter *tx, uint64_t now);
 
-/* A burst is never longer than what is left to send. Once the schedule has begun. */
+/* Limit a burst to the frames that are left to send. Call it once the schedule has begun. */
 void transmit_limit_burst(struct transmitter *tx);
 
 /* Has the last frame of a replay or of --frames been sent or given up? */

@@ -22,8 +22,6 @@ class Blocking:
     trial_noise: float = 0.0  # standard deviation of the capacity from trial to trial
     descheduled_share: float = 0.0  # mean; exponentially distributed over trials
     untold_share: float = 0.0  # of the time descheduled, what the kernel does not account for
-    lost_share: float = 0.0  # of what is offered, lost in the switch whatever the load
-    overhead_s: float = 0.0
 
 
 class BlockingSwitch:
@@ -44,18 +42,15 @@ class BlockingSwitch:
         is_open = math.isinf(load_pps)
         wanted = round((capacity if is_open else load_pps) * duration_s)
         offered = round(min(wanted / duration_s, capacity) * duration_s * (1 - away))
-        lost = sum(self._random.random() < how.lost_share for _ in range(min(offered, 1000)))
-        lost = round(lost * offered / min(offered, 1000)) if offered else 0
         told = away * (1 - how.untold_share)
         return LoadPoint(
             intended_pps=None if is_open else load_pps,
             offered_pps=offered / duration_s,
-            forwarded_pps=(offered - lost) / duration_s,
+            forwarded_pps=offered / duration_s,
             offered_frames=offered,
-            lost_frames=lost,
+            lost_frames=0,
             duration_s=duration_s,
             late_frames=0 if is_open else min(wanted - offered, math.ceil(wanted * told)),
             intended_frames=None if is_open else wanted,
-            elapsed_s=duration_s + how.overhead_s,
             ring_full_share=0.0,
         )

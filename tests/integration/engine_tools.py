@@ -24,6 +24,7 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.testbed.kernel import namespaces
+from tests.cases.frames import ones_complement_sum
 from tests.integration.waiting import DEADLINE_S
 
 ETH_P_ALL = 3
@@ -336,15 +337,6 @@ class PacketCounter:
         return self.seen
 
 
-def checksum16(data: bytes) -> int:
-    if len(data) % 2:
-        data += b"\0"
-    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total
-
-
 def renumbered(frame: bytes, sequence: int, stream: int | None = None) -> bytes:
     """A captured frame with another sequence (and stream), its UDP checksum computed anew."""
     changed = bytearray(frame)
@@ -354,6 +346,6 @@ def renumbered(frame: bytes, sequence: int, stream: int | None = None) -> bytes:
     changed[40:42] = b"\0\0"
     (length,) = struct.unpack_from("!H", changed, 38)
     pseudo = bytes(changed[26:34]) + struct.pack("!HH", 17, length)
-    total = ~checksum16(pseudo + bytes(changed[34 : 34 + length])) & 0xFFFF
+    total = ~ones_complement_sum(pseudo + bytes(changed[34 : 34 + length])) & 0xFFFF
     struct.pack_into("!H", changed, 40, total or 0xFFFF)
     return bytes(changed)
