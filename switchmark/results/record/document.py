@@ -65,6 +65,9 @@ class Circumstances(Value):
     connect_mode: str | None = None
     port_kind: str | None = None
     io: str | None = None
+    # Of the memory that DPDK programs (and VPP) keep their buffers in: 4, or that of the hugepages.
+    # None: no program of the trial has such memory, or an older record.
+    page_size_kib: int | None = Field(default=None, ge=4)
     placement: Placement | None = None
     verification: Verification | None = None
     bare_wire: BareWire | None = None  # that judges it; None: there is none (or an older record)
