@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from switchmark.testbed.kernel.mounts import mounted
+from switchmark.testbed.kernel.mounts import MountPoint, mounted
 from switchmark.testbed.kernel.procfs import ProcessIdentity, end_processes
 
 # A group stays busy until its last process has ended, on a full machine for seconds.
@@ -36,6 +36,52 @@ def memberships(pid: int | None = None, told: bytes | None = None) -> list[Group
         if len(rest) == 2 and ".." not in rest[1].split("/"):
             found.append(GroupMembership(number, tuple(rest[0].split(",")), rest[1].strip("/")))
     return found
+
+
+def own_groups(
+    controller: str, told: bytes | None = None, mountinfo: bytes | None = None
+) -> list[Path]:
+    """The directories of the group that limits this process by the controller, and of all its
+    parents that are visible here, innermost first; of both versions, since a machine may have the
+    controller in one and the process in groups of the other. Files of groups that a controller does
+    not limit are absent. `told` and `mountinfo` are the contents of the process's files."""
+    own: list[Path] = []
+    paths = {
+        one.hierarchy == "0": one.path
+        for one in memberships(told=told)
+        if one.hierarchy == "0" or controller in one.controllers
+    }
+    seen: set[bool] = set()
+    for mount in mounted(mountinfo):
+        is_unified = mount.kind == "cgroup2"
+        is_ours = is_unified or (mount.kind == "cgroup" and controller in mount.options)
+        if not is_ours or is_unified in seen or is_unified not in paths:
+            continue
+        group = _seen_through(mount, paths[is_unified])
+        if group is not None:
+            seen.add(is_unified)
+            top = Path(mount.point)
+            own += [one for one in (group, *group.parents) if one.is_relative_to(top)]
+    return own
+
+
+def _seen_through(mount: MountPoint, path: str) -> Path | None:
+    """The directory of a group in a mounted hierarchy, or of its innermost parent that is visible
+    there; None if neither is. The mount of a container may begin at the container's own group, or,
+    if its namespace was made later, above it (`/..`), where the names between are unknown."""
+    top, root = Path(mount.point), [part for part in mount.root.split("/") if part]
+    parts = [part for part in path.split("/") if part]
+    if root and set(root) == {".."}:
+        parts = []
+    elif parts[: len(root)] != root:
+        return None
+    else:
+        parts = parts[len(root) :]
+    while not (group := top.joinpath(*parts)).is_dir():
+        if not parts:
+            return None
+        parts.pop()
+    return group
 
 
 def roots() -> list[Path]:

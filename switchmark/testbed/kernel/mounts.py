@@ -38,6 +38,7 @@ class MountPoint:
     point: str  # as Python names files: bytes of no encoding are surrogates
     kind: str  # of its file system
     options: tuple[str, ...]  # of its super block
+    root: str = "/"  # the directory of the file system that is mounted there
 
 
 def mounted(mountinfo: bytes | None = None) -> list[MountPoint]:
@@ -49,8 +50,11 @@ def mounted(mountinfo: bytes | None = None) -> list[MountPoint]:
 def _mount(line: bytes) -> MountPoint:
     left, _, right = line.partition(b" - ")
     kind, _, options = right.split(b" ")[:3]
-    point = re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), left.split(b" ")[4])
-    return MountPoint(os.fsdecode(point), os.fsdecode(kind), tuple(os.fsdecode(options).split(",")))
+    root, point = (
+        os.fsdecode(re.sub(rb"\\([0-7]{3})", lambda octal: bytes([int(octal[1], 8)]), field))
+        for field in left.split(b" ")[3:5]
+    )
+    return MountPoint(point, os.fsdecode(kind), tuple(os.fsdecode(options).split(",")), root)
 
 
 def below(path: str | Path) -> list[str]:

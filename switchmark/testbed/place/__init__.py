@@ -1,0 +1,1 @@
+"""The facilities and limits of the place in which the bench runs, found by trying them."""
