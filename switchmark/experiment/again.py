@@ -12,7 +12,7 @@ from switchmark.errors import STARVED
 from switchmark.results.record import Attempt, Record
 from switchmark.trial.cost.remote_cost import hosts_used
 
-DISTURBED = "disturbed"
+DISTURBED = {"disturbed", "throttled"}
 
 
 def measured(measure: Callable[[], Record], more: int) -> Record:
@@ -30,10 +30,10 @@ def measured(measure: Callable[[], Record], more: int) -> Record:
 
 def is_disturbed(record: Record) -> bool:
     """Return True if other programs, or other guests of the hypervisor, were busy meanwhile, or
-    kept an engine from its core until there was nothing to measure."""
+    kept an engine from its core until there was nothing to measure, or a CPU quota was used up."""
     if record.status == "failed":
         return STARVED in record.message
-    return record.verdict is not None and DISTURBED in record.verdict.marks
+    return record.verdict is not None and not DISTURBED.isdisjoint(record.verdict.marks)
 
 
 def _others(record: Record) -> float:

@@ -71,6 +71,16 @@ _TABLE = (
         "Stop them (the record's cpu section says how much they used), then measure again.",
     ),
     Mark(
+        "throttled",
+        "The CPU quota was used up",
+        "A control group of the bench and its programs had used up its CPU quota, so the kernel "
+        "stopped all of them for the rest of a period of usually 100 ms, once or more.",
+        "Do not use the number; raise the quota (a pod's limits.cpu, docker run --cpus, CPUQuota= "
+        "of systemd) above the CPUs of the placement, or use fewer pairs; end other programs in "
+        "the same group, then measure again.",
+        invalidates=True,
+    ),
+    Mark(
         "schedule-missed",
         "The sender could not keep its schedule",
         "The sender gave up some of the frames that its schedule asked for, so the offered load "

@@ -22,6 +22,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.record import Latency, MethodTrial
 from switchmark.testbed.cores.cpu_limit import PERIOD_US
 from switchmark.testbed.cores.cpu_time import ThreadTimes, softirq_threads_s
+from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.trial.bursts import burst_pps
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun
@@ -150,6 +151,7 @@ class DeployedMeasurer:
         self._sample_s = max(SHORTEST_INTERVAL_S, interval_s or usual_s)
         every = {"interval": f"{self._sample_s:.6f}"}
         before, softirq_before_s = ThreadTimes.of(self._switch_pids()), softirq_threads_s()
+        quota_before = OwnThrottling.read()
         run_traffic(
             self._senders,
             self._receivers,
@@ -161,9 +163,11 @@ class DeployedMeasurer:
             ],
             sink_options={**every, **sink_options},
         )
-        stalled_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
+        waited_s = before.kept_waiting_s(ThreadTimes.of(self._switch_pids()))
+        throttled_s = OwnThrottling.read().since(quota_before).seconds
+        stalled_s = max(0.0, waited_s - throttled_s)  # a quota excuses nothing: sender_absence.py
         softirq_s = self._softirq_threads_s(softirq_before_s)
-        late = late_frames(self._senders, self._receivers, softirq_s)
+        late = late_frames(self._senders, self._receivers, softirq_s, throttled_s)
         return self._keep(
             self._point(duration_s, load_pps, time.monotonic() - begun, stalled_s, late)
         )

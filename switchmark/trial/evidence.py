@@ -40,6 +40,7 @@ class Evidence:
     counters_agree: bool = True  # of the switch, with those of the applications
     stretch: float = 0.0  # by so much of its duration a sender ran too long
     cable_lost: int = 0  # frames, between two hosts
+    throttled: bool = False  # the CPU quota of everything was used up
     limit_in_force: bool = True  # of the switch's CPU time, where one was set
     faults: tuple[str, ...] = ()  # why results of applications are partial
     contradictions: tuple[str, ...] = ()  # of the applications' counters

@@ -60,6 +60,7 @@ def verdict(
         "two-bands": steady and evidence.two_bands,
         "short-window": seen is not None and evidence.kept_samples < MIN_KEPT_SAMPLES,
         "disturbed": evidence.others_cores > DISTURBED_CORES,
+        "throttled": evidence.throttled,
         "schedule-missed": not evidence.on_schedule,
         "lossy-receiver-socket": evidence.socket_drops > 0,
         "duration-stretched": evidence.stretch > STRETCHED,

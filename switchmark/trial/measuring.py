@@ -83,9 +83,9 @@ def measure_deployed(
         switch_waited = threads.waiting_share(ThreadTimes.of(pids))
         here = [one for one in deployment.engines if one.has_result and not one.far]
         own = seen.cpu or [ApplicationCpu.of(one) for one in here]
-        used = meter.end([*own, *deployment.vnf_work()], seen.passed_frames, baseline.ns_per_frame)
+        shared, work = meter.quota(), [*own, *deployment.vnf_work()]
+        used = without_neighbour(meter.end(work, seen.passed_frames, baseline.ns_per_frame), noise)
     state_after = deployment.state_reader.read()
-    used = without_neighbour(used, noise)
     if plan.far is not None and remote_before is not None:
         plan.far.cpu = remote_cost(deployment, plan.far, remote_before, seen)
     limited = quota_since(throttled_before, trial, quota, used.switch_cores_used)
@@ -117,6 +117,7 @@ def measure_deployed(
         witness_frames=_witness(after) - _witness(before),
         counters_agree=reconciled.agrees and (note is None or note.agrees),
         stretch=seen.stretch,
+        throttled=shared.throttled,
         limit_in_force=limited is None or limited.in_force,
         cable_lost=reconciled.cable_lost,
         faults=tuple(deployment.faults()),
@@ -135,6 +136,7 @@ def measure_deployed(
         "state_after": state_after,
         "cpu": used,
         "cpu_quota": limited,
+        "group_quota": shared,
         "neighbour": noise,
         "verification": checked,
         "limit": bound,

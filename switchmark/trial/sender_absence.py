@@ -24,25 +24,30 @@ _TAKES_TURNS = ("baton", "yield")
 
 
 def descheduled_share(
-    sender: EngineProcess, applications: Sequence[EngineProcess], softirq_thread_s: float | None
+    sender: EngineProcess,
+    applications: Sequence[EngineProcess],
+    softirq_thread_s: float | None,
+    throttled_s: float = 0.0,
 ) -> float:
     """The share of its last trial for which a sender was kept from its core.
 
     `applications` are those that may share its core. `softirq_thread_s` is the time that ksoftirqd
     ran meanwhile on the sender's machine; None if it may have run and it cannot be told for how
-    long: then only the hypervisor's part excuses anything."""
+    long: then only the hypervisor's part excuses anything. `throttled_s`: for how long a CPU
+    quota stopped programs meanwhile."""
     cpu = sender.result.cpu
     wall_ns = max(1, cpu.wall_ns)
     stolen = (cpu.stolen_own_cores_ns or 0) / wall_ns
     if softirq_thread_s is None:
         return min(1.0, stolen)
+    not_excused_ns = (softirq_thread_s + throttled_s) * 1e9
     if sender.result.config.idle in _TAKES_TURNS:
         mates = {id(one): one for one in (sender, *applications) if _shares_core(one, sender)}
         used = math.fsum(
             one.result.cpu.cpu_ns / max(1, one.result.cpu.wall_ns) for one in mates.values()
         )
-        return min(1.0, max(1 - used - softirq_thread_s * 1e9 / wall_ns, stolen))
-    waited = max(0.0, cpu.run_delay_ns - softirq_thread_s * 1e9) / wall_ns
+        return min(1.0, max(1 - used - not_excused_ns / wall_ns, stolen))
+    waited = max(0.0, cpu.run_delay_ns - not_excused_ns) / wall_ns
     return min(1.0, waited + stolen)
 
 
@@ -55,12 +60,13 @@ def late_frames(
     senders: Sequence[EngineProcess],
     receivers: Sequence[EngineProcess],
     softirq_thread_s: float | None,
+    throttled_s: float = 0.0,
 ) -> int:
     """Frames that senders gave up without a refusal of their port, and that were due while they
     were descheduled. Of each sender at most as many as its schedule asks for in that time."""
     count = 0
     for one in senders:
         totals = one.result.totals
-        share = descheduled_share(one, [*senders, *receivers], softirq_thread_s)
+        share = descheduled_share(one, [*senders, *receivers], softirq_thread_s, throttled_s)
         count += min(totals.tx_late, math.ceil(totals.tx_intended * share))
     return count

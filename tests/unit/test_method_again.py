@@ -44,6 +44,12 @@ def test_the_first_undisturbed_one_ends_it() -> None:
     assert Record.model_validate_json(kept.model_dump_json()) == kept
 
 
+def test_a_throttled_one_is_measured_again() -> None:
+    throttled = synthetic_record(marks=["throttled"], number=1)
+    kept, count = measured(3, throttled, one(0.02, 2))
+    assert (count, kept.started_at) == (2, one(0.02, 2).started_at)
+
+
 def test_else_the_least_disturbed_is_kept_whatever_its_figure() -> None:
     kept, count = measured(2, one(0.8, 1), one(0.3, 2), one(0.5, 3))
     assert (count, kept.started_at) == (3, one(0.3, 2).started_at)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from switchmark.testbed.cores.cpu_time import ThreadTimes
+from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.trial import deployed
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.sender_absence import late_frames
@@ -156,6 +157,51 @@ def test_turns_of_the_receiver_excuse_nothing(
         )
     found = late_frames(one._senders, one._receivers, softirq_s)
     assert found == pytest.approx(left_out, abs=1)
+
+
+def throttled(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Let a CPU quota have stopped everything for so long during the trial."""
+    looks = iter([OwnThrottling(3, 1.0), OwnThrottling(4, 1.0 + seconds)])
+    patch.setattr(OwnThrottling, "read", lambda: next(looks))
+
+
+@pytest.mark.parametrize(
+    ("throttled_s", "left_out"),
+    [(0.0, 210), (0.03, 53), (0.04, 0), (0.5, 0)],  # of 0.04 s that the sender waited
+)
+def test_a_used_up_quota_excuses_no_frames(
+    throttled_s: float, left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    softirq_threads(monkeypatch, 1.0, 1.0)
+    throttled(monkeypatch, throttled_s)
+    one = measurer(missing=0, away=0, late=500, waited_s=0.04)
+    assert one.measure(2.0, 5250.0).late_frames == left_out
+
+
+def test_a_used_up_quota_excuses_no_applications_in_turns() -> None:
+    """Neither ran for half of the time, a quarter of it since the quota was used up."""
+    one = measurer(missing=0, away=0, late=10_000)
+    one.measure(2.0, 5250.0)
+    for engine in (*one._senders, *one._receivers):
+        engine.cores = (0,)
+        cpu = engine.result.cpu.model_copy(update={"cpu_ns": S // 2})
+        config = engine.result.config.model_copy(update={"idle": "baton"})
+        engine._result = engine.result.model_copy(update={"config": config, "cpu": cpu})
+    wanted = one._senders[0].result.totals.tx_intended
+    found = [late_frames(one._senders, one._receivers, 0.0, each) for each in (0.0, 0.5, 2.0)]
+    assert found == pytest.approx([wanted // 2, wanted // 4, 0], abs=1)
+
+
+@pytest.mark.parametrize(("throttled_s", "stalled_s"), [(0.2, 0.3), (0.8, 0.0)])
+def test_a_used_up_quota_does_not_stall_the_switch(
+    throttled_s: float, stalled_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = measurer(missing=0, away=0)
+    one._switch_pids = lambda: (1,)
+    looks = iter([ThreadTimes(0.0, {7: (0.0, 0.0)}), ThreadTimes(2.0, {7: (1.5, 0.5)})])
+    monkeypatch.setattr(ThreadTimes, "of", lambda _: next(looks))
+    throttled(monkeypatch, throttled_s)
+    assert one.measure(2.0, 5000.0).stalled_s == pytest.approx(stalled_s)
 
 
 def test_a_switch_that_waited_for_its_core_is_told_of() -> None:

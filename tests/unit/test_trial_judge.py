@@ -324,6 +324,7 @@ def test_nothing_to_say() -> None:
     ("mark", "holds", "holds_not"),
     [
         ("oversubscribed", {"oversubscribed": True}, {}),
+        ("throttled", {"throttled": True}, {"throttled": False}),
         ("generator-bound", {"what": "generator"}, {"what": "generator", "switch": "direct"}),
         ("receiver-bound", {"what": "receiver"}, {"what": "receiver", "switch": "direct"}),
         (

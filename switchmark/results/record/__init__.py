@@ -31,6 +31,7 @@ from switchmark.results.record.runs import ClockOffset as ClockOffset
 from switchmark.results.record.runs import CpuQuota as CpuQuota
 from switchmark.results.record.runs import EngineRun as EngineRun
 from switchmark.results.record.runs import FarHost as FarHost
+from switchmark.results.record.runs import GroupQuota as GroupQuota
 from switchmark.results.record.runs import InstrumentNote as InstrumentNote
 from switchmark.results.record.runs import Interval as Interval
 from switchmark.results.record.runs import Neighbour as Neighbour

@@ -33,6 +33,7 @@ from switchmark.results.record.runs import (
     CpuQuota,
     EngineRun,
     FarHost,
+    GroupQuota,
     InstrumentNote,
     Neighbour,
     SteadyRun,
@@ -102,7 +103,8 @@ class Record(Figures, Circumstances):
     limit: Limit | None = None
     verdict: TrialVerdict | None = None
     cpu: CpuCost | None = None
-    cpu_quota: CpuQuota | None = None
+    cpu_quota: CpuQuota | None = None  # the limit of the switch alone, where the trial sets one
+    group_quota: GroupQuota | None = None  # of everything; None: an older record
     neighbour: Neighbour | None = None
     trim: Trim | None = None
     steady: SteadyRun | None = None

@@ -186,6 +186,20 @@ class CpuQuota(Value):
     group: str = ""  # the control group that it was set on, below its hierarchy's root
 
 
+class GroupQuota(Value):
+    """The CPU quota of the control groups that the bench and all its programs ran in, and how it
+    was used during the measurement. The switch's own limit is `CpuQuota`."""
+
+    cpus: Amount | None  # CPU seconds a second, of the narrowest group; None: no quota is visible
+    throttled_periods: Count  # of all these groups
+    throttled_s: Amount  # summed over these groups and over CPUs
+
+    @property
+    def throttled(self) -> bool:
+        """Return True if the kernel stopped programs because the quota was used up."""
+        return self.throttled_periods > 0 or self.throttled_s > 0
+
+
 class Neighbour(Value):
     """Background load during the measurement."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
+from switchmark.testbed.cores.throttling import Throttling
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import cgroups
 from switchmark.testbed.kernel.mounts import mounted
@@ -27,15 +28,6 @@ class Hierarchy:
 
     version: int  # 1 or 2
     root: Path
-
-
-@dataclass(frozen=True, slots=True)
-class Throttling:
-    """The kernel's counts for the group since it was made."""
-
-    periods: int
-    throttled_periods: int
-    throttled_s: float
 
 
 def find_hierarchy(mountinfo: bytes | None = None) -> Hierarchy | None:
@@ -156,13 +148,11 @@ class CpuLimit:
 
     def read(self) -> Throttling:
         """The kernel's counts since the limit was first imposed."""
-        lines = (self._group / "cpu.stat").read_text().splitlines()
-        values = {name: int(value) for name, value in (line.split() for line in lines)}
-        ns = values.get("throttled_time", 1000 * values.get("throttled_usec", 0))
+        now = Throttling.of(self._group)
         return Throttling(
-            self._past.periods + values["nr_periods"],
-            self._past.throttled_periods + values["nr_throttled"],
-            self._past.throttled_s + ns / 1e9,
+            self._past.periods + now.periods,
+            self._past.throttled_periods + now.throttled_periods,
+            self._past.throttled_s + now.throttled_s,
         )
 
     def lift(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.results.record import Placement
+from switchmark.results.record import GroupQuota, Placement
 from switchmark.results.record.cost import CpuCost
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.work import SwitchWork, TellsWork
@@ -16,8 +16,10 @@ from switchmark.testbed.cores.counters import (
     energy_absent,
 )
 from switchmark.testbed.cores.cpu_time import CpuReading
+from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 from switchmark.trial.cost.hardware import with_hardware
+from switchmark.trial.cost.quota import group_quota_since
 
 
 @dataclass
@@ -29,6 +31,7 @@ class Meter:
     counters: HardwareCounters
     energy: EnergyReading
     work: SwitchWork | None
+    throttling: OwnThrottling
     machines: Sequence[int] = ()
 
     @classmethod
@@ -42,6 +45,7 @@ class Meter:
             work=_work(switch),
             counters=HardwareCounters.open_for(pids, cores),
             energy=EnergyReading.take(),
+            throttling=OwnThrottling.read(),
             clocks=CpuReading.take(pids, machines),
             machines=machines,
         )
@@ -51,6 +55,10 @@ class Meter:
 
     def __exit__(self, *_: object) -> None:
         self.counters.close()
+
+    def quota(self) -> GroupQuota:
+        """The CPU quota of everything, and the throttling since `begin`."""
+        return group_quota_since(self.throttling)
 
     def end(
         self, applications: Sequence[ApplicationCpu], frames: int, wire_ns_per_frame: float | None

@@ -1,12 +1,13 @@
-"""Whether the limit on the switch's CPU time was in force, and how much CPU time the neighbour
-used."""
+"""The limit on the switch's CPU time, the quota of everything, and the neighbour's CPU time."""
 
 from __future__ import annotations
 
 from switchmark.model.trial import Trial
-from switchmark.results.record import CpuQuota, Neighbour
+from switchmark.results.record import CpuQuota, GroupQuota, Neighbour
 from switchmark.results.record.cost import CpuCost
-from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit, Throttling
+from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit
+from switchmark.testbed.cores.throttling import OwnThrottling, Throttling
+from switchmark.testbed.place.limits import read_limits
 
 # Beyond the quota: a period that began before the clocks were read may end after it, and the
 # kernel hands out CPU time in slices of 5 ms a core.
@@ -33,6 +34,16 @@ def quota_since(
         throttled_s=after.throttled_s - before.throttled_s,
         in_force=used_cores is not None and used_cores <= most_cores and limit.in_force(),
         group=limit.group,
+    )
+
+
+def group_quota_since(before: OwnThrottling) -> GroupQuota:
+    """The quota of the control groups that everything ran in, and the throttling since `before`."""
+    found = OwnThrottling.read().since(before)
+    return GroupQuota(
+        cpus=read_limits().cpu_quota,
+        throttled_periods=found.throttled_periods,
+        throttled_s=found.seconds,
     )
 
 
