@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 import time
 from collections.abc import Sequence
 from typing import Annotated
@@ -25,6 +24,8 @@ from switchmark.model.ports import PortKind
 from switchmark.results.record import Certificate, CertifiedFigure
 from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 from switchmark.switch.testpmd import Testpmd
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 from switchmark.testbed.session import open_session
 from switchmark.testbed.undo.clean import clean_stale
 
@@ -83,8 +84,7 @@ def command(
         if name not in TRUTHS:
             raise UsageError(f"--truth {name}: is not known; there are: {', '.join(TRUTHS)}")
     budget_s = seconds_of("--budget", budget, SHORTEST_S, LONGEST_S)
-    if os.geteuid() != 0:
-        raise UnavailableError("certify: needs root for namespaces and BPF; use sudo")
+    place.require("certify", Facility.NETWORK_NAMESPACE, Facility.BPF)
     for cleaned in clean_stale():
         note(f"cleaned up after a bench that was killed: session {cleaned.session}")
     kept = Certificates.of_this_machine()

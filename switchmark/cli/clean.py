@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from typing import Annotated
 
@@ -22,7 +21,7 @@ Examples:
 Exit codes:
   0    all clean
   1    something could not be removed
-  3    not root
+  3    a bench of another user left something behind
 """
 
 
@@ -40,9 +39,13 @@ def command(
     Only things that a bench wrote into its ledger before it made them are touched, and only
     when that bench is dead. Each run does the same at its start.
     """
-    if os.geteuid() != 0 and not dry_run:
-        raise UnavailableError("clean: needs root to remove namespaces and processes; use sudo")
-    found = clean_stale(dry_run=dry_run)
+    try:
+        found = clean_stale(dry_run=dry_run)
+    except PermissionError as error:
+        raise UnavailableError(
+            f"clean: {error.filename}: {error.strerror}; run it as the user whose bench it was "
+            "(for root's: sudo switchmark clean)"
+        ) from None
     cached = _remove_cache(dry_run) if cache else None
     if json:
         print_json({"dry_run": dry_run, "sessions": found, "cache": cached})

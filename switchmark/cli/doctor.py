@@ -24,12 +24,12 @@ from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed import facts
+from switchmark.testbed import facts, place
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Facts
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.rights import not_root
+from switchmark.testbed.place import Facility, Kind
 from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0
@@ -56,6 +56,8 @@ class Diagnosis:
     switches: dict[str, Availability]
     environments: dict[str, Availability]
     programs: dict[str, Availability]
+    place: Kind  # in words: root, an ordinary user, an ordinary container
+    facilities: dict[Facility, Availability]  # what the operating system allows here
     machine: list[Finding]
     watch: MachineWatch | None  # None: not asked for
     watched: list[Finding]
@@ -91,7 +93,7 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     switches = {name: switch.availability() for name, switch in contenders.items()}
     environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
     programs = {
-        "traffic engine": _engine(), "root": _root(), "/dev/net/tun": _tun(), "KVM": kvm_here(),
+        "traffic engine": _engine(), "KVM": kvm_here(),
     }  # fmt: skip
     seen = facts.gather()
     able, verdict = judge(switches, environments, programs)
@@ -104,6 +106,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         switches=switches,
         environments=environments,
         programs=programs,
+        place=place.kind(),
+        facilities=place.try_all(),
         machine=diagnose(seen),
         watch=watched,
         watched=findings(watched, PROVE, proof_s) if watched else [],
@@ -126,9 +130,8 @@ def judge(
     programs: dict[str, Availability],
 ) -> tuple[bool, str]:
     """Whether anything can be measured, and the reason where nothing can."""
-    for name in ("root", "traffic engine"):
-        if not programs[name].available:
-            return False, f"nothing can be measured: {programs[name].reason}"
+    if not programs["traffic engine"].available:
+        return False, f"nothing can be measured: {programs['traffic engine'].reason}"
     if not any(availability.available for availability in environments.values()):
         return False, "nothing can be measured: no environment for applications is available"
     ready = [
@@ -153,22 +156,13 @@ def _engine() -> Availability:
     return available(f"{engine_version(path) or 'version not told'} ({path})")
 
 
-def _root() -> Availability:
-    return not_root() or available("yes")
-
-
-def _tun() -> Availability:
-    if Path("/dev/net/tun").exists():
-        return available("present")
-    return unavailable("missing: switches with taps cannot run", remedy="modprobe tun")
-
-
 def _tell(diagnosis: Diagnosis) -> None:
     columns = ("", "available", "version, or why not and what to do")
     for title, availabilities in (
         ("switches", diagnosis.switches),
         ("environments", diagnosis.environments),
         ("programs", diagnosis.programs),
+        (f"what this place allows ({diagnosis.place})", diagnosis.facilities),
     ):
         rows = [
             (name, "yes", one.version) if one.available else (name, "no", one.why_not)

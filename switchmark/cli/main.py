@@ -50,8 +50,15 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor", "command", "Say what this machine can and cannot measure.", Keeps.BENCH
     ),
-    "list": Command("list_", "command", "Name the switches, environments, campaigns there are."),
-    "plan": Command("plan", "command", "Show what a campaign would run, and where."),
+    "list": Command(
+        "list_",
+        "command",
+        "Name the switches, environments, campaigns there are.",
+        Keeps.REPORTS_PLACE,
+    ),
+    "plan": Command(
+        "plan", "command", "Show what a campaign would run, and where.", Keeps.REPORTS_PLACE
+    ),
     "run": Command(
         "run", "command", "Measure a campaign; every trial becomes a record.", Keeps.BENCH
     ),

@@ -27,6 +27,7 @@ class Keeps(StrEnum):
     """What a command that root starts keeps, for good, from before it is loaded."""
 
     FILES = "files"  # none, but `dac_override` where it may work with another user's files
+    REPORTS_PLACE = "reports place"  # the same, after it has tried what the place allows
     LISTENS = "listens"  # the same, and `net_bind_service`
     BENCH = "bench"  # all that a bench uses, or what it starts
     OWN = "own"  # the command sees to it itself
@@ -37,7 +38,11 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
     from switchmark.testbed.kernel import capabilities
 
     if keeps is Keeps.BENCH and not set(args).isdisjoint(MEASURES_NOTHING):
-        keeps = Keeps.FILES
+        keeps = Keeps.REPORTS_PLACE if "--list" in args else Keeps.FILES
+    if keeps is Keeps.REPORTS_PLACE:
+        from switchmark.testbed import place
+
+        place.try_all()  # a bench that measures would have what this command gives up
     with suppress(OSError):  # (a container may refuse the calls; there is less to give up there)
         if keeps is Keeps.BENCH:
             capabilities.give_up_unused()

@@ -16,7 +16,6 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached, hosts_own
 from switchmark.testbed.host import Session
-from switchmark.testbed.rights import no_rights
 
 
 class BareEnvironment(NetnsEnvironment):
@@ -26,8 +25,8 @@ class BareEnvironment(NetnsEnvironment):
     traits = Traits(own_network=False)
 
     def availability(self) -> Availability:
-        """Available for root: making devices, and packet sockets on them, requires it."""
-        return no_rights() or available(os.uname().release)
+        """Always available: processes with sockets as ports need no privilege."""
+        return available(os.uname().release)
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

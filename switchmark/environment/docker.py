@@ -24,6 +24,7 @@ from switchmark.environment.support.rootfs import (
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached, check_name
+from switchmark.testbed import place
 from switchmark.testbed.container import docker_daemon
 from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
 from switchmark.testbed.container.docker_daemon import Daemon
@@ -31,8 +32,8 @@ from switchmark.testbed.container.in_container import Inside, spawn_docker
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, mounts, namespaces, procfs
 from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed, which
-from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 
 LEAST = docker_least(run_mib=1)
@@ -76,6 +77,9 @@ class DockerNode(ContainerNode):
         self._attached.release_namespace(self._session)
 
 
+NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
+
+
 class DockerEnvironment(NetnsEnvironment):
     """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
 
@@ -84,8 +88,8 @@ class DockerEnvironment(NetnsEnvironment):
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
-        """Available with a daemon, or the program to start one, a static BusyBox, and root."""
-        problem = not_root() or not_installed("docker", "docker.io") or no_busybox()
+        """Available with a daemon, or the program to start one, a static BusyBox, and `NEEDS`."""
+        problem = place.missing(*NEEDS) or not_installed("docker", "docker.io") or no_busybox()
         if problem is not None:
             return problem
         if version := docker_daemon.users_own():

@@ -24,14 +24,15 @@ from switchmark.environment.support.rootfs import (
 )
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.port.attached import Attached
+from switchmark.testbed import place
 from switchmark.testbed.container.confined import lxc_config, lxc_network
 from switchmark.testbed.container.in_container import Inside, lxc_root, spawn_lxc
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel.cgroups import roots
 from switchmark.testbed.kernel.namespaces import NETNS_DIR
 from switchmark.testbed.output import stdout_of
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
 
 FOLDER_MOUNT = "lxc.mount.entry = {folder} {inside} none bind,create=dir 0 0\n"
@@ -85,6 +86,9 @@ class LxcNode(ContainerNode):
         return text
 
 
+NEEDS = (Facility.NETWORK_NAMESPACE, Facility.CONTROL_GROUPS)
+
+
 class LxcEnvironment(NetnsEnvironment):
     """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
 
@@ -93,8 +97,8 @@ class LxcEnvironment(NetnsEnvironment):
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:
-        """Available with LXC and its static init, a static BusyBox, control groups, and root."""
-        problem = not_root() or not_installed("lxc-execute", "lxc") or no_busybox()
+        """Available with LXC and its static init, a static BusyBox, and `NEEDS`."""
+        problem = place.missing(*NEEDS) or not_installed("lxc-execute", "lxc") or no_busybox()
         if problem is not None:
             return problem
         if _static_init() is None:

@@ -19,10 +19,11 @@ from switchmark.model.ports import PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, namespace
+from switchmark.testbed import place
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.kernel import device_counters, namespaces
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import no_rights
 from switchmark.testbed.undo.entries import NetworkNamespace
 
 
@@ -99,9 +100,12 @@ class NetnsEnvironment:
     sockets_inside: str | None = None  # where a node sees its sockets; None: where the host does
 
     def availability(self) -> Availability:
-        """Available with root or its capabilities, which making namespaces requires, and with `ip`,
-        which enters them."""
-        return no_rights() or not_installed("ip", "iproute2") or available(os.uname().release)
+        """Available if network namespaces can be made, and with `ip`, which enters them."""
+        return (
+            place.missing(Facility.NETWORK_NAMESPACE)
+            or not_installed("ip", "iproute2")
+            or available(os.uname().release)
+        )
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have; devices can be moved into them."""

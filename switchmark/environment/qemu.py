@@ -24,8 +24,9 @@ from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
 from switchmark.port.attached import hosts_own
+from switchmark.testbed import place
 from switchmark.testbed.host import Host, Session
-from switchmark.testbed.rights import not_root
+from switchmark.testbed.place import Facility
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
 PCI_DEVICES = Path("/sys/bus/pci/devices")
@@ -41,7 +42,7 @@ class QemuEnvironment:
 
     def availability(self) -> Availability:
         """Available with QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""
-        if (problem := not_root() or no_busybox()) is not None:
+        if (problem := place.missing(Facility.NETWORK_NAMESPACE) or no_busybox()) is not None:
             return problem
         if os.uname().machine != "x86_64":
             return unavailable("only x86-64 guests are made", remedy="use another environment")

@@ -15,7 +15,8 @@ from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_release
-from switchmark.testbed.rights import not_root
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 
 IO = SwitchOption(
     "io",
@@ -44,8 +45,11 @@ class AfPacket(BasicForwarder):
     )
 
     def availability(self) -> Availability:
-        """Available where the engine is built."""
-        return not_root() or self._check_engine()
+        """Available if the engine is built, and packet sockets can be opened."""
+        return (
+            place.missing(Facility.NETWORK_NAMESPACE, Facility.PACKET_SOCKET)
+            or self._check_engine()
+        )
 
     def _check_means(self, pairs: int) -> None:
         """Sockets need no memory of their own: nothing to check."""

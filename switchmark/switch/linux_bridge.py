@@ -21,8 +21,9 @@ from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import no_rights
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")
@@ -69,7 +70,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
     def availability(self) -> Availability:
         """Available where the kernel has a bridge; the version is the kernel's."""
         return (
-            no_rights()
+            place.missing(Facility.NETWORK_NAMESPACE)
             or kernel_lacks({"bridge": None}, "CONFIG_BRIDGE")
             or not_installed("bridge", "iproute2")
             or available(f"Linux {kernel_release()}")

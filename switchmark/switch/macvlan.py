@@ -17,8 +17,9 @@ from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 
 
 class Macvlan(PortMakingSwitch):
@@ -41,7 +42,7 @@ class Macvlan(PortMakingSwitch):
     def availability(self) -> Availability:
         """Available where the kernel has macvlan."""
         return (
-            not_root()
+            place.missing(Facility.NETWORK_NAMESPACE)
             or kernel_lacks({"macvlan": "macvlan_init_module"}, "CONFIG_MACVLAN")
             or not_installed("ip", "iproute2")
             or available(f"Linux {kernel_release()}")

@@ -23,6 +23,8 @@ from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import holds
 
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
@@ -65,6 +67,8 @@ class OvsAfxdp(WithOptions, OvsSwitch):
                 f"Linux {kernel_release()} has no AF_XDP sockets",
                 remedy="use a kernel with CONFIG_XDP_SOCKETS, or the switch ovs-netdev",
             )
+        if (problem := place.missing(Facility.XDP_SOCKET)) is not None:
+            return problem
         return available(f"{version}, Linux {kernel_release()}")
 
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:

@@ -23,6 +23,7 @@ from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch
 from switchmark.switch.support.tools import own_text
 from switchmark.testbed.output import output_of
+from switchmark.testbed.place import Facility
 
 PROGRAM = "snabb.lua"  # in this folder
 LINK_FRAMES = 1024  # what a link between two apps holds
@@ -56,6 +57,7 @@ class Snabb(ProgramSwitch):
     setting = "SWITCHMARK_SNABB"
     programs = ("snabb",)
     obtain = "build Snabb (github.com/snabbco/snabb, `make`)"
+    needs = (Facility.PHYSICAL_ADDRESSES,)
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER,),
         linux_capabilities={PortKind.VHOST_USER: ()},

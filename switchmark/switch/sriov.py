@@ -28,11 +28,12 @@ from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release
+from switchmark.testbed import place
 from switchmark.testbed.facts import read
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel.pci import sharer
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
@@ -90,7 +91,9 @@ class Sriov(WithOptions, PortMakingSwitch):
 
     def availability(self) -> Availability:
         """Available where a NIC that has VFs is named, and none of them is in use."""
-        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
+        if (
+            problem := place.missing(Facility.NETWORK_NAMESPACE) or not_installed("ip", "iproute2")
+        ) is not None:
             return problem
         remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
         device = self.nic or os.environ.get(SETTING)

@@ -13,8 +13,9 @@ from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 
 
 class TcRedirect(FilterSwitch):
@@ -36,7 +37,7 @@ class TcRedirect(FilterSwitch):
         """Available where the kernel has the filter and the action it is made of."""
         parts = {"cls_u32": "u32_init", "act_mirred": "tcf_mirred_init"}
         return (
-            not_root()
+            place.missing(Facility.NETWORK_NAMESPACE)
             or not_installed("tc", "iproute2")
             or kernel_lacks(parts, "CONFIG_NET_CLS_U32 and CONFIG_NET_ACT_MIRRED")
             or available(f"Linux {kernel_release()}")

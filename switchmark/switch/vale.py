@@ -21,10 +21,11 @@ from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import MadeFirst
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import device_settings, namespaces, netmap
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 from switchmark.testbed.undo.entries import ValeAttachment
 
 ATTACHED = (PortKind.VETH, PortKind.TAP)
@@ -56,7 +57,7 @@ class Vale(MadeFirst):
     def availability(self) -> Availability:
         """Available where netmap's module is loaded."""
         return (
-            not_root()
+            place.missing(Facility.NETWORK_NAMESPACE)
             or not_installed("ip", "iproute2")
             or netmap.not_loaded()
             or available(f"netmap API {netmap.API}, Linux {kernel_release()}")

@@ -24,10 +24,11 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release
+from switchmark.testbed import place
 from switchmark.testbed.kernel import namespaces, netlink
 from switchmark.testbed.kernel.netlink import VethEnd
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import not_installed
-from switchmark.testbed.rights import not_root
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md
@@ -111,7 +112,10 @@ class XdpRedirect(InKernelSwitch):
 
     def availability(self) -> Availability:
         """Available where the kernel has XDP for frames of every size."""
-        if (problem := not_root() or not_installed("ip", "iproute2")) is not None:
+        if (
+            problem := place.missing(Facility.NETWORK_NAMESPACE, Facility.BPF)
+            or not_installed("ip", "iproute2")
+        ) is not None:
             return problem
         release = kernel_release()
         if _numbers(release) < FIRST_KERNEL or not kernel_has("bpf", "bpf_prog_load"):

@@ -67,7 +67,10 @@ def has_only(told: dict[str, int], kept: int) -> bool:
     return set(sets) == {kept} and not told["CapInh"] | told["CapAmb"] and told["NoNewPrivs"] == 1
 
 
-@pytest.mark.parametrize("name", [one for one, has in COMMANDS.items() if has.keeps is Keeps.FILES])
+@pytest.mark.parametrize(
+    "name",
+    [one for one, has in COMMANDS.items() if has.keeps in (Keeps.FILES, Keeps.REPORTS_PLACE)],
+)
 def test_what_measures_nothing_keeps_nothing(name: str, tmp_path: Path) -> None:
     assert has_only(status(tmp_path, name), NOTHING)
 
@@ -200,9 +203,11 @@ def test_an_account_is_told_what_it_could_measure(tmp_path: Path) -> None:
                "--inh-caps", own, "--ambient-caps", own]  # fmt: skip
     code = (
         "from switchmark.cli import main\n"
+        "from switchmark.testbed import place\n"
         "from switchmark.testbed.kernel import capabilities\n"
         "has = lambda: capabilities._needed(capabilities._set('CapAmb'))\n"
-        "main.run = lambda args: print(capabilities.enough(), has()) or 0\n"
+        "able = lambda: place.can(place.Facility.NETWORK_NAMESPACE).available\n"
+        "main.run = lambda args: print(able(), has()) or 0\n"
         "main.main()"
     )
     done = subprocess.run(

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed import hugepages
+from switchmark.testbed import hugepages, place
 from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
@@ -51,6 +51,6 @@ def socket_folder() -> Iterator[Path]:
 @pytest.fixture
 def root_with_hugepages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody asks who we are, and a gigabyte of hugepages is free."""
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setattr(hugepages, "are_reserved", lambda: True)
     monkeypatch.setattr(hugepages, "pools", lambda: (hugepages.HugepagePool(2048, 512, 512),))

@@ -47,6 +47,7 @@ from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import netlink
 from switchmark.testbed.undo.ledger import Ledger
@@ -561,7 +562,7 @@ def test_ends_of_a_chain_of_machines() -> None:
 def test_what_is_missing_is_told_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(place, "missing", lambda *_: None)
     packages.qemu.cache_clear()
     monkeypatch.setenv("SWITCHMARK_QEMU", str(tmp_path / "none"))
     availability = qemu.QemuEnvironment().availability()

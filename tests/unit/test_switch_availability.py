@@ -7,19 +7,30 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
-from switchmark.switch import basicfwd, linux_bridge, ovs_dpdk, tc_redirect
+from switchmark.switch import (
+    af_packet,
+    basicfwd,
+    linux_bridge,
+    ovs_afxdp,
+    ovs_dpdk,
+    snabb,
+    tc_redirect,
+    xdp_redirect,
+)
 from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
 from switchmark.switch.support import ovs_switch, tools
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import hugepages, programs
+from switchmark.testbed import hugepages, place, programs
 from switchmark.testbed.host import Session
+from switchmark.testbed.place import Facility
 
 
 @pytest.fixture(autouse=True)
 def root(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(place, "missing", lambda *_: None)
 
 
 def program(folder: Path, says: str, name: str = "ovs-vswitchd") -> str:
@@ -101,16 +112,40 @@ def test_kernel_without_bridge_or_tc(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "`bridge` not found; apt install iproute2" in told(linux_bridge.LinuxBridge())
     assert "`tc` not found" in told(tc_redirect.TcRedirect())
     monkeypatch.undo()
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setattr(programs, "which", Path)
     monkeypatch.setattr(tools, "kernel_has", lambda module, _: module != "act_mirred")
     assert "has no act_mirred" in told(tc_redirect.TcRedirect())
 
 
-def test_only_root_makes_devices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.geteuid", lambda: 1000)
+def test_devices_need_network_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = unavailable("cannot make network namespaces", remedy="sudo")
+    monkeypatch.setattr(
+        place, "missing", lambda *needs: refused if Facility.NETWORK_NAMESPACE in needs else None
+    )
     for switch in (linux_bridge.LinuxBridge(), ovs_kernel.OvsKernel(), tc_redirect.TcRedirect()):
-        assert "not root; run switchmark as root" in told(switch)
+        assert told(switch) == "cannot make network namespaces; sudo"
+
+
+@pytest.mark.parametrize(
+    ("switch", "facility"),
+    [
+        (xdp_redirect.XdpRedirect(), Facility.BPF),
+        (ovs_afxdp.OvsAfxdp(), Facility.XDP_SOCKET),
+        (af_packet.AfPacket(), Facility.PACKET_SOCKET),
+        (snabb.Snabb(), Facility.PHYSICAL_ADDRESSES),
+    ],
+)
+def test_switch_names_the_facility_that_it_lacks(
+    switch: Switch, facility: Facility, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(ovs_afxdp, "kernel_has", lambda *_: True)
+    monkeypatch.setattr(ovs_afxdp, "holds", lambda *_: True)
+    monkeypatch.setattr(ovs_switch, "missing_helper", lambda: None)
+    monkeypatch.setenv("SWITCHMARK_OVS_VSWITCHD", program(tmp_path, "ovs-vswitchd 3.9"))
+    refused = unavailable(f"no {facility}", remedy="sudo")
+    monkeypatch.setattr(place, "missing", lambda *needs: refused if facility in needs else None)
+    assert told(switch) == f"no {facility}; sudo"
 
 
 def test_direct_is_only_a_wire() -> None:

@@ -15,6 +15,7 @@ from switchmark.switch import sriov
 from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.base import plug_in
 from switchmark.switch.support.private import Resources
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
 from switchmark.testbed.undo.ledger import Ledger
 
@@ -55,7 +56,7 @@ def nic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (function / f"virtfn{number}").symlink_to(vf)
     monkeypatch.setattr(sriov, "NET", tmp_path / "net")
     monkeypatch.setattr(sriov, "PCI", tmp_path / "pci")
-    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setenv("SWITCHMARK_SRIOV_PF", "nic0")
     return device
 

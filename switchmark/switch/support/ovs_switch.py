@@ -34,11 +34,12 @@ from switchmark.switch.support.ports import check_request, device_of, lent_of, r
 from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.rights import SOCKET, rights
 from switchmark.switch.support.tools import version_text
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
 from switchmark.testbed.kernel import namespaces
 from switchmark.testbed.kernel.device_settings import set_up
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import find_program
-from switchmark.testbed.rights import not_root
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's
@@ -66,13 +67,14 @@ class OvsSwitch(WithProgram, WithResources):
     setting = "SWITCHMARK_OVS_VSWITCHD"  # the environment variable that names the program
     programs: Sequence[str] = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
     package = "openvswitch-switch"  # where to get it
+    needs: Sequence[Facility] = (Facility.NETWORK_NAMESPACE,)  # for its devices
 
     split: Split | None = None
     instance: OvsInstance
 
     def availability(self) -> Availability:
         """Available where the programs, and what the datapath needs, are there."""
-        if (answer := not_root()) is not None:
+        if (answer := place.missing(*self.needs)) is not None:
             return answer
         program = self.program()
         missing = "program `ovs-vswitchd`" if program is None else missing_helper()

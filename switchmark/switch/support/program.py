@@ -23,12 +23,12 @@ from switchmark.switch.support.ports import check_request, how_it_ended, require
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import asked_once
-from switchmark.testbed import hugepages
+from switchmark.testbed import hugepages, place
 from switchmark.testbed.host import Session, Spawned
 from switchmark.testbed.last_words import last_words
 from switchmark.testbed.output import output_of
+from switchmark.testbed.place import Facility
 from switchmark.testbed.programs import find_program, no_program
-from switchmark.testbed.rights import not_root
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 MAC_AGING_S = 300  # the same for every learning switch
@@ -42,6 +42,7 @@ class ProgramSwitch(WithProgram, WithResources):
     setting: str  # the environment variable that names the program
     programs: Sequence[str]  # what it is called otherwise
     obtain: str  # how to get it
+    needs: Sequence[Facility] = ()  # from the operating system, whatever its ports are
 
     session: Session
     netns: str | None = None  # where its devices are; None: it has none
@@ -57,7 +58,7 @@ class ProgramSwitch(WithProgram, WithResources):
         return self._check_program(self.program_for(None))
 
     def _check_program(self, program: Path | None) -> Availability:
-        if (problem := not_root()) is not None:
+        if (problem := place.missing(*self.needs)) is not None:
             return problem
         if program is None:
             return no_program(self.setting, self.programs[0], self.obtain)

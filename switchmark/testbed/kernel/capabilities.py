@@ -34,19 +34,14 @@ LISTENING = {"net_bind_service": 10}  # at ports below `UNPRIVILEGED_PORT`
 UNPRIVILEGED_PORT = 1024
 _VERSION_3 = 0x20080522
 _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS, _PR_CAP_AMBIENT, _RAISE = 24, 38, 47, 2
+_SETPCAP = 8  # what it takes to narrow the bounding set
 _NUMBERS = 64
-_AMBIENT_BEFORE: list[int] = []  # the ambient set, whenever some was given up
-
-
-def enough() -> bool:
-    """Whether this process is root, or everything that it starts has the capabilities; or has had
-    them until `keep_only`, as a command that says what could be measured."""
-    return os.geteuid() == 0 or any(map(_needed, (_set("CapAmb"), *_AMBIENT_BEFORE)))
 
 
 def hand_on() -> None:
-    """Pass the capabilities of this process on to everything that it starts. Does nothing for root,
-    or where some are missing. Raises OSError."""
+    """Pass the capabilities of this process on to everything that it starts. Does nothing if some
+    are missing, or for user id 0, to whose programs execve(2) passes them itself. Raises
+    OSError."""
     if os.geteuid() == 0 or not _needed(_set("CapPrm")):
         return
     with _own_sets() as words:
@@ -58,14 +53,12 @@ def hand_on() -> None:
 def give_up_unused() -> None:
     """Give up what no bench uses, for good, and for everything that is started from now on. Before
     this process has other threads. Raises OSError."""
-    if os.geteuid() == 0:  # an account has none of these
-        _keep((1 << _NUMBERS) - 1 - _bits(NEVER.values()))
+    _keep((1 << _NUMBERS) - 1 - _bits(NEVER.values()))
 
 
 def keep_only(kept: Iterable[int]) -> None:
     """Give up all other capabilities, and whatever programs could gain, for good. Before this
     process has other threads. Raises OSError."""
-    _AMBIENT_BEFORE.append(_set("CapAmb"))
     _keep(_bits(kept))
     _checked(libc().prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 
@@ -99,8 +92,9 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
     good; with `dac_override`, too, where one of its `words` is a path through a folder that its
     owner keeps to himself, such as the home of who built the program.
 
-    A bench that is not root hands on what it has of them; it cannot narrow the bounding set, from
-    which such a program gets nothing either. Raises UnavailableError without `setpriv`."""
+    A bench that is not root hands on what it has of them. Without CAP_SETPCAP the bounding set
+    cannot be narrowed; the programs of an account get nothing from it either. Raises
+    UnavailableError without `setpriv`."""
     if (setpriv := shutil.which("setpriv")) is None:
         raise UnavailableError(
             "no `setpriv` program, which starts programs with no more rights than they need; "
@@ -108,11 +102,9 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
         )
     if any(is_closed(word) for word in words if word.startswith("/")):
         may = [*may, "dac_override"]
-    if os.geteuid() == 0:
-        handed_on, bounds = "-all", ["--bounding-set", _words(may)]
-    else:
-        held = _set("CapAmb")
-        handed_on, bounds = _words([one for one in may if held >> NEEDED.get(one, 63) & 1]), []
+    held = _set("CapAmb")
+    handed_on = _words([one for one in may if held >> NEEDED.get(one, 63) & 1])
+    bounds = ["--bounding-set", _words(may)] if _set("CapEff") >> _SETPCAP & 1 else []
     sets = ["--inh-caps", handed_on, "--ambient-caps", handed_on, *bounds]
     return [setpriv, "--no-new-privs", *sets, "--"]
 

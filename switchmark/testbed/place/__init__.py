@@ -1,1 +1,51 @@
-"""The facilities and limits of the place in which the bench runs, found by trying them."""
+"""What the place allows in which the bench runs: root of a machine, an ordinary user, an ordinary
+container. All code that needs a privilege asks here.
+
+Each facility is tried once in a process by really using it. The user id decides nothing: root of a
+container may be refused everything, and an account may have been given what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from switchmark.errors import UnavailableError
+from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.testbed.place import remedies
+from switchmark.testbed.place.facility import Facility
+from switchmark.testbed.place.kinds import Kind, kind
+from switchmark.testbed.place.tries import TRIES
+
+__all__ = ["Facility", "Kind", "can", "kind", "missing", "require", "try_all"]
+
+
+@cache
+def can(facility: Facility) -> Availability:
+    """Whether the place allows a facility; if not, the reason and the remedy in this place. The
+    first call tries it, which takes up to some milliseconds."""
+    try:
+        TRIES[facility]()
+    except OSError as error:
+        reason, remedy = remedies.texts(facility, kind(), error.strerror or str(error))
+        return unavailable(reason, remedy=remedy)
+    return available("yes")
+
+
+def missing(*facilities: Facility) -> Availability | None:
+    """The first of these facilities that the place does not allow, with reason and remedy; None if
+    it allows all."""
+    answers = map(can, facilities)
+    return next((answer for answer in answers if not answer.available), None)
+
+
+def require(what: str, *facilities: Facility) -> None:
+    """Raise UnavailableError, with reason and remedy, if the place does not allow one of these
+    facilities, which `what` needs."""
+    if (answer := missing(*facilities)) is not None:
+        raise UnavailableError(f"{what}: {answer.why_not}")
+
+
+def try_all(facilities: Iterable[Facility] = Facility) -> dict[Facility, Availability]:
+    """Try these facilities, before the process gives up its capabilities or to list them."""
+    return {facility: can(facility) for facility in facilities}

@@ -1,0 +1,64 @@
+"""The kind of place in which the bench runs. It chooses the words of a remedy and nothing else:
+whether something can be done is found by trying it (`tries`)."""
+
+from __future__ import annotations
+
+import os
+import re
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+from switchmark.testbed.place.tries import user_namespace
+
+# Files and environment variables by which container engines mark a container.
+MARK_FILES = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io")
+MARK_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+CAP_SYS_ADMIN = 21
+ALL_USERS = 0xFFFFFFFF  # the length of the identity mapping in /proc/self/uid_map
+
+
+class Kind(StrEnum):
+    """Three kinds of place (docs/places.md)."""
+
+    ROOT = "root"  # root of a machine, or a privileged container
+    USER = "user"  # an ordinary user, also in a user namespace that the user made
+    CONTAINER = "container"  # a container whose root may not administer the host
+
+
+@cache
+def kind() -> Kind:
+    """The kind of this place."""
+    in_user_namespace = is_user_namespace(Path("/proc/self/uid_map").read_text())
+    if has_capability(CAP_SYS_ADMIN) and not in_user_namespace:
+        return Kind.ROOT
+    # Root without CAP_SYS_ADMIN exists in containers only, whether they are marked or not. If such
+    # a container allows user namespaces, it offers what an ordinary user has.
+    if (is_marked() or os.geteuid() == 0) and not _makes_user_namespaces():
+        return Kind.CONTAINER
+    return Kind.USER
+
+
+def _makes_user_namespaces() -> bool:
+    try:
+        user_namespace()
+    except OSError:
+        return False
+    return True
+
+
+def is_user_namespace(uid_map: str) -> bool:
+    """Return True if a text of /proc/PID/uid_map is not that of the initial user namespace."""
+    return [int(number) for number in uid_map.split()] != [0, 0, ALL_USERS]
+
+
+def is_marked() -> bool:
+    """Return True if a container engine has left a mark of this being a container."""
+    return any(map(os.path.exists, MARK_FILES)) or any(map(os.environ.get, MARK_VARIABLES))
+
+
+def has_capability(number: int) -> bool:
+    """Return True if the capability of this number is in the effective set of the process."""
+    status = Path("/proc/self/status").read_text()
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.M)
+    return found is not None and bool(int(found[1], 16) >> number & 1)

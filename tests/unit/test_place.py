@@ -1,0 +1,160 @@
+"""The package that tries what a place allows: each try does what the bench would do,
+and each refusal has a reason and a remedy that fits the kind of place."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import UnavailableError
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility, Kind, kinds, remedies, tries
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    """Answers of other tests are forgotten, and those of this one afterwards."""
+    place.can.cache_clear()
+    kinds.kind.cache_clear()
+    yield
+    place.can.cache_clear()
+    kinds.kind.cache_clear()
+
+
+def refuse(error: OSError) -> Callable[[], None]:
+    def try_it() -> None:
+        raise error
+
+    return try_it
+
+
+def test_each_facility_has_a_try_and_texts() -> None:
+    assert set(tries.TRIES) == set(remedies.TEXTS) == set(Facility)
+
+
+@pytest.mark.parametrize("kind", Kind)
+@pytest.mark.parametrize("facility", Facility)
+def test_refusal_names_reason_and_remedy(
+    facility: Facility, kind: Kind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(tries.TRIES, facility, refuse(OSError(1, "Operation not permitted")))
+    monkeypatch.setattr(place, "kind", lambda: kind)
+    answer = place.can(facility)
+    assert not answer.available
+    assert answer.reason is not None
+    assert answer.reason.startswith("cannot ")
+    assert answer.reason.endswith("(Operation not permitted)")
+    assert answer.remedy
+    if kind is Kind.CONTAINER and facility is not Facility.CONTROL_GROUPS:
+        assert "docker run" in answer.remedy
+        assert "in a pod: " in answer.remedy
+    if kind is Kind.USER:
+        assert "docker" not in answer.remedy
+
+
+def test_facility_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+    monkeypatch.setitem(tries.TRIES, Facility.BPF, lambda: calls.append(1))
+    assert place.can(Facility.BPF).available
+    assert place.can(Facility.BPF).available
+    assert len(calls) == 1
+
+
+def test_missing_returns_first_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(place, "kind", lambda: Kind.USER)
+    monkeypatch.setitem(tries.TRIES, Facility.TUN, lambda: None)
+    monkeypatch.setitem(tries.TRIES, Facility.BPF, refuse(OSError(1, "no")))
+    monkeypatch.setitem(tries.TRIES, Facility.PERF, refuse(OSError(1, "no")))
+    assert place.missing(Facility.TUN) is None
+    answer = place.missing(Facility.TUN, Facility.BPF, Facility.PERF)
+    assert answer is not None
+    assert answer.reason == "cannot load BPF programs as an ordinary user (no)"
+    with pytest.raises(UnavailableError, match=r"^certify: cannot load BPF programs .*; run it as"):
+        place.require("certify", Facility.BPF)
+
+
+@pytest.mark.parametrize(
+    ("administrator", "uid_map", "marked", "euid", "namespaces", "expected"),
+    [
+        (True, "0 0 4294967295", False, 0, True, Kind.ROOT),
+        (True, "0 0 4294967295", True, 0, False, Kind.ROOT),  # a privileged container
+        (False, "0 0 4294967295", False, 1000, True, Kind.USER),
+        (False, "0 0 4294967295", False, 1000, False, Kind.USER),  # forbidden by the administrator
+        (True, "0 1000 1", False, 0, True, Kind.USER),  # in a namespace that the user made
+        (False, "0 0 4294967295", True, 0, False, Kind.CONTAINER),
+        (False, "0 0 4294967295", False, 0, False, Kind.CONTAINER),  # no mark of the engine
+        (False, "0 0 4294967295", True, 1000, False, Kind.CONTAINER),  # a pod with runAsUser
+        (False, "0 0 4294967295", True, 1000, True, Kind.USER),  # and one that may make them
+    ],
+)
+def test_kind_of_place(
+    administrator: bool, uid_map: str, marked: bool, euid: int, namespaces: bool, expected: Kind,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    monkeypatch.setattr(kinds, "has_capability", lambda _: administrator)
+    own = not kinds.is_user_namespace(uid_map)
+    monkeypatch.setattr(kinds, "is_user_namespace", lambda _: not own)
+    monkeypatch.setattr(kinds, "is_marked", lambda: marked)
+    monkeypatch.setattr(kinds, "_makes_user_namespaces", lambda: namespaces)
+    monkeypatch.setattr("os.geteuid", lambda: euid)
+    assert kinds.kind() is expected
+
+
+def test_marks_of_container_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(kinds, "MARK_FILES", (str(tmp_path / "mark"),))
+    for name in kinds.MARK_VARIABLES:
+        monkeypatch.delenv(name, raising=False)
+    assert not kinds.is_marked()
+    (tmp_path / "mark").touch()
+    assert kinds.is_marked()
+    (tmp_path / "mark").unlink()
+    monkeypatch.setenv("container", "podman")
+    assert kinds.is_marked()
+
+
+def test_tries_change_nothing() -> None:
+    """The thread keeps its namespaces and its scheduling class, and no thread is left."""
+    before = state()
+    place.try_all()
+    assert state() == before
+
+
+def state() -> dict[str, object]:
+    spaces = {one.name: str(one.readlink()) for one in Path("/proc/thread-self/ns").iterdir()}
+    links = sorted(one.name for one in Path("/sys/class/net").iterdir())
+    return {
+        **spaces, "class": os.sched_getscheduler(0), "links": links,
+        "threads": threading.active_count(), "open": len(list(Path("/proc/self/fd").iterdir())),
+    }  # fmt: skip
+
+
+def test_no_root_may_still_do_what_the_kernel_allows() -> None:
+    """Root of a container without capabilities is refused what its user id would promise."""
+    if shutil.which("setpriv") is None or os.geteuid() != 0:
+        pytest.skip("dropping capabilities needs setpriv and root")
+    code = (
+        "from switchmark.testbed import place\n"
+        "F = place.Facility\n"
+        "for one in (F.NETWORK_NAMESPACE, F.NETWORK_DEVICE, F.PACKET_SOCKET, F.BPF, F.REAL_TIME,\n"
+        "            F.FORCED_BUFFERS, F.PHYSICAL_ADDRESSES):\n"
+        "    print(one, place.can(one).available)\n"
+    )
+    bare = ["setpriv", "--inh-caps=-all", "--bounding-set=-all", "--"]
+    done = subprocess.run(
+        [*bare, sys.executable, "-c", code], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert len(lines) == 7
+    assert all(line.endswith(" False") for line in lines)
