@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from switchmark.cli.compare_cases import (
@@ -16,6 +16,7 @@ from switchmark.cli.compare_words import (
     certified_remarks,
     exit_code,
     p_text,
+    page_sizes_differ,
     ratio_text,
 )
 from switchmark.cli.output import note_problems, print_json, print_table
@@ -28,6 +29,8 @@ from switchmark.results.comparable import (
     describe,
     done_alike,
     host_differences,
+    of_other_page_size,
+    with_sizes_shared,
 )
 from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import Verdict, adjust
@@ -37,6 +40,7 @@ from switchmark.statistics.series import find_changes, is_recent, newest_run, ve
 def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Compared:
     """Compare and print."""
     threshold = options.smallest_change
+    loaded = with_sizes_shared(loaded)
     newest = loaded[-1].trials
     names = {key: describe(key, list(newest)) for key in newest}
     found = []
@@ -49,9 +53,15 @@ def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Comp
                 found.append((key, metric, history, newest_run(history)))
     broken = _broken_in_newest(loaded)
     remarks = _series_remarks(loaded, broken)
+    remarks += _page_sizes(loaded)
     remarks += certified_remarks({str(run.directory): run.certified for run in loaded})
     if not found and not broken:
-        raise UsageError(f"{loaded[-1].directory}: shares no trial with the runs before it")
+        sizes = list(_page_sizes(loaded))
+        raise UsageError(
+            sizes[0]
+            if sizes
+            else f"{loaded[-1].directory}: shares no trial with the runs before it"
+        )
     adjusted = adjust([new.p if new else None for _, _, _, new in found], options.correction)
     rows: list[dict[str, Any]] = []
     for (key, metric, history, new), p in zip(found, adjusted, strict=True):
@@ -83,6 +93,13 @@ def compare_series(loaded: Sequence[LoadedRun], options: CompareOptions) -> Comp
     cases = [_case(row, threshold) for row in rows]
     cases += [broken_case(names[key], newest[key]) for key in broken]
     return Compared(code, cases)
+
+
+def _page_sizes(loaded: Sequence[LoadedRun]) -> Iterator[str]:
+    """A line for each earlier run whose DPDK memory had pages of another size."""
+    for run in loaded[:-1]:
+        if pairs := of_other_page_size(run, loaded[-1]):
+            yield page_sizes_differ(run, loaded[-1], pairs.values())
 
 
 def _above_0(measured: Measured, metric: Metric) -> list[float]:

@@ -13,7 +13,7 @@ from switchmark.cli.compare_cases import (
     why_broken,
 )
 from switchmark.cli.compare_lines import ComparisonLine, case_of, print_lines
-from switchmark.cli.compare_words import certified_remarks, exit_code
+from switchmark.cli.compare_words import certified_remarks, exit_code, page_sizes_differ
 from switchmark.cli.output import note_problems, print_json
 from switchmark.errors import UsageError
 from switchmark.report.junit import Case
@@ -25,6 +25,8 @@ from switchmark.results.comparable import (
     describe,
     done_alike,
     host_differences,
+    of_other_page_size,
+    with_sizes_shared,
 )
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.comparison import judge, ratio_of, sides_of
@@ -34,7 +36,11 @@ from switchmark.statistics.sequential import blocks_instead
 def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Compared:
     """Compare and print."""
     threshold, correction = options.smallest_change, options.correction
+    a, b = with_sizes_shared([a, b])
+    other_pages = of_other_page_size(a, b)
     shared = [key for key in a.trials if key in b.trials]
+    if not shared and other_pages:
+        raise UsageError(page_sizes_differ(a, b, other_pages.values()))
     if not shared:
         raise UsageError(
             f"{a.directory} and {b.directory} have no trial in common: the same packet sizes, "
@@ -70,6 +76,8 @@ def compare_two(a: LoadedRun, b: LoadedRun, options: CompareOptions) -> Compared
     ]
     broken = [key for key in shared if a.trials[key].values and not b.trials[key].values]
     remarks = _remarks(a, b, shared, broken)
+    if other_pages:
+        remarks.append(page_sizes_differ(a, b, other_pages.values()))
     remarks += certified_remarks({"A": a.certified, "B": b.certified})
     if a.directory != b.directory:
         remarks.append(_without_pairs(figures, threshold))
@@ -123,14 +131,21 @@ def _not_compared(
     for key in shared:
         if key not in alike:
             yield skipped_case(describe(key, shared), "done differently in A and B")
+    for key in of_other_page_size(a, b):
+        yield skipped_case(a.trials[key].notation, "DPDK memory of different page sizes in A and B")
     for name, one, other in (("A", a, b), ("B", b, a)):
         for notation in _only_in(one, other):
             yield skipped_case(notation, f"only in {name}")
 
 
 def _only_in(one: LoadedRun, other: LoadedRun) -> list[str]:
-    """The trials that the other run has not, in notation."""
-    return [held.notation for key, held in one.trials.items() if key not in other.trials]
+    """The trials that the other run has not, at any page size, in notation."""
+    elsewhere = of_other_page_size(one, other)
+    return [
+        held.notation
+        for key, held in one.trials.items()
+        if key not in other.trials and key not in elsewhere
+    ]
 
 
 def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from switchmark.errors import UsageError
+from switchmark.results.comparable import LoadedRun
+from switchmark.results.page_sizes import in_words, known_sizes, setting_of
 from switchmark.statistics.comparison import Verdict
 
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5
@@ -35,6 +37,20 @@ def certified_remarks(runs: Mapping[str, str]) -> list[str]:
     for name, said in runs.items():
         named.setdefault(said, []).append(name)
     return [f"{', '.join(names)}: {said}" for said, names in named.items()]
+
+
+def page_sizes_differ(
+    a: LoadedRun, b: LoadedRun, pairs: Collection[tuple[object, int, int]]
+) -> str:
+    """Why trials of two runs are not compared whose DPDK memory has pages of different sizes."""
+    pages = {(size_a, size_b) for _, size_a, size_b in pairs}
+    found = "; ".join(f"{in_words(one)} / {in_words(other)}" for one, other in sorted(pages))
+    sizes = known_sizes(size for pair in pages for size in pair)
+    remedy = " or ".join(f"--set page_size={setting_of(size)}" for size in sizes)
+    return (
+        f"{a.directory} and {b.directory}: {len(pairs)} trials are not compared: DPDK's memory "
+        f"has {found}; measure both with {remedy}"
+    )
 
 
 def ratio_text(value: float | None) -> str:

@@ -21,6 +21,7 @@ from switchmark.reproduction.tried import (
     tried,
     values_of,
 )
+from switchmark.results.page_sizes import PARAMETER, known_sizes
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.stages import Stages
 
@@ -28,8 +29,17 @@ from switchmark.statistics.stages import Stages
 def tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:
     """The ratios of a claim, from rows that are valid and no bare wire (item -> its rows)."""
     for one in _tries(claim, rows_of):
+        if not _of_one_page_size(claim, one.rows):
+            continue
         if claim.cores == "any" or one.rows[0].oversubscribed == (claim.cores == "lacking"):
             yield one
+
+
+def _of_one_page_size(claim: Claim, rows: Sequence[SummaryRow]) -> bool:
+    """Return True if these rows may be compared: their DPDK memory has pages of one size, unless
+    the claim is about page sizes."""
+    named = {*(claim.left or {}), *(claim.right or {}), claim.over, claim.rises, claim.falls}
+    return PARAMETER in named or len(known_sizes(row.page_size_kib for row in rows)) < 2
 
 
 def _tries(claim: Claim, rows_of: Mapping[str, Sequence[SummaryRow]]) -> Iterator[Tried]:

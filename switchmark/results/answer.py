@@ -21,6 +21,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.metric import Metric
+from switchmark.results.page_sizes import apart, is_compared, point_at
 from switchmark.results.points import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.record import Record
@@ -153,15 +154,38 @@ def answer(
     asked = {one.trial.id: one.trial for one in observed if not one.is_baseline}
     whole_s = proving.round_s(asked.values())
     for point, everywhere in points_of(observed).items():
-        for testbed, held in _by_testbed(everywhere, proving):
+        for at, testbed, held in _compared_alike(point, everywhere, proving):
             was_decided = False
             for place, metric in enumerate(metrics_of(held)):
                 looks = looks_at(held, metric, proving, whole_s, was_decided=was_decided)
                 if place == 0:
                     was_decided = not looks.needed
-                made = _answer(point, held, metric, place == 0, looks, proving, names)
+                made = _answer(at, held, metric, place == 0, looks, proving, names)
                 found.append(replace(made, testbed=testbed))
     return found
+
+
+def _compared_alike(
+    point: Point, observed: list[Observed], proving: Proving
+) -> Iterator[tuple[Point, str, list[Observed]]]:
+    """The observations that are compared with each other, with their testbed, at the point where
+    they are compared: of each page size."""
+    for testbed, held in _by_testbed(observed, proving):
+        for at, alike in by_page_size(point, held):
+            if len({one.contender for one in alike}) > 1:
+                yield at, testbed, alike
+
+
+def by_page_size(
+    point: Point, observed: Sequence[Observed]
+) -> Iterator[tuple[Point, list[Observed]]]:
+    """The observations at a point for each page size of DPDK's memory, unless page sizes are what
+    is compared there."""
+    if is_compared(dict(point).get("compared") or ""):
+        yield point, list(observed)
+        return
+    for kib, alike in apart(observed, lambda one: one.page_size_kib):
+        yield point_at(point, kib), alike
 
 
 def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[str, list[Observed]]]:

@@ -46,6 +46,7 @@ class Observed:
     samples: tuple[float, ...] = ()  # of the figure that decides
     testbed: str = ""  # where a pool measured it
     is_baseline: bool = False  # measured only to judge other trials
+    page_size_kib: int | None = None  # of DPDK's memory; None: none is used
 
     @property
     def contender(self) -> str:
@@ -75,6 +76,7 @@ def observe(record: Record, resumed: Sequence[datetime] = ()) -> Observed:
         samples=_samples(record),
         testbed=testbed,
         is_baseline=record.serves_others,
+        page_size_kib=record.page_size_kib,
     )
 
 

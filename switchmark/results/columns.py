@@ -77,6 +77,8 @@ def _record_columns() -> list[Column]:
         alias = f"asked_{name}" if one.resolved else name
         columns.append(Column(alias, f"/trial/{name}", _sql_type(one)))
     columns += [
+        Column("page_size_kib", "/page_size_kib", "BIGINT"),
+        Column("page_size_set", "/trial/page_size"),  # absent from records without a page size
         Column("bare_wire", "/bare_wire"),
         Column("is_baseline", "/is_baseline", "BOOLEAN"),
         Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
@@ -91,6 +93,7 @@ def _record_columns() -> list[Column]:
         Column("certificate", "/certificate"),
         Column("engine_build", "/engines/0/ready/build"),
         Column("engine_build_b", "/engines/1/ready/build"),
+        Column("switch_hugepages_mb", "/switch_details/hugepages_mb"),
         Column("switch_build", "/switch_details/program_build_id"),
         Column("switch_stand_in", "/switch_details/stand_in"),
         Column("steady_mean_pps", "/steady/mean_pps", "DOUBLE"),

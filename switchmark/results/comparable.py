@@ -1,16 +1,17 @@
 """Pairs what several runs measured of the same trial, so that values can be compared.
 
-Two figures are of the same trial when everything that was asked is equal, but for the repetition;
-they may be compared when what was done (connect mode, port kind, I/O) is equal, too. Whatever is
-left out is named: failed and invalid repetitions, trials that only one run has, and hosts that
-differ.
+Two figures are of the same trial when everything that was asked is equal, but for the repetition,
+and when DPDK's memory had pages of one size, whether or not that was asked; they may be compared
+when what was done (connect mode, port kind, I/O) is equal, too. Whatever is left out is named:
+failed and invalid repetitions, trials that only one run has, page sizes and hosts that differ.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,14 @@ from switchmark.results.documents import CorruptResultError
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
 from switchmark.results.origins import build_in_words
+from switchmark.results.page_sizes import PARAMETER as PAGE_SIZE
+from switchmark.results.page_sizes import apart, known_sizes
 from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 
 Key = Point
+_SIZE = "page_size_kib"  # of DPDK's memory, at the end of a key; None: none is used
 _VOLATILE = ("time", "uptime", "free", "load", "boot", "pid", "hostname", "tmp")
 # Every mark of a number that may be used says why it may be of more than the switch.
 CAUTION_MARKS = frozenset(name for name, mark in MARKS.items() if not mark.invalidates)
@@ -61,7 +65,7 @@ def load_run(
     """Read a run. `switches` renames switches (this run's name -> the name to match), and keeps
     only those; ports and I/O then need not be equal, since switches differ in them."""
     table = read_table(directory)
-    trials: dict[Key, Measured] = {}
+    by_key: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     # Switches' own ports differ; their connect modes must not.
     done = RESOLVED_BY_PLAN if switches is None else RESOLVED_BY_PLAN[:1]
     for row in table.frame.iter_rows(named=True):
@@ -69,13 +73,12 @@ def load_run(
             if row["switch"] not in switches:
                 continue
             row["switch"] = switches[row["switch"]]
-        key = _key(row, across_switches=switches is not None)
-        measured = trials.setdefault(key, Measured(notation=row["notation"]))
-        _add(measured, row, wanted)
-        if row["status"] == "finished":
-            measured.done.add(", ".join(str(row[name]) for name in done))
-            if build := build_in_words(row["engine_build"], row["engine_build_b"]):
-                measured.engines.add(f"engine by {build}")
+        by_key[_key(row, across_switches=switches is not None)].append(row)
+    trials: dict[Key, Measured] = {}
+    for key, rows in by_key.items():
+        for _, alike in apart(rows, _page_size):
+            size = next(iter(known_sizes(map(_page_size, alike))), None)
+            trials[_at(key, size)] = _measured(alike, wanted, done)
     finished = table.frame.filter(table.frame["status"] == "finished")
     return LoadedRun(
         directory,
@@ -84,6 +87,61 @@ def load_run(
         dict(open_run(directory).info.host),
         certified(of_texts(finished["certificate"])),
     )
+
+
+def with_sizes_shared(loaded: Sequence[LoadedRun]) -> list[LoadedRun]:
+    """The runs, in which trials without DPDK memory have the page sizes that the same trials have
+    in other runs: they may be compared with any."""
+    sizes: dict[Key, set[int]] = defaultdict(set)
+    for run in loaded:
+        for key in run.trials:
+            rest, size = _without_size(key)
+            sizes[rest] |= set() if size is None else {size}
+    return [replace(run, trials=dict(_shared(run.trials, sizes))) for run in loaded]
+
+
+def _shared(
+    trials: Mapping[Key, Measured], sizes: Mapping[Key, set[int]]
+) -> Iterator[tuple[Key, Measured]]:
+    for key, measured in trials.items():
+        rest, size = _without_size(key)
+        if size is None and sizes[rest]:
+            for other in sorted(sizes[rest]):
+                yield _at(rest, other), measured
+        else:
+            yield key, measured
+
+
+def of_other_page_size(a: LoadedRun, b: LoadedRun) -> dict[Key, tuple[Key, int, int]]:
+    """The trials of A that B has as well, but on pages of another size: the same trial's key in B,
+    and both sizes."""
+    others: dict[Key, Key] = {}
+    for key in b.trials:
+        others.setdefault(_without_size(key)[0], key)
+    found = {}
+    for key in a.trials:
+        rest, size = _without_size(key)
+        other = others.get(rest)
+        if key in b.trials or other is None:
+            continue
+        other_size = _without_size(other)[1]
+        if size is not None and other_size is not None:
+            found[key] = other, size, other_size
+    return found
+
+
+def _page_size(row: Mapping[str, Any]) -> int | None:
+    size = row["page_size_kib"]
+    return None if size is None else int(size)
+
+
+def _at(key: Key, size: int | None) -> Key:
+    return (*key, (_SIZE, size))
+
+
+def _without_size(key: Key) -> tuple[Key, int | None]:
+    size = dict(key)[_SIZE]
+    return tuple(item for item in key if item[0] != _SIZE), size
 
 
 def done_alike(a: Measured, b: Measured) -> bool:
@@ -107,11 +165,11 @@ def describe(key: Key, others: Sequence[Key]) -> str:
     """The fields that tell this trial from the others; what was not given, by its word."""
     varying = differing(others)
     told = [
-        (name, PARAMETERS[name].text(None) if value is None else value)
+        (name, PARAMETERS[name].text(None) if value is None and name != _SIZE else value)
         for name, value in key
         if name in varying
     ]
-    shown = [f"{name}={value}" for name, value in told]
+    shown = [f"{name}={value}" for name, value in told if name != _SIZE or value]
     return ", ".join(shown) or str(dict(key)["switch"])
 
 
@@ -119,8 +177,21 @@ def _key(row: Mapping[str, Any], *, across_switches: bool) -> Key:
     return tuple(
         (one.field, row[f"asked_{one.field}" if one.resolved else one.field])
         for one in KEYS
-        if one.of_result and not (across_switches and one.by_switch)
+        if one.of_result and one.name != PAGE_SIZE and not (across_switches and one.by_switch)
     )
+
+
+def _measured(
+    rows: Sequence[Mapping[str, Any]], wanted: Sequence[Metric], done: Sequence[str]
+) -> Measured:
+    measured = Measured(notation=rows[0]["notation"])
+    for row in rows:
+        _add(measured, row, wanted)
+        if row["status"] == "finished":
+            measured.done.add(", ".join(str(row[name]) for name in done))
+            if build := build_in_words(row["engine_build"], row["engine_build_b"]):
+                measured.engines.add(f"engine by {build}")
+    return measured
 
 
 def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 from switchmark.model.parameter import Parameter
 from switchmark.model.parameters import CONTENDER, PARAMETERS, means_if_asked
+from switchmark.results.page_sizes import is_compared, known_sizes
 from switchmark.results.rows import SummaryRow
 
 
@@ -24,6 +25,20 @@ def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
         replace(row, marks=(*row.marks, mark))
         if len(modes[point]) > 1 and not row.is_baseline and mark not in row.marks
         else row
+        for row, point in zip(rows, points, strict=True)
+    ]
+
+
+def with_page_sizes_apart(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Give rows of different page sizes different points, unless page sizes are compared."""
+    sizes: dict[Any, list[int | None]] = defaultdict(list)
+    points = [row.point for row in rows]
+    for row, point in zip(rows, points, strict=True):
+        if not is_compared(row.trial.compared):
+            sizes[point].append(row.page_size_kib)
+    several = {point for point, found in sizes.items() if len(known_sizes(found)) > 1}
+    return [
+        replace(row, has_page_size_apart=True) if point in several else row
         for row, point in zip(rows, points, strict=True)
     ]
 

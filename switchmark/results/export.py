@@ -71,8 +71,9 @@ def columns() -> list[str]:
     bounds = [f"{k}_p{p}_{end}_ns" for k in kinds for p in PERCENTILES for end in _ENDS]
     return [
         "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
-        "idle_used", "oversubscribed", "repetitions_finished", "repetitions_failed", "valid",
-        "marks", "remarks", "limited_by", "intended_pps", *estimates, "of_baseline_ratio", *merged,
+        "idle_used", "page_size_kib", "oversubscribed", "repetitions_finished",
+        "repetitions_failed", "valid", "marks", "remarks", "limited_by",
+        "intended_pps", *estimates, "of_baseline_ratio", *merged,
         *bounds, "rtt_merged_mean_ns", "rtt_stdev_ns", "rtt_intended_mean_ns",
         "rtt_intended_stdev_ns",
         "rtt_count", "rtt_lost", "rtt_min_ns", "rtt_max_ns", "switch_cores_used",
@@ -111,6 +112,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
         "port_kind_used": row.port_kind,
         "io_used": row.io,
         "idle_used": row.idle,
+        "page_size_kib": row.page_size_kib,
         "oversubscribed": row.oversubscribed,
         "repetitions_finished": row.finished,
         "repetitions_failed": row.failed,

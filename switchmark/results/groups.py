@@ -149,7 +149,8 @@ def _by_what_was_done(columns: Columns, rows: range) -> Iterator[Group]:
     failed: list[int] = []
     by_done: dict[tuple[Any, ...], list[int]] = {}
     every = Records(columns, rows)
-    done = zip(*map(every.column, RESOLVED_BY_PLAN), strict=True)
+    columns_done = (*RESOLVED_BY_PLAN, "page_size_kib")
+    done = zip(*map(every.column, columns_done), strict=True)
     for row, status, what in zip(rows, every.column("status"), done, strict=True):
         if status == "failed":
             failed.append(row)

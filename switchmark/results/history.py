@@ -23,6 +23,8 @@ from switchmark.results.comparable import host_differences, method_figures
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
+from switchmark.results.page_sizes import PARAMETER as PAGE_SIZE
+from switchmark.results.page_sizes import setting_of
 from switchmark.results.points import Point
 from switchmark.results.query import read_table
 from switchmark.results.record import serves_others
@@ -171,7 +173,10 @@ def in_words(workload: Point, varying: Sequence[str]) -> str:
     """The workload in words: the frame size, and each field that is not the same in all."""
     values = dict(workload)
     names = dict.fromkeys(("packet_size_bytes", *varying))
-    return ", ".join(PARAMETERS[name].words(values[name]) for name in names)
+    said = [PARAMETERS[name].words(values[name]) for name in names if name != PAGE_SIZE]
+    if PAGE_SIZE in names and values.get(PAGE_SIZE):
+        said.append(f"page size {values[PAGE_SIZE]}")
+    return ", ".join(said)
 
 
 def _is_asked(row: Mapping[str, Any], switch: str | None) -> bool:
@@ -232,7 +237,12 @@ def _values(
 
 
 def _workload(row: Mapping[str, Any]) -> Point:
-    return tuple((name, row[name]) for name in _OF_THE_WORKLOAD)
+    """The workload of a row. The page size is that of DPDK's memory, whether or not it was asked
+    for; None if no program uses DPDK's memory."""
+    kib = row["page_size_kib"]
+    size = None if kib is None else setting_of(int(kib))
+    asked = ((name, row[name]) for name in _OF_THE_WORKLOAD if name != PAGE_SIZE)
+    return (*asked, (PAGE_SIZE, size))
 
 
 def _figure(

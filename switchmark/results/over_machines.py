@@ -16,12 +16,18 @@ from switchmark.results.answer import metrics_of, observations
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.metric import Metric
+from switchmark.results.page_sizes import apart, is_compared, known_sizes, point_at
 from switchmark.results.points import Point
 from switchmark.results.store import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of, ratio_of
 from switchmark.statistics.state_figures import state_figures
+
+_PAGES_DIFFER = (
+    "DPDK's memory has pages of different sizes on these machines: each size is compared by "
+    "itself; measure all with --set page_size=4KiB"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +68,22 @@ class _Held:
     observed: list[Observed] = field(default_factory=list)
     ids: dict[str, str] = field(default_factory=dict)  # of contenders, by their names
     done: dict[str, str] = field(default_factory=dict)  # what became of `auto`, by their names
+
+    def page_size(self, names: tuple[str, str]) -> int | None:
+        """The page size of these contenders' DPDK memory, which is the same in all observations."""
+        return next(iter(known_sizes(one.page_size_kib for one in self._of(names))), None)
+
+    def by_page_size(self, names: tuple[str, str]) -> Iterator[tuple[int | None, _Held]]:
+        """The observations for each page size of these contenders' DPDK memory; the observations
+        without one are among those of each."""
+        own = {id(one) for one in self._of(names)}
+        others = [one for one in self.observed if id(one) not in own]
+        for size, alike in apart(self._of(names), lambda one: one.page_size_kib):
+            yield size, replace(self, observed=[*alike, *others])
+
+    def _of(self, names: tuple[str, str]) -> list[Observed]:
+        ids = {self.ids.get(name) for name in names}
+        return [one for one in self.observed if one.contender in ids]
 
 
 def contenders_of(names: Iterable[Mapping[str, str]]) -> list[str]:
@@ -116,7 +138,10 @@ def _compared(
         }
         if not both:
             continue
-        figures += list(_figures(point, both, a, b, wanted))
+        for at, alike in _by_page_size(point, both, (a, b)):
+            figures += list(_figures(at, alike, a, b, wanted))
+            if at != point:
+                remarks.append(_PAGES_DIFFER)
         remarks += list(_done_otherwise(both, (a, b)))
     taken = {one.machine for figure in figures for one in figure.machines}
     known = tuple(sorted(taken))
@@ -124,6 +149,26 @@ def _compared(
         f"{name}: has not measured both, left out" for name in sorted({*machines.values()} - taken)
     ]
     return OverMachines(a, b, known, tuple(figures), tuple(dict.fromkeys(remarks)))
+
+
+def _by_page_size(
+    point: Point, machines: Mapping[str, list[_Held]], names: tuple[str, str]
+) -> Iterator[tuple[Point, dict[str, list[_Held]]]]:
+    """The runs of each machine, for each page size of the DPDK memory of these two contenders."""
+    if is_compared(dict(point).get("compared") or ""):
+        yield point, dict(machines)
+        return
+    runs = [
+        (machine, part)
+        for machine, parts in machines.items()
+        for held in parts
+        for _, part in held.by_page_size(names)
+    ]
+    for size, alike in apart(runs, lambda run: run[1].page_size(names)):
+        found: dict[str, list[_Held]] = defaultdict(list)
+        for machine, part in alike:
+            found[machine].append(part)
+        yield point_at(point, size), found
 
 
 def _held(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _Held]:

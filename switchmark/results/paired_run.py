@@ -5,14 +5,22 @@ The statistics are those by which the run decided (results/answer.py): nothing i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameters import point_of
-from switchmark.results.answer import LeadRatio, PointAnswer, RankedContender, answer, observations
-from switchmark.results.blocks import WITHOUT_RATIO
+from switchmark.results.answer import (
+    LeadRatio,
+    PointAnswer,
+    RankedContender,
+    answer,
+    by_page_size,
+    observations,
+)
+from switchmark.results.blocks import WITHOUT_RATIO, Observed
 from switchmark.results.metric import Metric
 from switchmark.results.points import Point
 from switchmark.results.proving import Proving
@@ -71,7 +79,7 @@ def compare_in_run(
         proving = replace(proving, prove=threshold)
     observed = [seen for seen, _ in observations(run)]
     found = [one for one in answer(observed, proving, names) if one.metric in wanted]
-    told = [(point_of(one.trial), names.get(one.contender), one.unused) for one in observed]
+    told = [(point, names.get(one.contender), one.unused) for point, one in _with_points(observed)]
     zeros = {(point, name) for point, name, why in told if why == WITHOUT_RATIO}
     tried = {(point, name) for point, name, _ in told}
     broken = [
@@ -93,6 +101,17 @@ def compare_in_run(
         prove=proving.prove,
         confidence=proving.confidence,
     )
+
+
+def _with_points(observed: Iterable[Observed]) -> Iterator[tuple[Point, Observed]]:
+    """The observations, each with every point at which it is compared."""
+    points: dict[Point, list[Observed]] = defaultdict(list)
+    for one in observed:
+        points[point_of(one.trial)].append(one)
+    for point, held in points.items():
+        for at, alike in by_page_size(point, held):
+            for one in alike:
+                yield at, one
 
 
 def _held(found: PointAnswer, name: str) -> RankedContender | None:

@@ -23,6 +23,12 @@ from switchmark.model.trial import LATER_FIELDS
 from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.documents_sql import as_utf8, connect
+from switchmark.results.page_sizes import (
+    DPDK,
+    DPDK_GENERATORS,
+    DPDK_PORTS,
+    HUGE_KIB,
+)
 from switchmark.results.store import open_run
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema
@@ -54,7 +60,7 @@ def read_table(run_directory: Path) -> RecordTable:
                 raise SwitchmarkError(f"{run_directory}: {error}") from error
             refused |= culprits
             good = [path for path in good if path not in culprits]
-    frame = _with_defaults(frame)
+    frame = _with_defaults(_with_page_sizes(frame))
     frame, unsound = _split_unsound(frame, good)
     problems = tuple(line for _, line in sorted((refused | unsound).items()))
     return RecordTable(_sorted(frame, "started_at", "file"), problems)
@@ -67,6 +73,19 @@ def _sorted(frame: pl.DataFrame, *by: str) -> pl.DataFrame:
         few = frame.columns[begin : begin + _AT_ONCE]
         frame = frame.with_columns(pl.col(few).gather(order))
     return frame
+
+
+def _with_page_sizes(frame: pl.DataFrame) -> pl.DataFrame:
+    """Add the page size to records that were made before trials had the key `page_size`."""
+    uses_dpdk = (
+        pl.col("port_kind").is_in(list(DPDK_PORTS))
+        | (pl.col("io") == DPDK)
+        | pl.col("generator").is_in(list(DPDK_GENERATORS))
+        | pl.col("switch_hugepages_mb").is_not_null()
+    )
+    is_old = pl.col("page_size_set").is_null() & pl.col("page_size_kib").is_null()
+    size = pl.when(is_old & uses_dpdk.fill_null(False)).then(HUGE_KIB).otherwise("page_size_kib")
+    return frame.with_columns(size.cast(pl.Int64).alias("page_size_kib"))
 
 
 def _with_defaults(frame: pl.DataFrame) -> pl.DataFrame:

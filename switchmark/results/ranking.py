@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.model.parameters import load_of
+from switchmark.results.page_sizes import are_compatible
 from switchmark.results.points import Point
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Difference, compare_with_best
@@ -67,7 +68,14 @@ def baseline_of(row: SummaryRow, rows: Iterable[SummaryRow]) -> SummaryRow | Non
         return None
     wires = (one for one in rows if one.is_wire and one.finished and one.method is None)
     wanted = _at_wire(row)
-    return next((one for one in wires if _at_wire(one) == wanted), None)
+    return next(
+        (
+            one
+            for one in wires
+            if are_compatible(one.page_size_kib, row.page_size_kib) and _at_wire(one) == wanted
+        ),
+        None,
+    )
 
 
 def _at_wire(row: SummaryRow) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
+from switchmark.results.page_sizes import point_at
 from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.record import BareWire, serves_others
 from switchmark.results.remarks import remarks_of
@@ -71,6 +72,7 @@ class SummaryRow:
     port_kind: str | None
     io: str | None
     idle: str | None
+    page_size_kib: int | None  # of DPDK's memory; None: no program uses it
     bare_wire: BareWire | None  # where the wire is that judged it; None: none, or not recorded
     is_baseline: bool  # measured only to judge other rows; a campaign can ask for the wire itself
     oversubscribed: bool
@@ -93,12 +95,14 @@ class SummaryRow:
     failures: tuple[str, ...]  # messages
     certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
     stages: tuple[SummaryRow, ...] = ()  # the row of each, of a run whose figures are judged so
+    has_page_size_apart: bool = False  # rows at its workload have other page sizes
     planned: int = 0  # repetitions of a first stage that is not over; 0: it is, or there is none
 
     @property
     def point(self) -> tuple[tuple[str, Any], ...]:
         """The workload: rows that share it may be compared."""
-        return point_of(self.trial)
+        point = point_of(self.trial)
+        return point_at(point, self.page_size_kib) if self.has_page_size_apart else point
 
     @property
     def is_known_truth(self) -> bool:
@@ -130,6 +134,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         port_kind=any_of.first("port_kind"),
         io=any_of.first("io"),
         idle=any_of.first("idle_used"),
+        page_size_kib=next(iter(any_of.known("page_size_kib")), None),
         bare_wire=BareWire.model_validate_json(wire) if wire else None,
         is_baseline=serves_others(any_of.first("switch"), any_of.first("is_baseline")),
         oversubscribed=any(finished.column("oversubscribed")),

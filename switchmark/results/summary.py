@@ -8,7 +8,11 @@ from typing import Any
 
 from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
-from switchmark.results.contenders import with_contenders, with_mixed_modes
+from switchmark.results.contenders import (
+    with_contenders,
+    with_mixed_modes,
+    with_page_sizes_apart,
+)
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.documents_sql import from_utf8
 from switchmark.results.groups import Group, groups
@@ -44,7 +48,7 @@ def summarise(
                 rows.append(draw_together(group, next(times)))
             except _SURPRISES as surprise:
                 raise _explained(group, surprise) from surprise
-    rows = with_contenders(with_mixed_modes(rows))
+    rows = with_contenders(with_mixed_modes(with_page_sizes_apart(rows)))
     return sorted(rows, key=_order)
 
 

@@ -11,7 +11,7 @@ numbers that contradict each other: a wrong number is the worst bug.
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
@@ -21,6 +21,7 @@ from switchmark.model.placement import Placement
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
 from switchmark.model.value import FreeForm, UtcTime, Value, parse_utc
+from switchmark.results.page_sizes import size_of_old
 from switchmark.results.record.certificate import CertificateNote
 from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.figures import Latency, Throughput
@@ -67,7 +68,7 @@ class Circumstances(Value):
     port_kind: str | None = None
     io: str | None = None
     # Of the memory that DPDK programs (and VPP) keep their buffers in: 4, or that of the hugepages.
-    # None: no program of the trial has such memory, or an older record.
+    # None: no program of the trial has such memory.
     page_size_kib: int | None = Field(default=None, ge=4)
     placement: Placement | None = None
     verification: Verification | None = None
@@ -146,6 +147,14 @@ class Record(Figures, Circumstances):
             return self.latency.percentiles_ns["50"], "ns"
         figure = self.method.figure(self.method.headline) if self.method else None
         return None if figure is None else (figure.value, figure.unit)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_page_size(cls, document: Any) -> Any:
+        """Add the page size to a record that was made before records had one."""
+        if not isinstance(document, dict) or "page_size_kib" in document:
+            return document
+        return {**document, "page_size_kib": size_of_old(document)}
 
     @model_validator(mode="after")
     def _status_and_content_agree(self) -> Record:

@@ -1,0 +1,237 @@
+"""Figures of different page sizes of DPDK memory are never compared with each other."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.cli import main
+from switchmark.model.parameters import point_of
+from switchmark.results import query
+from switchmark.results.answer import answer_run
+from switchmark.results.export import flat_rows
+from switchmark.results.metric import RUN_METRICS
+from switchmark.results.over_machines import compare_over_machines
+from switchmark.results.page_sizes import apart, are_compatible, point_at, setting_of
+from switchmark.results.query import read_table
+from switchmark.results.ranking import baseline_of
+from switchmark.results.ranking import compare as ranked
+from switchmark.results.record import Record
+from switchmark.results.store import open_run
+from switchmark.results.summary import summary
+from tests.unit.histories import HOST, dated, scaled
+from tests.unit.records import synthetic_record, synthetic_trial, write_run
+
+HUGE, SMALL = 2048, 4
+FORWARDED = [one for one in RUN_METRICS if one.name == "forwarded"]
+
+
+def records(
+    sizes: Sequence[int | None],
+    switch: str = "basicfwd",
+    rate_pps: float = 1e6,
+    host: dict[str, Any] | None = None,
+    **changes: Any,
+) -> list[Record]:
+    """A repetition for each page size, a per mille apart."""
+    provenance = {"synthetic": True, **(host or {})}
+    return [
+        scaled(
+            synthetic_record(
+                synthetic_trial(switch=switch, repetition=number, **changes),
+                marks=[], number=number, page_size_kib=size, provenance=provenance,
+            ),
+            rate_pps * (1 + number % 3 / 1000),
+        )
+        for number, size in enumerate(sizes)
+    ]  # fmt: skip
+
+
+def run(*arguments: object, capsys: Any) -> tuple[int, str, str]:
+    code = main.run([str(one) for one in arguments])
+    told = capsys.readouterr()
+    return code, told.out, told.err
+
+
+def names(folder: Path) -> dict[str, str]:
+    return {row.trial.id: row.contender for row in summary(folder) if not row.is_baseline}
+
+
+def test_items_without_a_size_are_compared_with_every_size() -> None:
+    assert are_compatible(None, HUGE) and not are_compatible(SMALL, HUGE)
+    assert list(apart([SMALL, None, HUGE], lambda one: one)) == [
+        (SMALL, [SMALL, None]),
+        (HUGE, [None, HUGE]),
+    ]
+    assert list(apart([HUGE, None], lambda one: one)) == [(None, [HUGE, None])]
+
+
+def test_a_point_names_its_page_size_once() -> None:
+    point = (("packet_size_bytes", 64), ("page_size", "auto"), ("burst", 32))
+    assert point_at(point, SMALL) == (
+        ("packet_size_bytes", 64), ("page_size", "4KiB"), ("burst", 32),
+    )  # fmt: skip
+    assert point_at(point_at(point[:1], HUGE), SMALL) == (*point[:1], ("page_size", "4KiB"))
+    assert setting_of(1 << 20) not in (setting_of(HUGE), setting_of(SMALL))
+
+
+@pytest.mark.parametrize("full_check_limit", [query.FULL_CHECK_LIMIT, 0])
+def test_an_old_record_was_measured_on_hugepages_if_it_used_dpdk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full_check_limit: int
+) -> None:
+    """Both readers of records agree: that of documents, and that of the table."""
+    monkeypatch.setattr(query, "FULL_CHECK_LIMIT", full_check_limit)
+    folder = write_run(tmp_path, [*records([HUGE]), *records([None], "linux-bridge")])
+    for path in (folder / "trials").glob("*.json"):
+        held = json.loads(path.read_text())
+        del held["page_size_kib"]
+        held["trial"].pop("page_size", None)
+        path.write_text(json.dumps(held))
+    found = read_table(folder)
+    assert found.problems == ()
+    told = dict(found.frame.select("switch", "page_size_kib").iter_rows())
+    assert told == {"basicfwd": HUGE, "linux-bridge": None}
+    read = {one.trial.switch: one.page_size_kib for one in open_run(folder).records()}
+    assert read == told
+
+
+def test_repetitions_of_two_page_sizes_are_two_rows_at_two_points(tmp_path: Path) -> None:
+    held = [
+        *records([HUGE] * 3 + [SMALL] * 3),
+        *records([HUGE] * 3, "ovs-dpdk", 2e6),
+        *records([None] * 3, "linux-bridge"),
+    ]
+    rows = summary(write_run(tmp_path, held))
+    found = {(row.trial.switch, row.page_size_kib): row for row in rows}
+    assert {row.finished for row in rows} == {3}
+    assert found["basicfwd", SMALL].point != found["basicfwd", HUGE].point
+    assert found["basicfwd", HUGE].point == found["ovs-dpdk", HUGE].point
+    told = {(row["switch"], row["page_size_kib"]) for row in flat_rows(rows)}
+    assert told == set(found)
+    for one in ranked(rows):
+        others = [row.page_size_kib for row, _ in one.others]
+        assert all(are_compatible(one.best.page_size_kib, size) for size in others)
+
+
+def test_one_page_size_leaves_points_as_they_are(tmp_path: Path) -> None:
+    held = [*records([SMALL] * 3), *records([None] * 3, "linux-bridge")]
+    rows = summary(write_run(tmp_path, held))
+    assert {row.point for row in rows} == {point_of(row.trial) for row in rows}
+    (one,) = ranked(rows)
+    assert len(one.others) == 1
+
+
+def test_a_wire_on_other_pages_judges_nothing(tmp_path: Path) -> None:
+    held = [*records([SMALL] * 3), *records([HUGE] * 3, "direct")]
+    rows = summary(write_run(tmp_path / "other", held))
+    switch = next(row for row in rows if row.trial.switch == "basicfwd")
+    assert baseline_of(switch, rows) is None
+    held = [*records([SMALL] * 3), *records([SMALL] * 3, "direct")]
+    rows = summary(write_run(tmp_path / "same", held))
+    switch = next(row for row in rows if row.trial.switch == "basicfwd")
+    assert baseline_of(switch, rows) is not None
+
+
+def test_leads_of_a_run_are_those_of_one_page_size(tmp_path: Path) -> None:
+    """basicfwd changes its pages in mid-run and becomes half as fast: no ratio mixes both."""
+    sizes = [HUGE] * 6 + [SMALL] * 6
+    held = [
+        record if record.page_size_kib == HUGE else scaled(record, 0.5e6)
+        for record in records(sizes)
+    ]
+    held += records(sizes, "ovs-dpdk", 1e6)
+    held += records([None] * 12, "linux-bridge", 0.1e6)
+    folder = write_run(tmp_path, held, repetitions=12)
+    found = answer_run(open_run(folder), names(folder), lambda _: 0.3)
+    assert len(found) == 2
+    by_size = {dict(one.point)["page_size"]: one for one in found}
+    for size, ratio in (("huge", 1.0), ("4KiB", 2.0)):
+        lead = by_size[size].between("basicfwd", "ovs-dpdk")
+        assert lead is not None
+        assert lead.seen_from("ovs-dpdk")[0].value == pytest.approx(ratio, rel=0.01)
+        assert by_size[size].between("basicfwd", "linux-bridge") is not None
+
+
+def test_compare_refuses_other_pages_in_one_line_with_the_remedy(
+    tmp_path: Path, capsys: Any
+) -> None:
+    a = write_run(tmp_path, records([HUGE] * 3))
+    b = write_run(tmp_path, records([SMALL] * 3))
+    code, out, err = run("compare", a, b, capsys=capsys)
+    assert code == 2 and out == ""
+    assert len(err.splitlines()) == 1
+    assert "hugepages of 2 MiB / pages of 4 KiB" in err
+    assert "--set page_size=4KiB or --set page_size=huge" in err
+
+
+def test_compare_takes_the_trials_whose_pages_are_alike(tmp_path: Path, capsys: Any) -> None:
+    def measured(size: int) -> list[Record]:
+        return [*records([size] * 3), *records([None] * 3, "linux-bridge")]
+
+    a, b = write_run(tmp_path, measured(HUGE)), write_run(tmp_path, measured(SMALL))
+    code, out, err = run("compare", a, b, capsys=capsys)
+    assert code == 0
+    assert out.count("same") == 1 and "basicfwd" not in out
+    assert "3 trials" not in err and "1 trials are not compared" in err
+    assert "only in" not in err
+    code, _, err = run("compare", a, b, "--strict", capsys=capsys)
+    assert code == 5
+    code, out, err = run("compare", a, a, capsys=capsys)
+    assert code == 0 and "not compared" not in err
+
+
+def test_compare_matches_a_switch_without_dpdk_memory(tmp_path: Path, capsys: Any) -> None:
+    a = write_run(tmp_path, records([SMALL] * 3))
+    b = write_run(tmp_path, records([None] * 3, "linux-bridge"))
+    code, out, _ = run("compare", a, b, "--match", "basicfwd=linux-bridge", capsys=capsys)
+    assert code == 0 and "same" in out
+
+
+def test_a_series_leaves_out_runs_on_other_pages(tmp_path: Path, capsys: Any) -> None:
+    runs = [write_run(tmp_path, records([size] * 3)) for size in (HUGE, SMALL, SMALL, SMALL)]
+    _, out, _ = run("compare", *runs, "--json", capsys=capsys)
+    (series,) = json.loads(out)["series"]
+    assert series["runs"] == 3
+    assert any("hugepages of 2 MiB / pages of 4 KiB" in one for one in json.loads(out)["remarks"])
+
+
+def test_history_has_a_series_for_each_page_size(tmp_path: Path, capsys: Any) -> None:
+    """Without pages apart, the change of pages would be a change of level."""
+    for night, size in enumerate([HUGE] * 6 + [SMALL] * 6):
+        rate_pps = 1e6 if size == HUGE else 0.8e6
+        held = records([size] * 3, rate_pps=rate_pps * (1 + night / 1e4), host=HOST)
+        dated(write_run(tmp_path, held, campaign="nightly"), night)
+    code, out, _ = run("history", "basicfwd", "--results", tmp_path, "--json", capsys=capsys)
+    assert code == 0
+    series = json.loads(out)["series"]
+    assert {one["workload"]["page_size"]: len(one["runs"]) for one in series} == {
+        "huge": 6,
+        "4KiB": 6,
+    }
+    assert [one["changes"] for one in series] == [[], []]
+    code, out, _ = run("history", "basicfwd", "--results", tmp_path, capsys=capsys)
+    assert "page size 4KiB" in out and "page size huge" in out
+
+
+def test_machines_with_other_pages_are_combined_apart(tmp_path: Path) -> None:
+    runs = []
+    for number, size in enumerate((HUGE, HUGE, SMALL, SMALL)):
+        host = {"hostname": f"lab{number}", "cpu_model": "a model"}
+        ratio = 1.0 if size == HUGE else 0.5
+        held = [
+            *records([size] * 6, host=host),
+            *records([size] * 6, "ovs-dpdk", ratio * 1e6, host=host),
+        ]
+        folder = write_run(tmp_path, held, repetitions=6)
+        runs.append((open_run(folder), names(folder)))
+    found = compare_over_machines(runs, "basicfwd", "ovs-dpdk", FORWARDED)
+    by_size = {dict(one.point)["page_size"]: one.over for one in found.figures}
+    assert {size: over and round(over.value, 2) for size, over in by_size.items()} == {
+        "huge": 1.0,
+        "4KiB": 0.5,
+    }
+    assert any("page_size=4KiB" in one for one in found.remarks)
