@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.installed import Installed
+from switchmark.campaign.notation import to_notation
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import (
@@ -27,9 +28,11 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
 from switchmark.testbed import facts, hugepages
+from switchmark.testbed.place.limits import read_limits
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
+from switchmark.trial.place_needs import misfits
 from switchmark.trial.plan import Cores
 
 NONE_HERE = "none of the switches can run here"
@@ -83,6 +86,9 @@ def prepare(
         except UnavailableError as error:
             refused += str(error).splitlines()
         refused += _refused_by_engine(campaign, steps)
+        if not refused:
+            steps, missing, refused = _fitting(campaign, steps)
+            left_out += missing
         if not refused:  # a switch that is not here cannot say what it needs
             short = too_little_memory([step.plan for step in steps], hugepages.pools())
             refused += [f"{campaign.name}: {problem}" for problem in short]
@@ -97,6 +103,29 @@ def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[
     except UnavailableError as error:
         return [str(error)]
     return [f"{campaign.name}: {problem}" for problem in refused]
+
+
+def _fitting(
+    campaign: CampaignDefinition, steps: list[Step]
+) -> tuple[list[Step], list[str], list[str]]:
+    """Return the steps that fit into the limits of this place, why others are left out, and why
+    the start is refused, each with the first trial that it is about."""
+    limits = read_limits()
+    problems: dict[str, str] = {}
+    fitting = []
+    for step in steps:
+        found = misfits(step.plan, limits, small_pages=False)
+        for problem in found:
+            problems.setdefault(problem, f"{to_notation(step.plan.trial)}: {problem}")
+        fitting += [] if found else [step]
+    if not problems:
+        return steps, [], []
+    contenders = [step for step in fitting if not step.is_baseline]
+    if campaign.skip_unavailable and contenders:
+        wires = {step.baseline.id for step in contenders if step.baseline is not None}
+        needed = [s for s in fitting if not s.is_baseline or s.plan.trial.id in wires]
+        return needed, list(problems.values()), []
+    return steps, [], [f"{campaign.name}: {problem}" for problem in problems.values()]
 
 
 def _lacked_by(target: Target, steps: list[Step]) -> list[str]:

@@ -20,3 +20,6 @@ class Placement(Value):
     neighbour_cores: list[Count] = Field(default_factory=list)  # none: it is not pinned
     switch_free_cores: list[Count] = Field(default_factory=list)  # it may move over; none: pinned
     switch_main_core: Count | None = None  # of its main thread, where the campaign names one
+    # The CPUs that everything keeps to, the bench and all helper threads included, so that a CPU
+    # quota is enough; none: there is no such quota.
+    only_cores: list[Count] = Field(default_factory=list)

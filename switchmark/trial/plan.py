@@ -37,8 +37,9 @@ from switchmark.switch.support.options import configured
 from switchmark.testbed import tuning
 from switchmark.testbed.cores.cpu_order import first_threads
 from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import place
+from switchmark.testbed.cores.within_quota import place_within
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.place.limits import read_limits
 from switchmark.trial.neighbour import cores_of
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
@@ -55,16 +56,17 @@ class Cores:
         tuned: str = tuning.AS_IS,
     ) -> None:
         """`usable`: the CPUs of another machine that a bench there may use; `tuned`: the profile by
-        which the machine is set before the first trial."""
+        which the machine is set before the first trial. On this machine a CPU quota counts, too."""
         without_smt = tuning.parse(tuned).get("smt") == "off"
         self._cpus = tuple(first_threads(cpus) if without_smt else cpus)
         self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
+        self._quota = read_limits().cpu_quota if usable is None else None
         self._placed: dict[Demand, Placement] = {}
 
     def place(self, demand: Demand) -> Placement:
         """See `placement.place`. Raises UsageError."""
         if demand not in self._placed:
-            self._placed[demand] = place(self._cpus, self._usable, demand)
+            self._placed[demand] = place_within(self._cpus, self._usable, demand, self._quota)
         return self._placed[demand]
 
 

@@ -7,6 +7,7 @@ through. The bench's time around the measurement is taken here and kept in the r
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,6 +16,7 @@ from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
 from switchmark.results.record import Figures, Placement, Record
 from switchmark.scenario.support.draw import draw_lines
+from switchmark.testbed.cores.own_cores import kept_to
 from switchmark.testbed.host import Session
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
@@ -38,6 +40,20 @@ def run_trial(
     observe: Callable[[float | None], None],
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
+    only = plan.placement.only_cores
+    with kept_to(only) if only else nullcontext():  # all programs inherit the mask of the bench
+        return _run_placed(session, plan, campaign, run_id, baseline, provenance, observe)
+
+
+def _run_placed(
+    session: Session,
+    plan: TrialPlan,
+    campaign: str,
+    run_id: str,
+    baseline: Baseline,
+    provenance: dict[str, Any],
+    observe: Callable[[float | None], None],
+) -> Record:
     watch, begun, figures = Stopwatch(), datetime.now(UTC), Figures()
     facts = what_was_asked(plan.trial, campaign, run_id, begun)
     try:

@@ -10,14 +10,18 @@ import os
 import secrets
 import tempfile
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from switchmark.testbed import hugepages, place
 from switchmark.testbed.cores.cpu_time import MachineTime
+from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.place.limits import Limits
 from switchmark.testbed.undo.ledger import Ledger
 
 
@@ -26,6 +30,21 @@ def quiet_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Nobody uses the machine's cores, as far as trials see; tests that read its clocks do."""
     if request.module.__name__.rpartition(".")[2] != "test_trial_cpu":
         monkeypatch.setattr(MachineTime, "read", lambda: MachineTime(0.0, 0.0, 0.0, {}))
+
+
+@pytest.fixture(autouse=True)
+def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No control group limits the tests, wherever they run."""
+    monkeypatch.setattr(OwnThrottling, "read", OwnThrottling)
+    for module in ("switchmark.trial.plan", "switchmark.experiment.prepare"):
+        monkeypatch.setattr(f"{module}.read_limits", limits)
+
+
+def limits(**changes: Any) -> Limits:
+    """The limits of a process on which none is set, with changes."""
+    names = [one.name for one in fields(Limits)]
+    allowed = tuple(sorted(os.sched_getaffinity(0)))
+    return Limits(**{**dict.fromkeys(names), "allowed_cpus": allowed, **changes})
 
 
 @pytest.fixture

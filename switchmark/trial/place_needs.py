@@ -1,0 +1,111 @@
+"""Whether the programs of a trial fit into the limits of this place, before they are started.
+
+A program beyond a CPU quota is stopped for a part of each period, and one beyond a memory limit is
+killed. The needs are the least that is known of each program, so a trial that is refused cannot
+run; one that is not refused may still take more.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from switchmark.engine.arguments import io_of
+from switchmark.environment.registry import traits_of
+from switchmark.model.io import Io
+from switchmark.testbed.cores.within_quota import needed_cpus
+from switchmark.testbed.place.limits import Limits
+from switchmark.trial.memory_needs import memory_needs_mb
+from switchmark.trial.plan import TrialPlan
+
+MIB = 1 << 20
+# Of one engine: memory beside the buffers of DPDK, and its threads (DPDK adds two).
+ENGINE_MB, ENGINE_TASKS, DPDK_TASKS = 8, 2, 4
+SWITCH_MB, SWITCH_TASKS = 8, 1  # of a switch that is a program
+DPDK_FILES = 64  # open files (FILES_MIN in engine/io/dpdk_eal.c)
+PIPES = 3  # of the bench to each program
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceNeeds:
+    """The least that a trial needs on this host."""
+
+    cpus: float
+    memory_mb: int
+    tasks: int
+    open_files: int  # of the bench or of one program, whichever needs more
+
+    @classmethod
+    def of(cls, plan: TrialPlan, *, small_pages: bool) -> PlaceNeeds:
+        """The needs of a planned trial; `small_pages`: DPDK's buffers lie on pages of 4 KiB, which
+        count as memory of the control group. Hugepages do not."""
+        engines, dpdk = 0, False
+        if not traits_of(plan.trial.environment).guests:
+            here = [node for node in plan.topology.nodes if not node.far]
+            engines = len(here)
+            dpdk = io_of(plan.trial, plan.port_kind) is Io.DPDK
+        programs = int(not plan.switch.capabilities.in_kernel and not plan.topology.direct)
+        buffers_mb = sum(memory_needs_mb(plan)) if small_pages else 0
+        return cls(
+            cpus=needed_cpus(plan.placement),
+            memory_mb=buffers_mb + engines * ENGINE_MB + programs * SWITCH_MB,
+            tasks=engines * (DPDK_TASKS if dpdk else ENGINE_TASKS) + programs * SWITCH_TASKS,
+            open_files=max(DPDK_FILES * dpdk, PIPES * (engines + programs)),
+        )
+
+
+def misfits(plan: TrialPlan, limits: Limits, *, small_pages: bool) -> list[str]:
+    """Return a line for each limit that a trial does not fit into: what it needs, what there is,
+    and the remedy."""
+    needs = PlaceNeeds.of(plan, small_pages=small_pages)
+    return [*_cpu_misfits(plan, needs, limits), *_other_misfits(needs, limits)]
+
+
+def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: Limits) -> Iterator[str]:
+    can = plan.switch.capabilities
+    polls = can.polling and not plan.topology.direct
+    quota = limits.cpu_quota
+    if quota is not None and quota < 1 and needs.cpus > quota:
+        yield (
+            f"needs at least 1 CPU, and the CPU quota is {quota:g}; raise the quota "
+            f"({REMEDIES['cpu']})"
+        )
+    elif quota is not None and needs.cpus > quota:
+        yield (
+            f"needs {needs.cpus:g} CPUs at a time, and the CPU quota is {quota:g}; raise the quota "
+            f"({REMEDIES['cpu']}), or ask for fewer switch_cores"
+        )
+    elif polls and math.floor(limits.cpus) < 2:
+        few = "1 CPU" if quota is None else f"a CPU quota of {quota:g}"
+        yield (
+            f"the switch polls and needs a CPU beside that of the applications, and this process "
+            f"has {few}; allow 2 CPUs ({REMEDIES['cpu']}), or measure switches that do not poll"
+        )
+
+
+def _other_misfits(needs: PlaceNeeds, limits: Limits) -> Iterator[str]:
+    left, whole = limits.memory_left_bytes, limits.memory_bytes
+    if left is not None and whole is not None and needs.memory_mb * MIB > left:
+        yield (
+            f"needs {needs.memory_mb} MiB of memory, and {left // MIB} MiB are left (the narrowest "
+            f"limit is {whole // MIB} MiB); raise the limit ({REMEDIES['memory']})"
+        )
+    if limits.tasks_left is not None and needs.tasks > limits.tasks_left:
+        yield (
+            f"needs {needs.tasks} processes and threads, and {limits.tasks_left} of the limit of "
+            f"{limits.tasks} are left; raise the limit ({REMEDIES['tasks']})"
+        )
+    if limits.open_files is not None and needs.open_files > limits.open_files:
+        yield (
+            f"needs {needs.open_files} open files in one program, and the limit is "
+            f"{limits.open_files}; raise it ({REMEDIES['files']})"
+        )
+
+
+REMEDIES: Mapping[str, str] = {
+    "cpu": "docker run --cpus, resources.limits.cpu of a pod, CPUQuota= of systemd",
+    "memory": "docker run --memory, resources.limits.memory of a pod, MemoryMax= of systemd",
+    "tasks": "docker run --pids-limit, TasksMax= of systemd, ulimit -u",
+    "files": "docker run --ulimit nofile, LimitNOFILE= of systemd, ulimit -n",
+}

@@ -1,0 +1,158 @@
+"""Trials are placed so that a CPU quota is enough for them, or refused."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from switchmark.campaign.installed import installed
+from switchmark.campaign.load import load_text
+from switchmark.experiment import prepare as preparing
+from switchmark.experiment import steps
+from switchmark.experiment.prepare import Prepared, prepare
+from switchmark.model.choices import Idle
+from switchmark.results.record import Placement
+from switchmark.testbed import facts
+from switchmark.testbed.cores.demand import Demand
+from switchmark.testbed.cores.placement import place
+from switchmark.testbed.cores.within_quota import needed_cpus, place_within
+from switchmark.testbed.facts import Cpu
+from switchmark.trial import plan as planning
+from tests.unit.conftest import limits
+
+CPUS = [Cpu(number, (0, number), 0) for number in range(8)]
+USABLE = range(8)
+POLLING = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False)
+KERNEL = Demand((("a0", "b0"),), polling_switch=False, in_kernel_switch=True)
+THERE = installed()
+
+
+def used(placement: Placement) -> set[int]:
+    own = [core for cores in placement.application_cores.values() for core in cores]
+    return {*placement.switch_cores, *own, *placement.bench_cores}
+
+
+@pytest.mark.parametrize("demand", [POLLING, KERNEL])
+@pytest.mark.parametrize("quota", [None, 3.25, 4.0, 64.0])
+def test_a_quota_that_is_enough_changes_nothing(demand: Demand, quota: float | None) -> None:
+    assert place_within(CPUS, USABLE, demand, quota) == place(CPUS, USABLE, demand)
+
+
+@pytest.mark.parametrize(
+    ("quota", "count", "idle"), [(3.0, 3, "poll"), (2.9, 2, "baton"), (2.0, 2, "baton")]
+)
+def test_a_polling_switch_gets_fewer_cores_and_fits(quota: float, count: int, idle: str) -> None:
+    placed = place_within(CPUS, USABLE, POLLING, quota)
+    assert len(placed.only_cores) == count and used(placed) <= set(placed.only_cores)
+    assert needed_cpus(placed) <= quota
+    assert placed.idle == idle and placed.oversubscribed == (idle == "baton")
+    assert f"since the CPU quota is {quota:g} CPUs" in placed.reason
+
+
+def test_applications_in_turns_fit_on_one_cpu() -> None:
+    placed = place_within(CPUS, USABLE, KERNEL, 1.5)
+    assert len(placed.only_cores) == 1 and used(placed) == set(placed.only_cores)
+    assert placed.idle == "baton" and placed.oversubscribed and needed_cpus(placed) == 1
+
+
+def test_cores_that_the_campaign_names_are_kept() -> None:
+    named = Demand(
+        (("a0", "b0"),), True, False, switch_cpus=(6,), application_cpus=(4,), idle=Idle.AUTO
+    )
+    placed = place_within(CPUS, USABLE, named, 2.0)
+    assert placed.only_cores == [4, 6]
+    assert placed.switch_cores == [6] and used(placed) == {4, 6}
+
+
+@pytest.mark.parametrize("quota", [0.5, 3.0])
+def test_what_does_not_fit_is_placed_as_without_a_quota(quota: float) -> None:
+    wide = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False, switch_cores=4)
+    placed = place_within(CPUS, USABLE, wide, quota)
+    assert placed == place(CPUS, USABLE, wide) and needed_cpus(placed) > quota
+
+
+def test_smt_siblings_that_may_not_be_used_stay_unused() -> None:
+    cpus = [Cpu(number, (0, number % 4), 0) for number in range(8)]
+    apart = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False, smt="avoid")
+    placed = place_within(cpus, USABLE, apart, 3.0)
+    assert {cpu % 4 for cpu in placed.only_cores} == {0, 1, 2}
+
+
+@pytest.fixture(autouse=True)
+def everything_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(facts, "read_cpus", lambda: CPUS)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
+    for name, value in (("find_engine", lambda: Path("/engine")), ("check_available", print)):
+        monkeypatch.setattr(preparing, name, value)
+    for name in ("refused_command_lines", "too_little_memory"):
+        monkeypatch.setattr(preparing, name, lambda *_: [])
+    for name in ("leave_out_unavailable", "_leave_out_absent"):
+        monkeypatch.setattr(preparing, name, kept)
+    monkeypatch.setattr(steps, "_instrument_availabilities", lambda _: {})
+
+
+def kept(asked: object, *more: object) -> tuple[object, ...]:
+    """Leave out nothing."""
+    return (asked, [], []) if more else (asked, [])
+
+
+def prepared(monkeypatch: pytest.MonkeyPatch, what: str, **changes: object) -> Prepared:
+    for module in (planning, preparing):
+        monkeypatch.setattr(module, "read_limits", lambda: limits(**changes))
+    return prepare(load_text(what, "unit.yaml", THERE.known), THERE)
+
+
+BOTH = "switch: [linux-bridge, basicfwd]\nmixed_connect_modes: true\nskip_unavailable: true\n"
+MIB = 1 << 20
+SMALL = {"memory_bytes": 512 * MIB, "memory_left_bytes": 10 * MIB}
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"cpu_quota": 2.0}, ""),
+        ({"cpu_quota": 0.5}, "needs at least 1 CPU, and the CPU quota is 0.5; raise the quota"),
+        ({"cpu_quota": 1.5}, r"the switch polls and .* has a CPU quota of 1.5; allow 2 CPUs"),
+        ({"allowed_cpus": (3,)}, r"the switch polls and .* has 1 CPU; allow 2 CPUs"),
+        (SMALL, r"needs 24 MiB of memory, and 10 MiB are left .* 512 MiB\); raise the limit"),
+        ({"tasks": 20, "tasks_left": 8}, "needs 9 processes and threads, and 8 of the limit of 20"),
+        ({"open_files": 40}, "needs 64 open files in one program, and the limit is 40; raise it"),
+        ({"tasks": 20, "tasks_left": 9, "open_files": 64}, ""),
+        ({"memory_bytes": 30 * MIB, "memory_left_bytes": 24 * MIB}, ""),
+    ],
+)
+def test_a_polling_trial_that_does_not_fit_is_refused(
+    changes: dict[str, object], told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = prepared(monkeypatch, "switch: basicfwd", **changes)
+    if not told:
+        assert found.refused == []
+        return
+    assert len(found.refused) <= 2, "once for the trial and its baseline"
+    assert any(re.search(told, line) for line in found.refused), found.refused
+
+
+def test_with_one_cpu_switches_that_do_not_poll_are_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = prepared(monkeypatch, BOTH, cpu_quota=1.0)
+    measured = {step.plan.trial.switch for step in found.steps}
+    assert found.refused == [] and measured == {"direct", "linux-bridge"}
+    (line,) = found.left_out
+    assert "V=basicfwd" in line and "the switch polls" in line
+    for step in found.steps:
+        assert step.plan.placement.oversubscribed and len(step.plan.placement.only_cores) == 1
+        assert step.baseline is not None or step.is_baseline
+
+
+def test_more_switch_cores_than_the_quota_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prepared(monkeypatch, "switch: ovs-dpdk\nswitch_cores: 3\n", cpu_quota=2.5)
+    assert any("needs 5.25 CPUs at a time, and" in line for line in found.refused), found.refused
+
+
+def test_nothing_that_fits_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = prepared(monkeypatch, BOTH, cpu_quota=0.25)
+    assert found.refused and all("CPU quota is 0.25" in line for line in found.refused)
