@@ -27,8 +27,7 @@ from switchmark.remote.site import Site
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
-from switchmark.testbed import facts, hugepages
-from switchmark.testbed.place.limits import read_limits
+from switchmark.testbed import facts, hugepages, place
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
@@ -110,7 +109,7 @@ def _fitting(
 ) -> tuple[list[Step], list[str], list[str]]:
     """Return the steps that fit into the limits of this place, why others are left out, and why
     the start is refused, each with the first trial that it is about."""
-    limits = read_limits()
+    limits = place.limits()
     problems: dict[str, str] = {}
     fitting = []
     for step in steps:

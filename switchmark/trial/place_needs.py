@@ -8,14 +8,16 @@ run; one that is not refused may still take more.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.engine.arguments import io_of
 from switchmark.environment.registry import traits_of
 from switchmark.model.io import Io
+from switchmark.testbed import place
 from switchmark.testbed.cores.within_quota import needed_cpus
-from switchmark.testbed.place.limits import Limits
+from switchmark.testbed.place import Limits
+from switchmark.testbed.place.remedies import limit_remedy
 from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.plan import TrialPlan
 
@@ -69,18 +71,18 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: Limits) -> Iterator
     if quota is not None and quota < 1 and needs.cpus > quota:
         yield (
             f"needs at least 1 CPU, and the CPU quota is {quota:g}; raise the quota "
-            f"({REMEDIES['cpu']})"
+            f"({_remedy('cpu')})"
         )
     elif quota is not None and needs.cpus > quota:
         yield (
             f"needs {needs.cpus:g} CPUs at a time, and the CPU quota is {quota:g}; raise the quota "
-            f"({REMEDIES['cpu']}), or ask for fewer switch_cores"
+            f"({_remedy('cpu')}), or ask for fewer switch_cores"
         )
     elif polls and math.floor(limits.cpus) < 2:
         few = "1 CPU" if quota is None else f"a CPU quota of {quota:g}"
         yield (
             f"the switch polls and needs a CPU beside that of the applications, and this process "
-            f"has {few}; allow 2 CPUs ({REMEDIES['cpu']}), or measure switches that do not poll"
+            f"has {few}; allow 2 CPUs ({_remedy('cpu')}), or measure switches that do not poll"
         )
 
 
@@ -89,23 +91,19 @@ def _other_misfits(needs: PlaceNeeds, limits: Limits) -> Iterator[str]:
     if left is not None and whole is not None and needs.memory_mb * MIB > left:
         yield (
             f"needs {needs.memory_mb} MiB of memory, and {left // MIB} MiB are left (the narrowest "
-            f"limit is {whole // MIB} MiB); raise the limit ({REMEDIES['memory']})"
+            f"limit is {whole // MIB} MiB); raise the limit ({_remedy('memory')})"
         )
     if limits.tasks_left is not None and needs.tasks > limits.tasks_left:
         yield (
             f"needs {needs.tasks} processes and threads, and {limits.tasks_left} of the limit of "
-            f"{limits.tasks} are left; raise the limit ({REMEDIES['tasks']})"
+            f"{limits.tasks} are left; raise the limit ({_remedy('tasks')})"
         )
     if limits.open_files is not None and needs.open_files > limits.open_files:
         yield (
             f"needs {needs.open_files} open files in one program, and the limit is "
-            f"{limits.open_files}; raise it ({REMEDIES['files']})"
+            f"{limits.open_files}; raise it ({_remedy('files')})"
         )
 
 
-REMEDIES: Mapping[str, str] = {
-    "cpu": "docker run --cpus, resources.limits.cpu of a pod, CPUQuota= of systemd",
-    "memory": "docker run --memory, resources.limits.memory of a pod, MemoryMax= of systemd",
-    "tasks": "docker run --pids-limit, TasksMax= of systemd, ulimit -u",
-    "files": "docker run --ulimit nofile, LimitNOFILE= of systemd, ulimit -n",
-}
+def _remedy(limit: str) -> str:
+    return limit_remedy(limit, place.kind())

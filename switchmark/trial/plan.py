@@ -34,12 +34,11 @@ from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.switch.support.base import Switch, has_main_thread, plug_in, splits
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
-from switchmark.testbed import tuning
+from switchmark.testbed import place, tuning
 from switchmark.testbed.cores.cpu_order import first_threads
 from switchmark.testbed.cores.demand import Demand
 from switchmark.testbed.cores.within_quota import place_within
 from switchmark.testbed.facts import Cpu
-from switchmark.testbed.place.limits import read_limits
 from switchmark.trial.neighbour import cores_of
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers
@@ -60,7 +59,7 @@ class Cores:
         without_smt = tuning.parse(tuned).get("smt") == "off"
         self._cpus = tuple(first_threads(cpus) if without_smt else cpus)
         self._usable = frozenset(os.sched_getaffinity(0) if usable is None else usable)
-        self._quota = read_limits().cpu_quota if usable is None else None
+        self._quota = place.limits().cpu_quota if usable is None else None
         self._placed: dict[Demand, Placement] = {}
 
     def place(self, demand: Demand) -> Placement:

@@ -21,7 +21,7 @@ from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place.limits import Limits
+from switchmark.testbed.place import Limits
 from switchmark.testbed.undo.ledger import Ledger
 
 
@@ -36,8 +36,7 @@ def quiet_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
 def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
     """No control group limits the tests, wherever they run."""
     monkeypatch.setattr(OwnThrottling, "read", OwnThrottling)
-    for module in ("switchmark.trial.plan", "switchmark.experiment.prepare"):
-        monkeypatch.setattr(f"{module}.read_limits", limits)
+    monkeypatch.setattr(place, "limits", limits)
 
 
 def limits(**changes: Any) -> Limits:

@@ -15,12 +15,11 @@ from switchmark.experiment import steps
 from switchmark.experiment.prepare import Prepared, prepare
 from switchmark.model.choices import Idle
 from switchmark.results.record import Placement
-from switchmark.testbed import facts
+from switchmark.testbed import facts, place
 from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import place
+from switchmark.testbed.cores.placement import place as place_freely
 from switchmark.testbed.cores.within_quota import needed_cpus, place_within
 from switchmark.testbed.facts import Cpu
-from switchmark.trial import plan as planning
 from tests.unit.conftest import limits
 
 CPUS = [Cpu(number, (0, number), 0) for number in range(8)]
@@ -38,7 +37,7 @@ def used(placement: Placement) -> set[int]:
 @pytest.mark.parametrize("demand", [POLLING, KERNEL])
 @pytest.mark.parametrize("quota", [None, 3.25, 4.0, 64.0])
 def test_a_quota_that_is_enough_changes_nothing(demand: Demand, quota: float | None) -> None:
-    assert place_within(CPUS, USABLE, demand, quota) == place(CPUS, USABLE, demand)
+    assert place_within(CPUS, USABLE, demand, quota) == place_freely(CPUS, USABLE, demand)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +70,7 @@ def test_cores_that_the_campaign_names_are_kept() -> None:
 def test_what_does_not_fit_is_placed_as_without_a_quota(quota: float) -> None:
     wide = Demand((("a0", "b0"),), polling_switch=True, in_kernel_switch=False, switch_cores=4)
     placed = place_within(CPUS, USABLE, wide, quota)
-    assert placed == place(CPUS, USABLE, wide) and needed_cpus(placed) > quota
+    assert placed == place_freely(CPUS, USABLE, wide) and needed_cpus(placed) > quota
 
 
 def test_smt_siblings_that_may_not_be_used_stay_unused() -> None:
@@ -100,8 +99,7 @@ def kept(asked: object, *more: object) -> tuple[object, ...]:
 
 
 def prepared(monkeypatch: pytest.MonkeyPatch, what: str, **changes: object) -> Prepared:
-    for module in (planning, preparing):
-        monkeypatch.setattr(module, "read_limits", lambda: limits(**changes))
+    monkeypatch.setattr(place, "limits", lambda: limits(**changes))
     return prepare(load_text(what, "unit.yaml", THERE.known), THERE)
 
 

@@ -15,9 +15,12 @@ from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.testbed.place import remedies
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, kind
+from switchmark.testbed.place.limits import Limits, read_limits
 from switchmark.testbed.place.tries import TRIES
 
-__all__ = ["Facility", "Kind", "can", "kind", "missing", "require", "try_all"]
+__all__ = [
+    "Facility", "Kind", "Limits", "can", "kind", "limits", "missing", "require", "try_all",
+]  # fmt: skip
 
 
 @cache
@@ -44,6 +47,12 @@ def require(what: str, *facilities: Facility) -> None:
     facilities, which `what` needs."""
     if (answer := missing(*facilities)) is not None:
         raise UnavailableError(f"{what}: {answer.why_not}")
+
+
+def limits() -> Limits:
+    """The limits of CPU time, memory, tasks and files in this place, read now: what is left of some
+    changes."""
+    return read_limits()
 
 
 def try_all(facilities: Iterable[Facility] = Facility) -> dict[Facility, Availability]:

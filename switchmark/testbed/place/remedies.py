@@ -137,6 +137,13 @@ TEXTS: dict[Facility, Texts] = {
         container=_PRIVILEGED,
     ),
 }
+# How each limit is raised: by an option of docker run, a field of a pod, a setting of systemd.
+LIMITS: dict[str, tuple[str, str, str]] = {
+    "cpu": ("--cpus=N", "resources.limits.cpu", "CPUQuota="),
+    "memory": ("--memory=N", "resources.limits.memory", "MemoryMax="),
+    "tasks": ("--pids-limit=N", "the kubelet's podPidsLimit", "TasksMax="),
+    "files": ("--ulimit nofile=N", "the container engine's own limit", "LimitNOFILE="),
+}
 _WHERE = {
     Kind.ROOT: "here",
     Kind.USER: "as an ordinary user",
@@ -150,3 +157,11 @@ def texts(facility: Facility, kind: Kind, reason: str) -> tuple[str, str]:
     row = TEXTS[facility]
     remedy = {Kind.ROOT: row.root, Kind.USER: row.user, Kind.CONTAINER: row.container}[kind]
     return f"cannot {row.cannot} {_WHERE[kind]} ({reason})", remedy
+
+
+def limit_remedy(limit: str, kind: Kind) -> str:
+    """How a limit, by its key in `LIMITS`, is raised in a place of this kind."""
+    docker, pod, systemd = LIMITS[limit]
+    if kind is Kind.CONTAINER:
+        return _option(docker, pod)
+    return f"{systemd} of the systemd unit" + ("; ulimit -n" if limit == "files" else "")

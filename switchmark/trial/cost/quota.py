@@ -5,9 +5,9 @@ from __future__ import annotations
 from switchmark.model.trial import Trial
 from switchmark.results.record import CpuQuota, GroupQuota, Neighbour
 from switchmark.results.record.cost import CpuCost
+from switchmark.testbed import place
 from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit
 from switchmark.testbed.cores.throttling import OwnThrottling, Throttling
-from switchmark.testbed.place.limits import read_limits
 
 # Beyond the quota: a period that began before the clocks were read may end after it, and the
 # kernel hands out CPU time in slices of 5 ms a core.
@@ -41,7 +41,7 @@ def group_quota_since(before: OwnThrottling) -> GroupQuota:
     """The quota of the control groups that everything ran in, and the throttling since `before`."""
     found = OwnThrottling.read().since(before)
     return GroupQuota(
-        cpus=read_limits().cpu_quota,
+        cpus=place.limits().cpu_quota,
         throttled_periods=found.throttled_periods,
         throttled_s=found.seconds,
     )
