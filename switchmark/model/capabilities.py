@@ -117,11 +117,13 @@ class Availability:
     version: str | None = None
     reason: str | None = None
     remedy: str | None = None
+    instead: str | None = None  # what can be done without the remedy
 
     @property
     def why_not(self) -> str:
         """The reason and the remedy in one sentence, for what cannot run."""
-        return f"{self.reason}; {self.remedy}" if self.remedy else f"{self.reason}"
+        remedies = ", or ".join(filter(None, (self.remedy, self.instead)))
+        return f"{self.reason}; {remedies}" if remedies else f"{self.reason}"
 
 
 def available(version: str | None) -> Availability:
@@ -129,9 +131,11 @@ def available(version: str | None) -> Availability:
     return Availability(True, version=version)
 
 
-def unavailable(reason: str | None, remedy: str | None = None) -> Availability:
+def unavailable(
+    reason: str | None, remedy: str | None = None, instead: str | None = None
+) -> Availability:
     """The availability of a switch that cannot run here: why, and what to do."""
-    return Availability(False, reason=reason, remedy=remedy)
+    return Availability(False, reason=reason, remedy=remedy, instead=instead or None)
 
 
 def unavailable_for(error: SwitchmarkError) -> Availability:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from functools import cache
 
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.capabilities import Availability, available
 from switchmark.testbed.place import remedies
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, kind
@@ -30,8 +30,7 @@ def can(facility: Facility) -> Availability:
     try:
         TRIES[facility]()
     except OSError as error:
-        reason, remedy = remedies.texts(facility, kind(), error.strerror or str(error))
-        return unavailable(reason, remedy=remedy)
+        return remedies.refusal(facility, kind(), error.strerror or str(error))
     return available("yes")
 
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from switchmark.testbed.place.tries import user_namespace
 
 # Files and environment variables by which container engines mark a container.
-MARK_FILES = ("/.dockerenv", "/run/.containerenv", "/run/secrets/kubernetes.io")
-MARK_VARIABLES = ("container", "KUBERNETES_SERVICE_HOST")
+POD_FILE, POD_VARIABLE = "/run/secrets/kubernetes.io", "KUBERNETES_SERVICE_HOST"
+MARK_FILES = ("/.dockerenv", "/run/.containerenv", POD_FILE)
+MARK_VARIABLES = ("container", POD_VARIABLE)
 CAP_SYS_ADMIN = 21
 ALL_USERS = 0xFFFFFFFF  # the length of the identity mapping in /proc/self/uid_map
 
@@ -55,6 +56,11 @@ def is_user_namespace(uid_map: str) -> bool:
 def is_marked() -> bool:
     """Return True if a container engine has left a mark of this being a container."""
     return any(map(os.path.exists, MARK_FILES)) or any(map(os.environ.get, MARK_VARIABLES))
+
+
+def is_pod() -> bool:
+    """Return True if this container belongs to a pod of Kubernetes."""
+    return Path(POD_FILE).exists() or bool(os.environ.get(POD_VARIABLE))
 
 
 def has_capability(number: int) -> bool:

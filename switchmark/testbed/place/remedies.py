@@ -1,12 +1,13 @@
-"""What a user reads if a facility is missing: what cannot be done, and the shortest remedy in this
+"""The texts that a user reads if a facility is missing: the reason, and the shortest remedy in this
 kind of place."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.place.facility import Facility
-from switchmark.testbed.place.kinds import Kind
+from switchmark.testbed.place.kinds import Kind, is_pod
 
 SUDO = "run it as root: sudo switchmark ..."
 HOST = "run switchmark on the host as root"
@@ -18,20 +19,33 @@ RESERVE = "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
 
 @dataclass(frozen=True, slots=True)
+class ContainerRemedy:
+    """A remedy in a container: an option of `docker run` or `podman run`, and a pod's field."""
+
+    docker: str
+    pod: str
+
+    def text(self) -> str:
+        """The remedy in this container."""
+        return f"in the pod: {self.pod}" if is_pod() else f"docker run {self.docker}"
+
+
+@dataclass(frozen=True, slots=True)
 class Texts:
-    """The texts of one facility. `cannot` completes the sentence "cannot ..."."""
+    """The texts of one facility. `cannot` completes the sentence "this container cannot ..."."""
 
     cannot: str
     root: str  # the remedy on a machine whose administrator is at work
-    container: str  # the remedy in a container
+    container: ContainerRemedy | str
     user: str = SUDO  # the remedy for an ordinary user
+    instead: str = ""  # what a container offers without the remedy
 
 
-def _option(docker: str, pod: str) -> str:
-    return f"docker run {docker} (in a pod: {pod})"
+def _option(docker: str, pod: str) -> ContainerRemedy:
+    return ContainerRemedy(docker, pod)
 
 
-def _capability(*names: str) -> str:
+def _capability(*names: str) -> ContainerRemedy:
     pod = ", ".join(names)
     return _option(
         " ".join(f"--cap-add {name}" for name in names),
@@ -54,12 +68,14 @@ TEXTS: dict[Facility, Texts] = {
     Facility.NETWORK_NAMESPACE: Texts(
         "make network namespaces",
         root="use a kernel with CONFIG_NET_NS and CONFIG_VETH",
-        container=f"use environment=bare, whose switches with sockets need none; or {_PRIVILEGED}",
+        container=_PRIVILEGED,
+        instead="use environment=bare with switches whose ports are sockets (basicfwd, testpmd)",
     ),
     Facility.NETWORK_DEVICE: Texts(
         "make network devices",
         root="use a kernel with CONFIG_VETH",
-        container=f"use switches with sockets (basicfwd, testpmd); or {_capability('NET_ADMIN')}",
+        container=_capability("NET_ADMIN"),
+        instead="use switches whose ports are sockets (basicfwd, testpmd)",
     ),
     Facility.PACKET_SOCKET: Texts(
         "open packet sockets",
@@ -80,7 +96,8 @@ TEXTS: dict[Facility, Texts] = {
         "map hugepages",
         root=RESERVE,
         container=_option(
-            f"needs them on the host ({RESERVE})", "resources.limits: hugepages-2Mi: 1Gi"
+            f"as before, after this on the host as root: {RESERVE}",
+            "resources.limits: hugepages-2Mi: 1Gi",
         ),
         user=f"as root: {RESERVE}",
     ),
@@ -144,24 +161,27 @@ LIMITS: dict[str, tuple[str, str, str]] = {
     "tasks": ("--pids-limit=N", "the kubelet's podPidsLimit", "TasksMax="),
     "files": ("--ulimit nofile=N", "the container engine's own limit", "LimitNOFILE="),
 }
-_WHERE = {
-    Kind.ROOT: "here",
-    Kind.USER: "as an ordinary user",
-    Kind.CONTAINER: "in this container",
+_WHO = {
+    Kind.ROOT: "this machine",
+    Kind.USER: "an ordinary user",
+    Kind.CONTAINER: "this container",
 }
 
 
-def texts(facility: Facility, kind: Kind, reason: str) -> tuple[str, str]:
+def refusal(facility: Facility, kind: Kind, reason: str) -> Availability:
     """The reason and the remedy for a facility that is missing in a place of this kind. `reason` is
     the error with which the operating system refused it."""
     row = TEXTS[facility]
-    remedy = {Kind.ROOT: row.root, Kind.USER: row.user, Kind.CONTAINER: row.container}[kind]
-    return f"cannot {row.cannot} {_WHERE[kind]} ({reason})", remedy
+    text = f"{_WHO[kind]} cannot {row.cannot} ({reason})"
+    if kind is not Kind.CONTAINER:
+        return unavailable(text, row.root if kind is Kind.ROOT else row.user)
+    remedy = row.container if isinstance(row.container, str) else row.container.text()
+    return unavailable(text, remedy, row.instead)
 
 
 def limit_remedy(limit: str, kind: Kind) -> str:
     """How a limit, by its key in `LIMITS`, is raised in a place of this kind."""
     docker, pod, systemd = LIMITS[limit]
     if kind is Kind.CONTAINER:
-        return _option(docker, pod)
+        return _option(docker, pod).text()
     return f"{systemd} of the systemd unit" + ("; ulimit -n" if limit == "files" else "")
