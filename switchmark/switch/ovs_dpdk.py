@@ -7,7 +7,7 @@ of the daemon are kept off those cores. DPDK keeps its memory without files
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from switchmark.errors import UsageError
@@ -18,7 +18,14 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.options import cores_refusal
-from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
+from switchmark.model.ports import (
+    ConnectMode,
+    PortCounters,
+    PortKind,
+    SwitchCounters,
+    SwitchPort,
+)
+from switchmark.model.rights import Rights
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
@@ -28,9 +35,15 @@ from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
-from switchmark.testbed import hugepages
+from switchmark.testbed import hugepages, place
+from switchmark.testbed.host import Session
+from switchmark.testbed.place import Facility
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
+# `netdev` and `dummy` are the same datapath (dpif-netdev). They differ in the ports of type
+# `internal`, to which no frame of a measurement goes: those of `netdev` are taps, and need
+# CAP_NET_ADMIN and a network namespace; those of `dummy` are objects of the daemon.
+NETDEV, DUMMY = "netdev", "dummy"
 STANDARD_MTU_BYTES = 1500
 
 PROFILES: dict[str, dict[str, str]] = {
@@ -55,6 +68,13 @@ OPTIONS = (
         least_cores={"ingress": 2},  # a core with a pinned queue polls no other
     ),
     CABLE_DRIVER,
+    SwitchOption(
+        "datapath",
+        "the type of the datapath: `dummy` is `netdev` with internal ports that are not network "
+        "devices, and needs no network namespace; `auto`: `netdev` if one can be made",
+        "auto",
+        ("auto", NETDEV, DUMMY),
+    ),
     SwitchOption(
         "profile",
         "several of these at once: `balanced` (rxq_affinity ingress), "
@@ -97,6 +117,53 @@ class OvsDpdk(WithOptions, OvsSwitch):
             )
         return hugepages.none_reserved() or available(version)
 
+    def start(
+        self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
+    ) -> None:
+        """See `OvsSwitch`."""
+        self.datapath = self._datapath_for(ports)
+        super().start(session, ports, mode, cores)
+
+    def _datapath_for(self, ports: Sequence[SwitchPort]) -> str:
+        """The type of the datapath. Raises UsageError for one that cannot have these ports."""
+        chosen, cables = self.option("datapath"), lent_of(ports)
+        if chosen == DUMMY and cables:
+            raise UsageError(
+                f"{self.name}: datapath {DUMMY} cannot have the interface {cables[0]} of a cable; "
+                f"use datapath {NETDEV}"
+            )
+        if chosen != "auto":
+            return chosen
+        apart = cables or place.can(Facility.NETWORK_NAMESPACE).available
+        return NETDEV if apart else DUMMY
+
+    def makes_devices(self) -> bool:
+        """See `OvsSwitch`."""
+        return self.datapath == NETDEV
+
+    def daemon_arguments(self) -> Sequence[str]:
+        """The argument without which the daemon has no datapath of type `dummy`. It replaces no
+        other type, since it names no level."""
+        return () if self.datapath == NETDEV else ("--enable-dummy",)
+
+    def daemon_rights(self) -> Rights | None:
+        """See `OvsSwitch`; without devices the daemon needs no capability."""
+        found = super().daemon_rights()
+        return found if found is None or self.makes_devices() else replace(found, capabilities=())
+
+    def set_witness_up(self, device: str) -> None:
+        """See `OvsSwitch`."""
+        if self.makes_devices():
+            super().set_witness_up(device)
+        else:
+            self.instance.appctl("netdev-dummy/set-admin-state", device, "up")
+
+    def witness_frames(self, device: str, counted: Mapping[str, PortCounters]) -> int:
+        """See `OvsSwitch`; only the datapath counts the frames of a port that is not a device."""
+        if self.makes_devices():
+            return super().witness_frames(device, counted)
+        return counted[device].tx_frames
+
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """Return the core that was chosen for it; otherwise every allowed core without a PMD
         thread, or all allowed cores if there is none."""
@@ -110,9 +177,10 @@ class OvsDpdk(WithOptions, OvsSwitch):
     def before_launch(self) -> None:
         """Check that there is memory for the buffers, and take in the interfaces of cables."""
         hugepages.require(self.name, self._pools.memory_mb * memory_nodes())
-        if cables := lent_of(self._ports):
-            self.instance.namespace.adopt(cables, cables)
-        self._at_interface = AtInterface(self.instance.namespace, self._ports)
+        namespace = self.instance.namespace if self.makes_devices() else None
+        if namespace and (cables := lent_of(self._ports)):
+            namespace.adopt(cables, cables)
+        self._at_interface = AtInterface(namespace, self._ports)
 
     def counters(self) -> SwitchCounters:
         """The datapath's counters, and the kernel's at a cable's end."""

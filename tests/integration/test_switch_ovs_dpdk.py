@@ -11,13 +11,16 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.model import capabilities as model
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.support import ovs_memory
 from switchmark.switch.support.tools import allowed_cores
-from switchmark.testbed import hugepages
+from switchmark.testbed import hugepages, place
 from switchmark.testbed.host import Session
+from switchmark.testbed.place import Facility
 from tests.integration.switch_rig import available, mac_of, traces, vhost_ends
+from tests.integration.switch_traffic import bring_up, vhost_flooding, vhost_peers
 from tests.integration.waiting import until
 
 pytestmark = [pytest.mark.integration]
@@ -68,6 +71,48 @@ def test_polling_thread_has_its_core_to_itself(session: Session) -> None:
         assert details["other_config:pmd-maxsleep"] == "0"
         assert details["pmd_cores"] == str(CORE)
         assert int(details["hugepages_mb"]) >= ovs_memory.BASE_MB
+    finally:
+        switch.stop()
+
+
+@pytest.mark.parametrize("mode", OvsDpdk.capabilities.connect_modes)
+def test_dummy_datapath_forwards_and_counts_without_any_privilege(
+    session: Session, mode: ConnectMode
+) -> None:
+    """The contract of every switch, and that the daemon makes no device: it has no capability, and
+    lives in the network namespace of the bench."""
+    switch = OvsDpdk()
+    switch.configure({"datapath": "dummy"})
+    with vhost_ends(session, 4) as ends:
+        try:
+            bring_up(switch, session, ends, mode)
+            for end in ends:
+                end.tell()  # its ports are up
+            vhost_flooding(switch, ends, mode)
+            vhost_peers(switch, ends, mode)
+            daemon = Path(f"/proc/{switch.process_ids()[0]}")
+            assert (daemon / "ns/net").readlink() == Path("/proc/self/ns/net").readlink()
+            assert re.search(r"^CapBnd:\s*0+$", (daemon / "status").read_text(), re.MULTILINE)
+            assert switch.details()["datapath"] == "dummy"
+            shown = switch.instance.appctl("dpif/show")
+            assert shown.startswith("dummy@") and "(tap)" not in shown
+        finally:
+            switch.stop()
+
+
+@pytest.mark.parametrize(("can", "datapath"), [(True, "netdev"), (False, "dummy")])
+def test_datapath_is_chosen_by_whether_a_namespace_can_be_made(
+    session: Session, monkeypatch: pytest.MonkeyPatch, can: bool, datapath: str
+) -> None:
+    answer = model.available("yes") if can else model.unavailable("no", remedy="none")
+    monkeypatch.setattr(
+        place, "can", lambda facility: {Facility.NETWORK_NAMESPACE: answer}[facility]
+    )
+    switch = OvsDpdk()
+    try:
+        switch.start(session, absent_ports(session), ConnectMode.CROSS_CONNECT, [CORE])
+        assert switch.details()["datapath"] == datapath
+        assert switch.instance.appctl("dpif/show").startswith(f"{datapath}@")
     finally:
         switch.stop()
 

@@ -24,7 +24,7 @@ from switchmark.model.ports import PortCounters
 from switchmark.model.rights import Rights
 from switchmark.switch.support import json_rpc
 from switchmark.switch.support.ports import how_it_ended
-from switchmark.switch.support.private import Resources, check_socket_path
+from switchmark.switch.support.private import Namespace, Resources, check_socket_path
 from switchmark.switch.support.tools import version_text
 from switchmark.testbed.host import Session
 from switchmark.testbed.programs import which
@@ -77,12 +77,16 @@ class Interface:
 class OvsInstance:
     """`configure`, then `launch`, then `flows`; `close` belongs to `Resources`."""
 
-    def __init__(self, session: Session, resources: Resources, program: Path) -> None:
+    def __init__(
+        self, session: Session, resources: Resources, program: Path, *, apart: bool = True
+    ) -> None:
+        """Start the database. The daemons run in a network namespace of their own if the
+        instance is set `apart`, which it must be if it makes network devices."""
         self.session = session
         self.program = program
         self.version = version_text(program)
         self.bridge = f"sm{session.id}br"
-        self.namespace = resources.namespace()
+        self._namespace = resources.namespace() if apart else None
         self.folder = resources.folder("ovs")
         self._resources = resources
         self._database = check_socket_path(self.folder / "db.sock")
@@ -97,6 +101,12 @@ class OvsInstance:
             "RUNTIME_DIRECTORY": str(self.folder),  # where DPDK keeps its own files
         }
         self._start_database()
+
+    @property
+    def namespace(self) -> Namespace:
+        """The network namespace of an instance that is set apart."""
+        assert self._namespace is not None
+        return self._namespace
 
     def _start_database(self) -> None:
         schema = find_schema()
@@ -133,9 +143,11 @@ class OvsInstance:
         first = [["init"], ["set", "Open_vSwitch", ".", "next_cfg=1"]]
         self._vsctl(["--no-wait", "--timeout=10"], [*first, *commands])
 
-    def launch(self, cores: Sequence[int], may: Rights | None) -> None:
-        """Start the switch daemon on `cores` with the rights that it `may` have, and return
-        when it has applied everything."""
+    def launch(
+        self, cores: Sequence[int], may: Rights | None, arguments: Sequence[str] = ()
+    ) -> None:
+        """Start the switch daemon on `cores` with the rights that it `may` have, and with further
+        `arguments`; return when it has applied everything."""
         self._daemon = self._resources.spawn(
             [
                 str(self.program),
@@ -143,10 +155,11 @@ class OvsInstance:
                 f"--unixctl={self._control}",
                 f"--log-file={self._log}",
                 "-vconsole:off",
+                *arguments,
             ],
             cores=cores,
             env=self._environment,
-            netns=self.namespace.name,
+            netns=self._namespace.name if self._namespace else None,
             may=may,
         )
         deadline = time.monotonic() + DEADLINE_S

@@ -6,7 +6,7 @@ The bridge starts with no rule at all (fail mode `secure`) and gets those of the
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
@@ -20,6 +20,7 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
+from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.options import WithProgram
@@ -132,6 +133,19 @@ class OvsSwitch(WithProgram, WithResources):
             Change(f"{RULES} rules removed", lambda: self.instance.remove_flows(SPARE_COOKIE)),
         ]
 
+    def makes_devices(self) -> bool:
+        """Return True if the datapath makes network devices, for which the daemons need a network
+        namespace of their own."""
+        return True
+
+    def daemon_arguments(self) -> Sequence[str]:
+        """Further arguments of the switch daemon."""
+        return ()
+
+    def daemon_rights(self) -> Rights | None:
+        """The rights with which the switch daemon starts."""
+        return rights(self, self._ports)
+
     def daemon_cores(self, cores: Sequence[int]) -> Sequence[int]:
         """The cores of the daemon's own threads."""
         return cores
@@ -153,14 +167,16 @@ class OvsSwitch(WithProgram, WithResources):
         self._ports, self._mode, self._cores = tuple(ports), mode, tuple(cores)
         self._resources = Resources(session)
         try:
-            self.instance = OvsInstance(session, self._resources, program)
+            self.instance = OvsInstance(
+                session, self._resources, program, apart=self.makes_devices()
+            )
             self._names = {port.index: self.interface(port)[0] for port in ports}
             self._witness = None if mode is ConnectMode.CROSS_CONNECT else f"sm{session.id}w"
             self._settings = self.settings()
             self.instance.configure(self._configuration())
             self.before_launch()
             self._daemon_cores = self.daemon_cores(cores)
-            self.instance.launch(self._daemon_cores, rights(self, ports))
+            self.instance.launch(self._daemon_cores, self.daemon_rights(), self.daemon_arguments())
             if self._witness:
                 self._open_witness(self._witness)
             self.instance.flows(rules(ports, mode, self.split))
@@ -193,12 +209,20 @@ class OvsSwitch(WithProgram, WithResources):
 
     def _open_witness(self, device: str) -> None:
         """Set the witness up: flooded frames only go to a port that is up."""
-        namespaces.inside(self.instance.namespace.name, lambda: set_up(device))
+        self.set_witness_up(device)
         deadline = time.monotonic() + DEADLINE_S
         while not self.instance.interfaces()[device].link_up:
             if time.monotonic() > deadline:
                 raise TrialFailed(f"{self.name}: witness port {device} does not come up")
             time.sleep(POLL_S)
+
+    def set_witness_up(self, device: str) -> None:
+        """Set the witness's device up."""
+        namespaces.inside(self.instance.namespace.name, lambda: set_up(device))
+
+    def witness_frames(self, device: str, counted: Mapping[str, PortCounters]) -> int:  # noqa: ARG002
+        """The frames that the witness received; `counted` are the datapath's own counters."""
+        return self.instance.namespace.link_counters()[device].rx_frames
 
     def _device_counters(self) -> dict[str, PortCounters]:
         return self.instance.port_counters()
@@ -219,7 +243,7 @@ class OvsSwitch(WithProgram, WithResources):
             self.instance.appctl("revalidator/purge")
 
     def counters(self) -> SwitchCounters:
-        """The datapath's counters since start, and what the kernel received on the witness."""
+        """The datapath's counters since start, and the frames that the witness received."""
         now = self._device_counters()
         ports = {}
         for index, name in self._names.items():
@@ -229,8 +253,7 @@ class OvsSwitch(WithProgram, WithResources):
         self._last = now
         if self._witness is None:
             return SwitchCounters(ports)
-        seen = self.instance.namespace.link_counters()[self._witness].rx_frames
-        return SwitchCounters(ports, seen)
+        return SwitchCounters(ports, self.witness_frames(self._witness, now))
 
     def _check_continuity(self, name: str, now: PortCounters | None) -> None:
         """Raise TrialFailed where a vhost-user port lost its peer: its counters then go, and begin
