@@ -15,7 +15,9 @@ from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached, hosts_own
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
+from switchmark.testbed.place import Facility
 
 
 class BareEnvironment(NetnsEnvironment):
@@ -27,6 +29,14 @@ class BareEnvironment(NetnsEnvironment):
     def availability(self) -> Availability:
         """Always available: processes with sockets as ports need no privilege."""
         return available(os.uname().release)
+
+    def port_availability(self, kind: PortKind) -> Availability:
+        """See `DiffersByPort`; devices are made here, and frames read from them by packet
+        sockets."""
+        if kind is not PortKind.VETH:
+            return self.availability()
+        problem = place.missing(Facility.NETWORK_DEVICE, Facility.PACKET_SOCKET)
+        return problem or self.availability()
 
     def port_kinds(self) -> tuple[PortKind, ...]:
         """The kinds of port that its nodes can have."""

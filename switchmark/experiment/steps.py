@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
+from switchmark.environment.support.base import availability_with
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.instrument.registry import INSTRUMENTS
@@ -122,12 +123,11 @@ def check_available(steps: Sequence[Step]) -> None:
     beside = dict.fromkeys(step.plan.trial.neighbour for step in steps)
     neighbours = [name for name in beside if name != "none"]
     places = dict.fromkeys(step.plan.trial.switch_environment for step in steps)
-    environments = {step.plan.environment.name: step.plan.environment for step in steps}
     switches, instruments = _switch_availabilities(steps), _instrument_availabilities(steps)
     availabilities = [
         *((f"neighbour {name}", neighbour_availability(name)) for name in neighbours),
         *((f"switch {what.name}", found) for what, found in switches.items()),
-        *((f"environment {name}", each.availability()) for name, each in environments.items()),
+        *((f"environment {name}", found) for name, found in _environment_availabilities(steps)),
         *((f"generator {name}", found) for name, found in instruments.items()),
     ]
     lacking = [
@@ -142,6 +142,17 @@ def check_available(steps: Sequence[Step]) -> None:
         problems += side.check(one.mode)
     if problems:
         raise UnavailableError("\n".join(problems))
+
+
+def _environment_availabilities(steps: Sequence[Step]) -> list[tuple[str, Availability]]:
+    """The availability of each environment with each kind of port that is wanted in it, asked
+    once."""
+    wanted = {
+        (place.name, step.plan.port_kind): place
+        for step in steps
+        for place in step.plan.environments()
+    }
+    return [(name, availability_with(each, kind)) for (name, kind), each in wanted.items()]
 
 
 def _nic_problems(steps: Sequence[Step]) -> list[str]:

@@ -21,8 +21,9 @@ from switchmark.model.io import sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
-from switchmark.model.topology import NodePlace, Topology
+from switchmark.model.topology import NodePlace, Topology, wire_kind
 from switchmark.model.trial import Trial
+from switchmark.port.vhost_user import SOCKET_KINDS
 from switchmark.remote.site import FarSide, Site, SiteSwitch
 from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
@@ -95,10 +96,11 @@ def plan_trial(
     if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
+    environment = ENVIRONMENTS[trial.environment]()
     return TrialPlan(
         trial=trial,
         topology=topology,
-        environment=ENVIRONMENTS[trial.environment](),
+        environment=environment,
         switch=switch if far is None else _across(switch, far, topology),
         far=far,
         mode=trial.connect_mode or can.connect_modes[0],
@@ -107,8 +109,16 @@ def plan_trial(
         policy=campaign.trim.over(trial.duration_s),
         verify=campaign.verify,
         mixed_connect_modes=campaign.mixed_connect_modes,
-        wires=ENVIRONMENTS[WIRE_ENVIRONMENT](),
+        wires=_wire_environment(environment, wire_kind(kinds[0])),
     )
+
+
+def _wire_environment(environment: Environment, kind: PortKind) -> Environment:
+    """Where the wire ends of a trial live. The ends of sockets beside processes on the host need no
+    network namespace; an ordinary container could not make one."""
+    if kind in SOCKET_KINDS and not environment.traits.own_network:
+        return environment
+    return ENVIRONMENTS[WIRE_ENVIRONMENT]()
 
 
 def _far_side(trial: Trial, can: Capabilities, topology: Topology, site: Site) -> FarSide:
@@ -225,6 +235,11 @@ class TrialPlan:
     def environment_of(self, place: NodePlace) -> Environment:
         """The environment that a node of the topology lives in."""
         return self.wires if self.wires and place is NodePlace.WIRE else self.environment
+
+    def environments(self) -> list[Environment]:
+        """The environments in which nodes on this host are made."""
+        places = (node.place for node in self.topology.nodes if not node.far)
+        return list({id(one): one for one in map(self.environment_of, places)}.values())
 
     def specs(self) -> list[NodeSpec]:
         """The nodes that environments have to make. Made on demand: there are many plans, and one

@@ -15,7 +15,9 @@ from switchmark.experiment.steps import Step, check_available, leave_out_unavail
 from switchmark.model.capabilities import Availability
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
+from switchmark.testbed import place
 from switchmark.testbed.facts import Cpu
+from switchmark.testbed.place import Facility
 from switchmark.testbed.testbed import Cable, SshTarget, Testbed
 
 INSTALLED = installed()
@@ -154,6 +156,50 @@ def test_what_cannot_run_here_is_told_before_anything_starts() -> None:
     lines = str(caught.value).splitlines()
     assert len(lines) == 2, "one line each, however many trials"
     assert "switch ovs-dpdk cannot run here: no ovs-dpdk here; apt install ovs-dpdk" in lines
+
+
+@pytest.mark.parametrize(
+    ("switch", "port", "environment", "wires"),
+    [
+        ("basicfwd", "vhost-user", "bare", "bare"),
+        ("vpp", "memif", "bare", "bare"),
+        ("basicfwd", "vhost-user", "netns", "netns"),
+        ("vpp", "veth", "bare", "netns"),
+    ],
+)
+def test_wire_ends_of_sockets_need_no_network_namespace(
+    switch: str, port: str, environment: str, wires: str
+) -> None:
+    _, (step,) = steps_of(
+        f"switch: {switch}\ndimension: throughput\npacket_size: 64\nscenario: p2v\n"
+        f"connect_mode: cross-connect\nenvironment: {environment}\nport_kind: {port}\n"
+    )
+    assert [each.name for each in step.plan.environments()][0] == wires
+    assert {each.name for each in step.plan.environments()} == {environment, wires}
+
+
+@pytest.mark.parametrize("missing", [Facility.NETWORK_DEVICE, Facility.PACKET_SOCKET])
+def test_bare_needs_what_its_ports_need(monkeypatch: pytest.MonkeyPatch, missing: Facility) -> None:
+    """Sockets need nothing from the operating system, devices need to be made and read."""
+
+    def can(facility: Facility) -> Availability:
+        return Availability(facility is not missing, reason=f"no {facility}", remedy="ask for it")
+
+    monkeypatch.setattr(place, "can", can)
+    for port, problem in (
+        ("memif", None),
+        ("veth", f"environment bare cannot run here: no {missing}; ask for it"),
+    ):
+        wires, _ = steps_of(
+            "switch: direct\ndimension: throughput\npacket_size: 64\nenvironment: bare\n"
+            f"port_kind: {port}\n"
+        )
+        if problem is None:
+            check_available(wires)
+            continue
+        with pytest.raises(UnavailableError) as caught:
+            check_available(wires)
+        assert str(caught.value) == problem
 
 
 def test_what_cannot_run_here_can_be_left_out() -> None:

@@ -108,6 +108,15 @@ def needed_under(traits: Traits, capabilities: Iterable[str]) -> tuple[str, ...]
     return tuple(one for one in capabilities if traits.filters_placing or one != PLACES_MEMORY)
 
 
+@runtime_checkable
+class DiffersByPort(Protocol):
+    """An environment that needs more from the operating system for some kinds of port."""
+
+    def port_availability(self, kind: PortKind) -> Availability:
+        """Say whether this machine can make its nodes with ports of this kind."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Apart:
     """A program of a switch, to be run apart from the host's own."""
@@ -152,3 +161,10 @@ class Environment(Protocol):
         """Make two nodes joined by one wire without any switch (veth: one pair, an end in each;
         vhost-user: a shared socket folder). Headroom is read from this baseline."""
         ...
+
+
+def availability_with(environment: Environment, kind: PortKind) -> Availability:
+    """Whether this machine can run the environment with ports of this kind."""
+    if isinstance(environment, DiffersByPort):
+        return environment.port_availability(kind)
+    return environment.availability()
