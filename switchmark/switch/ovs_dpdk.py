@@ -94,6 +94,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
     setting = "SWITCHMARK_OVS_DPDK_VSWITCHD"
     programs = ("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "ovs-vswitchd")
     package = "openvswitch-switch-dpdk"
+    needs = ()  # its `dummy` datapath needs nothing
     capabilities = replace(
         COMMON,
         port_kinds=(PortKind.VHOST_USER,),
@@ -115,6 +116,10 @@ class OvsDpdk(WithOptions, OvsSwitch):
                 f"{self.program()} is built without DPDK ({version})",
                 remedy=f"apt install {self.package}, or set {self.setting}",
             )
+        if self.option("datapath") == NETDEV and (
+            problem := place.missing(Facility.NETWORK_NAMESPACE)
+        ):
+            return problem
         return hugepages.none_reserved() or available(version)
 
     def start(

@@ -174,7 +174,7 @@ def test_wire_ends_of_sockets_need_no_network_namespace(
         f"switch: {switch}\ndimension: throughput\npacket_size: 64\nscenario: p2v\n"
         f"connect_mode: cross-connect\nenvironment: {environment}\nport_kind: {port}\n"
     )
-    assert [each.name for each in step.plan.environments()][0] == wires
+    assert next(each.name for each in step.plan.environments()) == wires
     assert {each.name for each in step.plan.environments()} == {environment, wires}
 
 
