@@ -71,6 +71,7 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .specs = o->ports,
         .spec_count = o->port_count,
         .dpdk_memory_mb = (unsigned)o->dpdk_memory_mb,
+        .dpdk_pages = (enum io_pages)o->dpdk_pages,
         .eal_arguments = o->eal_arguments,
         .eal_argument_count = o->eal_argument_count,
     };

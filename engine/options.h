@@ -74,6 +74,7 @@ struct options {
     int cores[CORES_MAX];
     unsigned core_count;
     uint64_t dpdk_memory_mb;
+    uint64_t dpdk_pages; /* enum io_pages */
     const char *eal_arguments[EAL_ARGUMENTS_MAX];
     unsigned eal_argument_count;
     struct traffic traffic;

@@ -14,6 +14,7 @@
 
 static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", "baton", NULL};
+static const char *const pages_names[] = {"huge", "4KiB", NULL}; /* enum io_pages */
 static const char *const payload_names[] = {"fixed", "counter", "random", NULL};
 
 const char *idle_name(uint64_t idle)
@@ -98,6 +99,7 @@ static bool bad_value(const struct option_row *row, const char *text, char *erro
     case KIND_IP_VERSION:
     case KIND_PAYLOAD:
     case KIND_IDLE:
+    case KIND_PAGES:
     case KIND_START:
     case KIND_JITTER:
     case KIND_ECHO:
@@ -249,6 +251,9 @@ bool option_apply(struct options *o, const struct option_row *row, const char *t
         break;
     case KIND_IDLE:
         good = read_name(text, idle_names, field);
+        break;
+    case KIND_PAGES:
+        good = read_name(text, pages_names, field);
         break;
     case KIND_JITTER:
         good = read_name(text, jitters, field);

@@ -213,6 +213,18 @@ static bool check_eal(const struct options *o, char *error, size_t size)
     return true;
 }
 
+static bool check_pages(const struct options *o, char *error, size_t size)
+{
+    for (unsigned i = 0; i < o->port_count && o->dpdk_pages == IO_PAGES_SMALL; i++) {
+        if ((io_capabilities(o->ports[i]) & IO_HUGEPAGES_ONLY) != 0)
+            return fail(error, size,
+                        "--dpdk-pages: 4KiB does not go with --port %s, whose driver works in "
+                        "hugepages only; use --dpdk-pages huge, or another port",
+                        o->ports[i]);
+    }
+    return true;
+}
+
 static bool check_gathering(const struct options *o, char *error, size_t size)
 {
     if (o->gather_ns == 0)
@@ -270,7 +282,7 @@ bool options_check(struct options *o, char *error, size_t size)
     if (o->role == &role_reference && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0)
         return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
     if (!check_baton(o, error, size) || !check_workers(o, error, size) ||
-        !check_eal(o, error, size))
+        !check_eal(o, error, size) || !check_pages(o, error, size))
         return false;
     if (lacks_peer(o) && o->replay_path == NULL)
         return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",

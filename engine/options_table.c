@@ -150,9 +150,11 @@ const struct option_row option_table[] = {
     {"hardware-counters", KIND_FLAG, NULL, 0, 0, AT(hardware_counters), 0, false,
      "count cycles, instructions and misses of the trial (perf_event_open)"},
     {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
-     "hugepage memory for DPDK in MiB (default 64, for up to four ports or two of jumbo frames; "
-     "what "
+     "memory for DPDK in MiB (default 64, for up to four ports or two of jumbo frames; what "
      "further ports and queues or long rings need beyond that is added)"},
+    {"dpdk-pages", KIND_PAGES, "huge|4KiB", 0, 0, AT(dpdk_pages), 0, false,
+     "pages of DPDK's memory: hugepages, or the kernel's ordinary pages, which need no hugepages "
+     "and no privileges (default huge)"},
     {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false,
      "hand ARG to DPDK's EAL as it is (repeatable) (default: none)"},
 };

@@ -29,6 +29,7 @@ enum kind {
     KIND_PORT,
     KIND_CORES,
     KIND_IDLE,
+    KIND_PAGES,
     KIND_START,
     KIND_ECHO,
     KIND_CLOCK,

@@ -67,6 +67,14 @@ static bool connects_later(const struct dpdk_spec *spec)
            (spec->kind <= DPDK_VHOST && !spec->listens);
 }
 
+/* A device reads physical addresses, or those that VFIO has mapped in large pieces; the memif
+ * driver hands its peer all memory of the process, which it can only if EAL keeps it in single
+ * files. */
+static bool needs_hugepages(const struct dpdk_spec *spec)
+{
+    return spec->kind == DPDK_PCI || (spec->kind == DPDK_MEMIF && spec->zero_copy);
+}
+
 static unsigned capabilities_of(const char *arguments)
 {
     struct dpdk_spec spec;
@@ -79,6 +87,7 @@ static unsigned capabilities_of(const char *arguments)
                                         : 0U) |
            (spec.kind >= DPDK_AF_PACKET ? IO_KEEPS_PRIVILEGES : 0U) |
            (spec.kind <= DPDK_AF_PACKET ? IO_OPENS_CONFINED : 0U) |
+           (needs_hugepages(&spec) ? IO_HUGEPAGES_ONLY : 0U) |
            (connects_later(&spec) ? IO_CONNECTS : 0U);
 }
 

@@ -3,7 +3,10 @@
  *
  * Memory comes from memfd hugepages (--in-memory): no hugetlbfs mount is needed and the kernel
  * takes them back however the process ends. One file per segment list (--single-file-segments)
- * because a vhost-user peer accepts at most 8 memory regions. */
+ * because a vhost-user peer accepts at most 8 memory regions.
+ *
+ * With --dpdk-pages 4KiB it is one memfd of ordinary pages (--no-huge), which EAL refuses to
+ * combine with either option. --no-shconf then keeps EAL from writing files. */
 #include <fcntl.h>
 #include <glob.h>
 #include <sched.h>
@@ -24,6 +27,7 @@
 
 #include "fail.h"
 #include "io/dpdk.h"
+#include "memory.h"
 
 #define ARGUMENTS_MAX 64
 #define FILES_MIN 64U
@@ -125,8 +129,16 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
         return true;
     return fail(error, size,
                 "needs %u MB of free hugepages, finds %ld; reserve %u more pages of 2 MB in "
-                "/proc/sys/vm/nr_hugepages (now %u), or lower --dpdk-memory-mb",
+                "/proc/sys/vm/nr_hugepages (now %u), lower --dpdk-memory-mb, or use "
+                "--dpdk-pages 4KiB",
                 memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
+}
+
+/* Ordinary pages are given when they are first touched, and a process that is given none is killed:
+ * so what it will take is compared with what is left. */
+static bool ordinary_memory_is_there(unsigned memory_mb, char *error, size_t size)
+{
+    return memory_suffices((uint64_t)memory_mb << 20, "DPDK on 4 KiB pages ", error, size);
 }
 
 static bool files_are_enough(char *error, size_t size)
@@ -234,9 +246,10 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
 {
     char lcores[1024], memory[16], prefix[48], allow[sizeof "--allow=" + 256];
     struct dpdk_spec function;
+    const bool small = config->dpdk_pages == IO_PAGES_SMALL;
     char *argv[ARGUMENTS_MAX] = {"switchmark-traffic",
-                                 "--in-memory",
-                                 "--single-file-segments",
+                                 small ? "--no-huge" : "--in-memory",
+                                 small ? "--no-shconf" : "--single-file-segments",
                                  "--no-telemetry",
                                  "--file-prefix",
                                  prefix,
@@ -281,7 +294,10 @@ bool dpdk_eal_start(const struct io_config *config, char *error, size_t size)
     if (access("/sys/devices/system/cpu", R_OK) != 0)
         return fail(error, size,
                     "DPDK needs /sys; mount sysfs in this container (read-only will do)");
-    if (!memory_is_there(memory_mb, error, size) || !files_are_enough(error, size))
+    const bool enough = config->dpdk_pages == IO_PAGES_SMALL
+                            ? ordinary_memory_is_there(memory_mb, error, size)
+                            : memory_is_there(memory_mb, error, size);
+    if (!enough || !files_are_enough(error, size))
         return false;
     /* A peer that dies while DPDK writes to its socket must not take us along. */
     signal(SIGPIPE, SIG_IGN);

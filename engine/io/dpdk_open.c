@@ -1,15 +1,53 @@
 /* What a `dpdk` port is made of when it is opened: packet buffers, and the devices that need no
  * peer. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include <rte_mbuf_pool_ops.h>
 
 #include "fail.h"
 #include "io/dpdk.h"
 #include "io/socket.h"
 
 #define POOL_NAME_MAX 32
-#define AF_XDP_ROOM_MAX 3584 /* a buffer with its head must fit a page */
+#define SMALL_PAGE_BYTES 4096 /* or more */
+#define AF_XDP_ROOM_MAX 3584  /* a buffer with its head must fit a page */
+
+/* Ordinary pages are given when they are first touched: here, and not while frames are sent. */
+static void touch_pages(struct rte_mempool *pool, void *unused, struct rte_mempool_memhdr *memory,
+                        unsigned index)
+{
+    volatile uint8_t *bytes = memory->addr;
+
+    (void)pool, (void)unused, (void)index;
+    for (size_t at = 0; at < memory->len; at += SMALL_PAGE_BYTES)
+        bytes[at] = bytes[at];
+}
+
+/* On small pages DPDK lets no buffer cross a page, unless told that no device reads it by physical
+ * addresses. Each of 2 KiB would then have a page to itself, and the heads of all would compete for
+ * the same lines of the nearest cache. */
+static struct rte_mempool *make_dense_pool(const char *name, unsigned count, uint16_t bytes)
+{
+    struct rte_pktmbuf_pool_private head = {.mbuf_data_room_size = bytes};
+    struct rte_mempool *pool = rte_mempool_create_empty(
+        name, count, (unsigned)sizeof(struct rte_mbuf) + bytes, DPDK_POOL_CACHE, sizeof head,
+        SOCKET_ID_ANY, RTE_MEMPOOL_F_NO_IOVA_CONTIG);
+
+    if (pool == NULL)
+        return NULL;
+    rte_pktmbuf_pool_init(pool, &head);
+    if (rte_mempool_set_ops_byname(pool, rte_mbuf_best_mempool_ops(), NULL) != 0 ||
+        rte_mempool_populate_default(pool) < 0) {
+        rte_mempool_free(pool);
+        return NULL;
+    }
+    rte_mempool_mem_iter(pool, touch_pages, NULL);
+    rte_mempool_obj_iter(pool, rte_pktmbuf_init, NULL);
+    return pool;
+}
 
 /* On the port's NUMA node, or anywhere if that has no memory left. */
 static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *what, unsigned count)
@@ -19,10 +57,32 @@ static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *w
     struct rte_mempool *pool;
 
     snprintf(name, sizeof name, "%s_%u_%u", what, port->index, port->queue);
+    if (!rte_eal_has_hugepages())
+        return make_dense_pool(name, count, bytes);
     pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, port->node);
     if (pool == NULL && port->node != SOCKET_ID_ANY)
         pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, SOCKET_ID_ANY);
     return pool;
+}
+
+/* The kernel's own account of the pages at an address, in KiB; 0: it gives none. */
+static uint32_t page_kib_at(const void *address)
+{
+    FILE *maps = fopen("/proc/self/smaps", "re");
+    uint32_t found = 0;
+    bool here = false;
+    char line[512];
+
+    while (maps != NULL && fgets(line, sizeof line, maps) != NULL) {
+        uintptr_t from, to;
+        if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " ", &from, &to) == 2)
+            here = (uintptr_t)address >= from && (uintptr_t)address < to;
+        else if (here && sscanf(line, "KernelPageSize: %" SCNu32, &found) == 1)
+            break;
+    }
+    if (maps != NULL)
+        fclose(maps);
+    return found;
 }
 
 /* Each queue has its own, so that workers share nothing. */
@@ -43,6 +103,8 @@ bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, c
     if (!made)
         snprintf(error, size,
                  "no memory for packet buffers; raise --dpdk-memory-mb or lower queue-size");
+    else
+        port->base.page_kib = page_kib_at(port->rx_pool);
     return made;
 }
 

@@ -30,6 +30,12 @@ struct io_frame {
     void *cookie;
 };
 
+/* Pages of the memory that DPDK keeps its packet buffers in. */
+enum io_pages {
+    IO_PAGES_HUGE,
+    IO_PAGES_SMALL, /* the kernel's ordinary ones */
+};
+
 struct io_config {
     const char *spec;          /* the whole port specification, for messages and `ready` */
     const char *arguments;     /* what follows "BACKEND:" in the port specification */
@@ -55,7 +61,8 @@ struct io_config {
     unsigned core_count;      /* so many of them */
     const char *const *specs; /* every --port of this process: DPDK is set up once for all */
     unsigned spec_count;
-    unsigned dpdk_memory_mb; /* 0: the backend's default */
+    unsigned dpdk_memory_mb;  /* 0: the backend's default */
+    enum io_pages dpdk_pages; /* of DPDK's memory */
     const char *const *eal_arguments;
     unsigned eal_argument_count;
 };
@@ -75,6 +82,7 @@ enum io_capability {
     IO_OPENS_CONFINED = 512,  /* opening it takes no more than confinement.h leaves */
     IO_CONNECTS = 1024,       /* it connects to a socket later, too */
     IO_OPENS_NO_FILE = 2048,  /* opening it takes no file that its user has to himself */
+    IO_HUGEPAGES_ONLY = 4096, /* its driver works in no other memory */
 };
 
 /* A way to use a backend on a network device, as campaigns name it (`io: raw-mmsg`). The bench's
@@ -201,6 +209,7 @@ struct io_port {
     bool blocking;    /* opened blocking: where rx_burst may not block, rx_wait is used */
     bool cuts_tagged; /* of a tagged frame it hands over the Ethernet header alone */
     bool udp_payload_only; /* `udp`: data points past Ethernet/IP/UDP; kernel writes the headers */
+    uint32_t page_kib;     /* size of the pages that DPDK's packet buffers lie in; 0: not of DPDK */
 };
 
 /* Counted by whichever thread notices. */

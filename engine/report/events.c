@@ -91,6 +91,7 @@ void event_ready(const struct trial *trial)
 {
     const struct options *o = trial->options;
     const char *dpdk_version = NULL;
+    uint32_t page_kib = 0; /* the smallest of all ports */
 
     begin_event("ready");
     json_string(&line, "role", o->role->name);
@@ -106,10 +107,16 @@ void event_ready(const struct trial *trial)
         put_port(port, i);
         if (port->ops->version != NULL)
             dpdk_version = port->ops->version();
+        if (port->page_kib > 0 && (page_kib == 0 || port->page_kib < page_kib))
+            page_kib = port->page_kib;
     }
     json_end_list(&line);
     json_unsigned(&line, "queues", o->queues);
     json_string(&line, "dpdk_version", dpdk_version);
+    if (page_kib > 0)
+        json_unsigned(&line, "page_size_kib", page_kib);
+    else
+        json_null(&line, "page_size_kib");
     if (o->core_count == 0) {
         json_null(&line, "cpu");
     } else {

@@ -46,7 +46,7 @@ static void everything_is_read(void **state)
             "--dst-mac=02:00:00:00:00:0B --src-ip 10.0.3.16 --dst-ip 10.0.3.17 "
             "--src-port 13994 --dst-port 1 --frame-size 9018 --stream 65535 --touch "
             "--rate 1.5M --burst 7 --duration 0.25 --interval 0.1 --patience 40ms --catch-up-us 50 "
-            "--idle yield --core 3 --start now --session --dpdk-memory-mb 64 "
+            "--idle yield --core 3 --start now --session --dpdk-memory-mb 64 --dpdk-pages 4KiB "
             "--eal -v --eal --log-level=1"),
         PARSE_OK);
     assert_ptr_equal(o.role, &role_client);
@@ -66,9 +66,27 @@ static void everything_is_read(void **state)
     assert_int_equal(o.cores[0], 3);
     assert_true(o.touch && o.start_now && o.session && o.src_mac_given && o.src_udp_given);
     assert_int_equal(o.dpdk_memory_mb, 64);
+    assert_int_equal(o.dpdk_pages, IO_PAGES_SMALL);
     assert_int_equal(o.eal_argument_count, 2);
     assert_string_equal(o.eal_arguments[1], "--log-level=1");
     assert_int_equal(o.queues, 1);
+}
+
+static void small_pages_refuse_drivers_that_need_hugepages(void **state)
+{
+    (void)state;
+    refused("sender --port null: --dpdk-pages 2MiB", "is not one of huge|4KiB");
+#ifdef HAVE_DPDK
+    refused("sender --port dpdk:pci=0000:03:00.0 --dst-mac 02:00:00:00:00:01 --dpdk-pages 4KiB",
+            "dpdk:pci=0000:03:00.0, whose driver works in hugepages only");
+    assert_int_equal(parse("receiver --port dpdk:memif=/run/a,role=client --dpdk-pages 4KiB"),
+                     PARSE_OK);
+    /* Where the driver must not be asked for zero-copy at all, the port is malformed. */
+    parse("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages huge");
+    if (strstr(error, "writes beyond its ring") == NULL)
+        refused("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages 4KiB",
+                "works in hugepages only");
+#endif
 }
 
 static void functions_are_named_or_blocked(void **state)
@@ -385,6 +403,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(small_pages_refuse_drivers_that_need_hugepages),
         cmocka_unit_test(functions_are_named_or_blocked),
         cmocka_unit_test(bounds_hold),
         cmocka_unit_test(errors_name_the_remedy),

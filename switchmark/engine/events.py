@@ -56,6 +56,7 @@ class Ready(EventPart):
     ports: tuple[EnginePort, ...]
     queues: AtLeastOne
     dpdk_version: str | None
+    page_size_kib: int | None
     cpu: tuple[Count, ...] | None
 
 

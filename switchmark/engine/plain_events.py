@@ -8,7 +8,7 @@ events.schema.json as well.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, get_type_hints
 
 
@@ -28,6 +28,7 @@ class PlainReady:
     """A forwarder's ports are made."""
 
     dpdk_version: str | None
+    page_size_kib: int | None = None  # older builds, which `program` may name, do not print it
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,10 @@ def parse_plain(line: str) -> PlainEvent | None:
 
 def _read(kind: Any, given: dict[str, Any]) -> Any:
     held, hints = {}, get_type_hints(kind)
+    may_lack = {field.name for field in fields(kind) if field.default is not MISSING}
     for name, wanted in hints.items():
+        if name not in given and name in may_lack:
+            continue
         if name == "ports":
             held[name] = tuple(_read(PlainPort, port) for port in given[name])
         elif isinstance(given[name], wanted):

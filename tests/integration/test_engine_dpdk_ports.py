@@ -165,7 +165,7 @@ def test_help_says_how_much_memory() -> None:
     engine = find_engine()
     assert engine is not None
     text = subprocess.run([engine, "--help"], capture_output=True, text=True, check=True).stdout
-    assert "hugepage memory for DPDK in MiB (default 64" in " ".join(text.split())
+    assert "memory for DPDK in MiB (default 64" in " ".join(text.split())
 
 
 @contextmanager

@@ -106,7 +106,12 @@ def test_what_the_schema_does_not_know_is_refused_in_one_line(line: str, says: s
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300
 
 
-JSON_TYPES = {"int": "integer", "bool": "boolean", "str | None": ["string", "null"]}
+JSON_TYPES = {
+    "int": "integer",
+    "bool": "boolean",
+    "str | None": ["string", "null"],
+    "int | None": ["integer", "null"],
+}
 
 
 @pytest.mark.parametrize("name", plain_events.KINDS)
@@ -131,6 +136,8 @@ def test_plain_events_are_read_from_the_lines_of_the_engine() -> None:
         engine_lines.event("counters", t_ns=6)
     ) == plain_events.PlainCounters(6)
     assert plain_events.parse_plain(engine_lines.event("started")) is None
+    older = '{"event":"ready","dpdk_version":"DPDK 22.11"}'  # a build that `program` may name
+    assert plain_events.parse_plain(older) == plain_events.PlainReady("DPDK 22.11", None)
     for line in ("", "[]", "{}", "null", '{"event":"interval","t_ns":5}'):
         with pytest.raises(ValueError, match=r"."):
             plain_events.parse_plain(line)
