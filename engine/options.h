@@ -73,6 +73,7 @@ struct options {
     uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
+    bool unforced_buffers;
     uint64_t dpdk_memory_mb;
     uint64_t dpdk_pages; /* enum io_pages */
     const char *eal_arguments[EAL_ARGUMENTS_MAX];

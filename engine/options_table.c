@@ -149,6 +149,9 @@ const struct option_row option_table[] = {
      "return to idle after each result instead of exiting"},
     {"hardware-counters", KIND_FLAG, NULL, 0, 0, AT(hardware_counters), 0, false,
      "count cycles, instructions and misses of the trial (perf_event_open)"},
+    {"unforced-buffers", KIND_FLAG, NULL, 0, 0, AT(unforced_buffers), 0, false,
+     "do not raise socket buffers past the limits of the machine (net.core.rmem_max, wmem_max), as "
+     "an ordinary user cannot"},
     {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
      "memory for DPDK in MiB (default 64, for up to four ports or two of jumbo frames; what "
      "further ports and queues or long rings need beyond that is added)"},

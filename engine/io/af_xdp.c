@@ -206,6 +206,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     port->link_fd = port->map_fd = port->promiscuous_fd = -1;
     device_link_open(&port->link, arguments.device);
     port->busy_poll = arguments.busy_poll;
+    port->unforced_buffers = config->unforced_buffers;
     port->may_block = arguments.block && config->rx_may_block;
     port->base.blocking = arguments.block;
     if (!open_all(port, &arguments, config, error, size)) {

@@ -65,7 +65,7 @@ struct xdp_port {
     struct xdp_queue queues[XDP_QUEUES_MAX];
     unsigned queue_count;
     unsigned next_queue; /* that is asked first for received frames */
-    bool may_block, busy_poll;
+    bool may_block, busy_poll, unforced_buffers;
     bool zero_copy, native;
     bool several; /* a frame may lie in several chunks */
     struct device_link link;

@@ -189,7 +189,7 @@ static void tune(struct xdp_queue *q)
 {
     const int burst = IO_BURST_MAX;
 
-    socket_tune(q->fd, false);
+    q->port->base.buffers = socket_tune(q->fd, false, q->port->unforced_buffers);
     /* Older kernels send 32 frames a call, and are called more often. */
     setsockopt(q->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &burst, sizeof burst);
 }
@@ -218,6 +218,7 @@ bool xdp_queue_open(struct xdp_queue *q, struct xdp_port *port, struct xdp_memor
     if (!register_memory(q, error, size) || !make_rings(q, error, size) ||
         (arguments->busy_poll && !set_busy_poll(q->fd, error, size)))
         return false;
+    port->base.buffers.busy_poll = arguments->busy_poll;
     fill_first(q);
     if (!bind_queue(q, arguments->mode, error, size))
         return false;

@@ -36,6 +36,14 @@ enum io_pages {
     IO_PAGES_SMALL, /* the kernel's ordinary ones */
 };
 
+/* The kernel's buffers of a port's socket, as the kernel counts them: twice what it was asked for.
+ */
+struct io_buffers {
+    uint32_t asked_bytes; /* 0: the port has no such socket */
+    uint32_t receive_bytes, send_bytes;
+    bool busy_poll; /* the socket prefers busy polling */
+};
+
 struct io_config {
     const char *spec;          /* the whole port specification, for messages and `ready` */
     const char *arguments;     /* what follows "BACKEND:" in the port specification */
@@ -63,6 +71,7 @@ struct io_config {
     unsigned spec_count;
     unsigned dpdk_memory_mb;  /* 0: the backend's default */
     enum io_pages dpdk_pages; /* of DPDK's memory */
+    bool unforced_buffers;    /* socket buffers as an ordinary user gets them */
     const char *const *eal_arguments;
     unsigned eal_argument_count;
 };
@@ -201,7 +210,8 @@ struct io_port {
     char failure[160];   /* not empty: the port is beyond use; the engine reports it and exits 1 */
     uint8_t mac[6];
     uint32_t mtu_bytes;
-    uint32_t room;    /* for a frame, in what tx_acquire gives; 0: as much as the MTU allows */
+    uint32_t room; /* for a frame, in what tx_acquire gives; 0: as much as the MTU allows */
+    struct io_buffers buffers;
     uint32_t rx_ring; /* frames that can wait here to be received; 0: not known */
     unsigned trial;   /* number of the running trial, from 1; 0 between trials */
     bool ended;       /* nothing more will come: the file that is the port's input is at its end */

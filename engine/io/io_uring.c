@@ -116,6 +116,7 @@ static bool open_socket(struct uring_port *port, const struct arguments *argumen
     memcpy(port->base.mac, port->socket->base.mac, sizeof port->base.mac);
     port->base.mtu_bytes = port->socket->base.mtu_bytes;
     port->base.room = port->socket->base.room;
+    port->base.buffers = port->socket->base.buffers;
     port->base.udp_payload_only = port->socket->base.udp_payload_only;
     port->base.cuts_tagged = port->socket->base.cuts_tagged;
     return fcntl(port->socket->fd, F_SETFL, O_NONBLOCK) == 0;

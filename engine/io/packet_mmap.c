@@ -121,7 +121,7 @@ static bool send_ring_open(struct send_ring *tx, int device, unsigned qdisc, uin
                       (size_t)(i % a_block) * slot_bytes;
         memset(tx->slot[i] + SEND_HEADER, 0, VIRTIO_HEADER);
     }
-    socket_tune(tx->fd, false);
+    tx->buffers = socket_tune(tx->fd, false, tx->unforced_buffers);
     if (packet_bind(tx->fd, device, false, error, size))
         return true;
     tx->fd = -1;
@@ -154,6 +154,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
     const uint32_t room = socket_frame_room(&device, config);
     port->tx.fd = port->rx.fd = -1;
     device_link_open(&port->link, arguments.device);
+    port->tx.unforced_buffers = config->unforced_buffers;
     port->rx.may_block = arguments.block && config->rx_may_block;
     port->base.untimed = arguments.ring == RING_AUTO && config->rx_untimed;
     port->rx.v3 = arguments.ring == RING_V3 || port->base.untimed;
@@ -164,6 +165,7 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
         return NULL;
     }
     port->base.room = port->tx.room;
+    port->base.buffers = port->tx.buffers;
     socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet rings rx-v%d tx-v2%s%s",
              port->rx.v3 ? 3 : 2, arguments.block ? " blocking" : "",

@@ -38,6 +38,8 @@ struct send_ring {
     unsigned slots; /* in all */
     unsigned next;  /* the first that is ours to fill */
     uint8_t **slot;
+    bool unforced_buffers;
+    struct io_buffers buffers;
 };
 
 struct packet_mmap_port {

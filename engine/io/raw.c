@@ -38,7 +38,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
     const int fd = open_socket(device.index, arguments.qdisc, config->tagged, error, size);
     if (fd < 0)
         return NULL;
-    socket_tune(fd, arguments.block);
+    const struct io_buffers buffers = socket_tune(fd, arguments.block, config->unforced_buffers);
     struct socket_port *port =
         socket_port_make(fd, &arguments, config, socket_frame_room(&device, config), error, size);
     if (port == NULL)
@@ -48,6 +48,7 @@ static struct io_port *raw_open(const struct io_config *config, char *error, siz
         socket_close(&port->base);
         return NULL;
     }
+    port->base.buffers = buffers;
     port->base.cuts_tagged = !config->tagged;
     socket_describe(&port->base, &device, config);
     snprintf(port->base.driver, sizeof port->base.driver, "af_packet%s%s%s",

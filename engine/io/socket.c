@@ -37,19 +37,33 @@ bool socket_parse(const char *backend, bool has_qdisc, const char *arguments,
     return io_parse(backend, keys, has_qdisc ? count : count - 1, arguments, parsed, error, size);
 }
 
-void socket_tune(int fd, bool block)
+static uint32_t set_buffer(int fd, int option, int forcing, bool unforced)
 {
-    const int bytes = BUFFER_BYTES;
-    const struct timeval longest = {0, BLOCK_LONGEST_US};
+    const int asked_bytes = BUFFER_BYTES;
+    int granted_bytes = 0;
+    socklen_t length = sizeof granted_bytes;
 
-    if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) != 0)
-        setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
-    if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes) != 0)
-        setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+    if (unforced || setsockopt(fd, SOL_SOCKET, forcing, &asked_bytes, sizeof asked_bytes) != 0)
+        setsockopt(fd, SOL_SOCKET, option, &asked_bytes, sizeof asked_bytes);
+    return getsockopt(fd, SOL_SOCKET, option, &granted_bytes, &length) == 0 && granted_bytes > 0
+               ? (uint32_t)granted_bytes
+               : 0;
+}
+
+struct io_buffers socket_tune(int fd, bool block, bool unforced)
+{
+    const struct timeval longest = {0, BLOCK_LONGEST_US};
+    const struct io_buffers buffers = {
+        .asked_bytes = 2U * BUFFER_BYTES,
+        .receive_bytes = set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, unforced),
+        .send_bytes = set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, unforced),
+    };
+
     if (block) {
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &longest, sizeof longest);
         setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &longest, sizeof longest);
     }
+    return buffers;
 }
 
 bool socket_device(const char *name, struct network_device *device, char *error, size_t size)

@@ -67,8 +67,9 @@ bool socket_keep_tags(struct socket_port *port);
  * the four bytes in front of the frame must be ours. */
 struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *control);
 
-/* Large buffers, and for blocking sockets the longest wait. Best effort. */
-void socket_tune(int fd, bool block);
+/* Set large buffers, past the machine's limits unless `unforced` and if the kernel permits, and for
+ * blocking sockets the longest wait. Returns the buffers that the kernel granted. */
+struct io_buffers socket_tune(int fd, bool block, bool unforced);
 
 /* A kernel's network device, as it was when it was looked up. */
 struct network_device {

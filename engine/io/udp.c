@@ -140,7 +140,7 @@ static struct socket_port *make_port(const struct io_config *config,
     if (fd < 0)
         return NULL;
     forbid_fragments(fd, local.any.sa_family);
-    socket_tune(fd, arguments->block);
+    const struct io_buffers buffers = socket_tune(fd, arguments->block, config->unforced_buffers);
     if (!connect_peer(fd, config, error, size)) {
         close(fd);
         return NULL;
@@ -149,6 +149,7 @@ static struct socket_port *make_port(const struct io_config *config,
         socket_port_make(fd, arguments, config, config->frame_length_max, error, size);
     if (port == NULL)
         return NULL;
+    port->base.buffers = buffers;
     port->address_bytes = address_bytes(config);
     if (!config->dst_ip_given || arguments->device[0] == '\0' ||
         open_broadcast(port, config, arguments->device, error, size))

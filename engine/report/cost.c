@@ -1,4 +1,7 @@
 /* What a trial cost: CPU time, cycles, turns on shared cores, events of the hardware. */
+#include <sched.h>
+#include <sys/resource.h>
+
 #include "report/report.h"
 
 /* What a library's thread had waited for has gone with it, where one has ended meanwhile. */
@@ -6,6 +9,24 @@ static uint64_t run_delay_ns(const struct trial *trial)
 {
     const uint64_t before = trial->run_delay_before_ns, after = trial->run_delay_after_ns;
     return after > before ? after - before : 0;
+}
+
+/* Linux's numbers; C libraries do not have all of these names. */
+static const char *const policies[] = {"other", "fifo", "rr",       "batch",
+                                       NULL,    "idle", "deadline", "ext"};
+
+static void put_scheduling(struct json *j)
+{
+    struct sched_param parameters = {0};
+    const int policy = sched_getscheduler(0) & ~SCHED_RESET_ON_FORK;
+    const bool known = policy >= 0 && policy < (int)(sizeof policies / sizeof policies[0]);
+
+    sched_getparam(0, &parameters);
+    json_object(j, "scheduling");
+    json_string(j, "policy", known ? policies[policy] : NULL);
+    json_signed(j, "priority", parameters.sched_priority);
+    json_signed(j, "nice", getpriority(PRIO_PROCESS, 0));
+    json_end_object(j);
 }
 
 static void put_cpu(struct json *j, const struct trial *trial)
@@ -28,6 +49,7 @@ static void put_cpu(struct json *j, const struct trial *trial)
                       trial->stolen_after.cores_ns - trial->stolen_before.cores_ns);
     else
         json_null(j, "stolen_own_cores_ns");
+    put_scheduling(j);
     json_end_object(j);
 }
 

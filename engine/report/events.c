@@ -54,6 +54,16 @@ bool events_are_lost(void)
     return !events_are_read() && atomic_load(&output_error) != EPIPE;
 }
 
+static void put_buffers(const struct io_buffers *buffers)
+{
+    json_object(&line, "buffers");
+    json_unsigned(&line, "asked_bytes", buffers->asked_bytes);
+    json_unsigned(&line, "receive_bytes", buffers->receive_bytes);
+    json_unsigned(&line, "send_bytes", buffers->send_bytes);
+    json_bool(&line, "busy_poll", buffers->busy_poll);
+    json_end_object(&line);
+}
+
 static void put_port(const struct io_port *port, unsigned index)
 {
     char mac[18];
@@ -67,6 +77,8 @@ static void put_port(const struct io_port *port, unsigned index)
     json_string(&line, "mac", mac);
     json_string(&line, "driver", port->driver);
     json_unsigned(&line, "mtu_bytes", port->mtu_bytes);
+    if (port->buffers.asked_bytes > 0)
+        put_buffers(&port->buffers);
     json_end_object(&line);
 }
 

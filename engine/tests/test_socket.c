@@ -240,6 +240,40 @@ static void missing_devices_are_named(void **state)
     assert_true(device.mtu_bytes > 1000);
 }
 
+static uint32_t buffer_of(int fd, int set_by, int option)
+{
+    const int asked = 64 << 20;
+    int granted = 0;
+    socklen_t length = sizeof granted;
+
+    if (set_by != 0 && setsockopt(fd, SOL_SOCKET, set_by, &asked, sizeof asked) != 0)
+        return 0;
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &granted, &length), 0);
+    return (uint32_t)granted;
+}
+
+/* What the kernel grants differs from machine to machine and from user to user; what is reported is
+ * what is in force. */
+static void granted_buffers_are_those_in_force(void **state)
+{
+    (void)state;
+    for (unsigned unforced = 0; unforced < 2; unforced++) {
+        const int fd = socket(AF_INET, SOCK_DGRAM, 0), other = socket(AF_INET, SOCK_DGRAM, 0);
+        assert_true(fd >= 0 && other >= 0);
+        const uint32_t by_user = buffer_of(other, SO_RCVBUF, SO_RCVBUF);
+        const uint32_t by_force = buffer_of(other, SO_RCVBUFFORCE, SO_RCVBUF);
+        const struct io_buffers buffers = socket_tune(fd, false, unforced != 0);
+
+        assert_int_equal(buffers.asked_bytes, 128 << 20);
+        assert_int_equal(buffers.receive_bytes, buffer_of(fd, 0, SO_RCVBUF));
+        assert_int_equal(buffers.send_bytes, buffer_of(fd, 0, SO_SNDBUF));
+        assert_int_equal(buffers.receive_bytes, unforced || by_force == 0 ? by_user : by_force);
+        assert_false(buffers.busy_poll);
+        close(fd);
+        close(other);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -250,6 +284,7 @@ int main(void)
         cmocka_unit_test(an_answer_that_cannot_go_is_a_failure),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(missing_devices_are_named),
+        cmocka_unit_test(granted_buffers_are_those_in_force),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,14 @@ from __future__ import annotations
 from switchmark.engine.event_parts.part import Amount, Count, EventPart, Share
 
 
+class Scheduling(EventPart):
+    """The scheduling class of the process."""
+
+    policy: str | None
+    priority: Count
+    nice: int
+
+
 class CpuUse(EventPart):
     """CPU time of the process over the trial."""
 
@@ -17,6 +25,7 @@ class CpuUse(EventPart):
     run_delay_ns: Count
     stolen_ns: Count
     stolen_own_cores_ns: Count | None
+    scheduling: Scheduling
 
 
 class BatonUse(EventPart):

@@ -5,6 +5,15 @@ from __future__ import annotations
 from switchmark.engine.event_parts.part import Count, EventPart, Mac, MayLack
 
 
+class SocketBuffers(EventPart):
+    """The buffers that the kernel granted a socket."""
+
+    asked_bytes: Count
+    receive_bytes: Count
+    send_bytes: Count
+    busy_poll: bool
+
+
 class EnginePort(EventPart):
     """One port of the engine."""
 
@@ -14,6 +23,7 @@ class EnginePort(EventPart):
     mac: Mac
     driver: str
     mtu_bytes: Count
+    buffers: MayLack[SocketBuffers] = None
 
 
 class FrameCounters(EventPart):
