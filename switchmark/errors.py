@@ -37,6 +37,11 @@ class BusyError(UnavailableError):
     """Another bench is measuring on this machine."""
 
 
+class StoppedRun(UnavailableError):
+    """A run was stopped, since its contenders fail for a reason that the machine is the cause of;
+    the records are stored."""
+
+
 class TrialFailed(SwitchmarkError):
     """A trial could not be completed; the campaign goes on without it."""
 

@@ -44,6 +44,7 @@ def compare_contenders(
     broken = [words.point(dict(point), varying) for point in found.broken]
     remarks = [
         *table.problems,
+        *words.left_out(row for row in rows if row.contender in (a, b)),
         *(f"WORSE: {where}: {a} has a figure, {b} has none" for where in broken),
         *(
             f"{words.point(dict(point), varying)}: a figure of 0 has no ratio, left out"

@@ -177,6 +177,7 @@ def _remarks(a: LoadedRun, b: LoadedRun, shared: Sequence[Key], broken: Sequence
                 f"not compared, done differently: {describe(key, shared)}: {done_a} / {done_b}"
             )
     for name, one, other in (("A", a, b), ("B", b, a)):
+        remarks += [f"left out of {name}: {contender}" for contender in one.left_out]
         if only := _only_in(one, other):
             some = "; ".join(sorted(set(only))[:5])
             remarks.append(f"only in {name}: {len(only)} trials, not compared ({some})")

@@ -13,6 +13,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.cli import ci
 from switchmark.cli.output import note, note_problems, print_json_list, writing
 from switchmark.cli.progress import CampaignProgress
+from switchmark.errors import StoppedRun
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
 from switchmark.experiment.observers import Observers
@@ -50,7 +51,12 @@ def measure(campaign: CampaignDefinition, there: Installed, wish: Wish) -> int:
     else 1 when a trial failed."""
     ci.check_places(wish.junit, wish.bmf)
     upload = _upload(wish)
-    done = _execute(campaign, there, wish, upload)
+    try:
+        done = _execute(campaign, there, wish, upload)
+    except StoppedRun:
+        if upload is not None:
+            upload.finish()
+        raise
     stored = upload is None or upload.finish()
     if wish.report:
         _report(done.directory)

@@ -7,9 +7,9 @@ decisions that it had made.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from switchmark.experiment.course import Course
+from switchmark.experiment.course import Course, nobody
 from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
@@ -23,7 +23,15 @@ class CampaignBlocks:
     """The steps to run next, again and again; each list is asked for once the one before is stored.
     Steps that have a record, even of a failure, are left out."""
 
-    def __init__(self, run: Run, campaign: CampaignDefinition, steps: Sequence[Step]) -> None:
+    def __init__(
+        self,
+        run: Run,
+        campaign: CampaignDefinition,
+        steps: Sequence[Step],
+        is_left_out: Callable[[Trial], bool] = nobody,
+    ) -> None:
+        """`is_left_out`: whether the contender of this trial is left out for the rest of the
+        run."""
         self._run = run
         self._resumed = run.resumed_at()
         self._baselines = [step for step in steps if step.is_baseline]
@@ -31,7 +39,9 @@ class CampaignBlocks:
         self._steps = {step.plan.trial.id: step for step in first}
         own = [step.plan.trial for step in first if step.plan.trial.repetition == 0]
         proving = Proving.of(campaign.model_dump(), usual_overhead_s)
-        self._course = Course(own, campaign.seed, proving, self._is_over, self._observed)
+        self._course = Course(
+            own, campaign.seed, proving, self._is_over, self._observed, is_left_out
+        )
 
     @property
     def left_s(self) -> float:

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from switchmark.experiment import again
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.failed_starts import FailedStarts
 from switchmark.experiment.memory import settled, tidy
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
@@ -77,16 +78,18 @@ def run_campaign(
     open_end: OpenEnd | None = None,
     certificates: Certificates | None = None,
     may_begin: Callable[[Trial], bool] = always,
+    failures: FailedStarts | None = None,
 ) -> bool:
-    """Run the trials that are not finished yet; returns whether `may_begin`, which is asked before
-    each one, let all of them begin.
+    """Run the trials that are not finished yet; returns False if `may_begin`, which is asked before
+    each one, refused one of them, or if failures have stopped the run.
 
     Records are stored, not kept: a campaign of a million trials takes the memory of one of ten.
     `provenance` is asked before each trial, outside the measured window: load and clock speeds
     change during a campaign. `kept` are the machine's calibrations: they stand in for baselines
     that the campaign does not measure, and are added to. A trial that other programs disturb is
     measured again up to `repeat_disturbed` times (again.py). `open_end` belongs to campaigns that
-    call this again and again."""
+    call this again and again, and so do their `failures`: trials of a contender that they leave out
+    are passed over."""
     todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
     left = TimeLeft(todo)
     done, total = len(steps) - len(todo), len(steps)
@@ -94,6 +97,9 @@ def run_campaign(
         done, total = open_end.done, 0
     begun = time.monotonic()
     for position, step in enumerate(todo):
+        if failures is not None and failures.is_left_out(step.plan.trial):
+            left.left_out(step)
+            continue
         if not may_begin(step.plan.trial):
             return False
         left_s = left.estimate_s()
@@ -123,6 +129,8 @@ def run_campaign(
         except Exception as error:  # as of a trial that fails: the others go on
             record = failed(error=error)
         record = _in_its_role(record, step)
+        if failures is not None:
+            record = failures.take(record)
         try:
             run.write(record)
         except RefusedRecordError as error:  # (where nothing can be stored, nothing goes on)
@@ -133,6 +141,8 @@ def run_campaign(
         left.done(step, record)
         observer.trial_ended(record)
         tidy(is_first=position == 0 and (open_end is None or open_end.done == 0))
+        if failures is not None and failures.stopped:
+            return False
     return True
 
 

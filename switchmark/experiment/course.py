@@ -27,13 +27,20 @@ from switchmark.results.proving import Looks, Proving
 GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
 
+def nobody(trial: Trial) -> bool:
+    """Leave out no contender."""
+    del trial
+    return False
+
+
 class Course:
     """The trials to measure next, again and again; each list is asked for once the trials of the
     one before are over.
 
     `trials` are those of the first block at each point. `is_over`: whether a trial is not to be
     measured (again), with or without a record; `observed`: the observations of these trials'
-    records, without those that have none."""
+    records, without those that have none; `is_left_out`: whether a trial's contender cannot start,
+    so that no more of its trials are measured."""
 
     def __init__(
         self,
@@ -42,12 +49,13 @@ class Course:
         proving: Proving,
         is_over: Callable[[Trial], bool],
         observed: Callable[[Sequence[Trial]], list[Observed]],
+        is_left_out: Callable[[Trial], bool] = nobody,
     ) -> None:
         self._seed = seed
         self._proving = proving
         self._is_over = is_over
         self._observed = observed
-        self._points = _points(trials, proving)
+        self._points = _points(trials, proving, is_left_out)
         self._time = _Time(proving.budget_s or 0.0)
 
     @property
@@ -87,6 +95,7 @@ class _Point:
 
     trials: dict[str, Trial]  # by contender
     proving: Proving
+    is_left_out: Callable[[Trial], bool] = nobody
     round_s: float = 0.0  # of a block at every point of the campaign
     observed: list[Observed] = field(default_factory=list)
     able: set[str] = field(default_factory=set)  # those that gave a figure
@@ -96,13 +105,17 @@ class _Point:
     def wanted(self, block: int) -> set[str]:
         """The contenders that the next block needs; empty where fewer than two are left."""
         if len(self.trials) == 1:
-            return set(self.trials) if block < self.proving.blocks else set()
+            is_going_on = block < self.proving.blocks and not any(
+                map(self.is_left_out, self.trials.values())
+            )
+            return set(self.trials) if is_going_on else set()
         asked = set(self.trials)
+        gone = {one for one, trial in self.trials.items() if self.is_left_out(trial)}
         if self.looks is not None and block >= self.proving.blocks:
             is_over = self.looks.rule.next_look(block) is None
             asked = set() if is_over else self.looks.needed
         failing = {one for one, times in self.failures.items() if times >= GIVEN_UP_AFTER}
-        asked -= failing - self.able
+        asked -= (failing - self.able) | gone
         return asked if len(asked) > 1 else set()
 
     def take(self, seen: Sequence[Observed], blocks: int) -> None:
@@ -151,10 +164,12 @@ class _Time:
         return self.taken_s.get(trial.repeated(0).id, usual_s)
 
 
-def _points(trials: Sequence[Trial], proving: Proving) -> list[_Point]:
+def _points(
+    trials: Sequence[Trial], proving: Proving, is_left_out: Callable[[Trial], bool]
+) -> list[_Point]:
     whole_s = proving.round_s(trials)
     points: dict[object, _Point] = {}
     for trial in trials:
-        point = points.setdefault(point_of(trial), _Point({}, proving, whole_s))
+        point = points.setdefault(point_of(trial), _Point({}, proving, is_left_out, whole_s))
         point.trials[trial.id] = trial
     return list(points.values())

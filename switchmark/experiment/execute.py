@@ -15,11 +15,12 @@ from typing import Any
 
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
-from switchmark.errors import UnavailableError, UsageError
+from switchmark.errors import StoppedRun, UnavailableError, UsageError
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campaign
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.failed_starts import FailedStarts
 from switchmark.experiment.memory import settled
 from switchmark.experiment.prepare import prepare
 from switchmark.experiment.repeat import endings, more_blocks
@@ -87,8 +88,8 @@ def execute(campaign: CampaignDefinition, there: Installed, request: Request) ->
     """Measure the trials that are not finished yet.
 
     What a dead bench has left is undone first: it may hold an interface that this campaign needs.
-    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks; a trial
-    that fails is a record."""
+    Raises `UsageError` for what cannot be, `UnavailableError` for what this machine lacks, and
+    `StoppedRun` if two contenders fail for the same reason; a trial that fails is a record."""
     with suppress(PermissionError):  # whether we may measure at all is told with the switches
         _clean_up(request)
     with _other_host(campaign, request) as site:
@@ -185,15 +186,20 @@ def _run_steps(
         made: list[Step] = []
         # What is known of the machine as it is tuned now: a setting changes its figures.
         kept, certificates = _calibrations(steps, request), Certificates.of_this_machine()
-        proving = CampaignBlocks(run, campaign, steps) if campaign.proves else None
+        failures = FailedStarts(lambda line: request.say(f"{campaign.name}: {line}"))
+        proving = None
+        if campaign.proves:
+            proving = CampaignBlocks(run, campaign, steps, failures.is_left_out)
         for block in proving or chain([list(steps)], more_blocks(run, campaign, steps)):
             open_end = OpenEnd(len(made), proving.left_s) if proving else None
             made += block
             if not run_campaign(
                 session, run, campaign.name, block, facts, request.observer, kept,
-                campaign.repeat_disturbed, open_end, certificates, request.may_begin,
+                campaign.repeat_disturbed, open_end, certificates, request.may_begin, failures,
             ):  # fmt: skip
                 break
+    if failures.stopped:
+        raise StoppedRun(f"{campaign.name}: {failures.stopped}; records in {run.directory}")
     return made
 
 

@@ -40,13 +40,18 @@ class TimeLeft:
             own.measuring_s += measuring_time_s(step.plan)
             own.usual_s += usual_around_s(step.plan.trial)
 
-    def done(self, step: Step, record: Record) -> None:
-        """Note that this trial has run, and how long the bench itself took around it."""
+    def left_out(self, step: Step) -> None:
+        """Note that this trial will not run."""
         own = self._sums[step.plan.trial.switch]
-        usual_s = usual_around_s(step.plan.trial)
         own.left -= 1
         own.measuring_s -= measuring_time_s(step.plan)
-        own.usual_s -= usual_s
+        own.usual_s -= usual_around_s(step.plan.trial)
+
+    def done(self, step: Step, record: Record) -> None:
+        """Note that this trial has run, and how long the bench itself took around it."""
+        self.left_out(step)
+        own = self._sums[step.plan.trial.switch]
+        usual_s = usual_around_s(step.plan.trial)
         if record.timing is not None:
             own.timed_s += usual_s
             own.overhead_s += record.timing.overhead_s

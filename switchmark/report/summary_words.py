@@ -60,7 +60,7 @@ def summarise_in_words(
 ) -> Summary:
     """The summary of a run's chosen rows."""
     nothing = "" if rows else "No row matches." if everything else "No trial has ended yet."
-    warned = (*_warnings(rows), *_failures(rows))
+    warned = (*_warnings(rows), *words.left_out(rows), *_failures(rows))
     deciding = answer_words.deciding(answers)
     estimators = "" if deciding else _estimators(rows)
     room = MOST_LINES - _AROUND - len(warned) - bool(estimators)
@@ -143,7 +143,7 @@ def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _failures(rows: Sequence[SummaryRow]) -> list[str]:
-    failed = [(row, message) for row in rows for message in row.failures]
+    failed = [(row, message) for row in rows for message in row.failures if message != row.left_out]
     lines = [f"Failed: {row.contender}: {message}" for row, message in failed[:_MOST_FAILURES]]
     more = len(failed) - len(lines)
     return [*lines, *([f"  ... and {more} more failures"] if more > 0 else [])]

@@ -49,6 +49,12 @@ def time_ns(value: float) -> str:
     return f"{number(value / 1e3)} µs" if value < 1e6 else f"{number(value / 1e6)} ms"
 
 
+def left_out(rows: Iterable[SummaryRow]) -> list[str]:
+    """A line for each contender that was left out of the rest of a run, with the reason."""
+    lines = (f"Left out: {row.contender}: {row.left_out}" for row in rows if row.left_out)
+    return list(dict.fromkeys(lines))
+
+
 def percent(ratio: float) -> str:
     """A share as a percentage; a tiny one keeps its digits."""
     return shares.percent(ratio)

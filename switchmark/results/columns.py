@@ -81,6 +81,7 @@ def _record_columns() -> list[Column]:
         Column("page_size_set", "/trial/page_size"),  # absent from records without a page size
         Column("bare_wire", "/bare_wire"),
         Column("is_baseline", "/is_baseline", "BOOLEAN"),
+        Column("left_out", "/left_out", "BOOLEAN"),
         Column("oversubscribed", "/placement/oversubscribed", "BOOLEAN"),
         Column("idle_used", "/placement/idle"),
         Column("switch_placed_on", "/placement/switch_cores"),

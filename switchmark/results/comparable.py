@@ -57,6 +57,7 @@ class LoadedRun:
     problems: tuple[str, ...]  # files that could not be believed
     host: dict[str, Any]
     certified: str  # whether the instruments were
+    left_out: tuple[str, ...] = ()  # contenders that could not start, each with the reason
 
 
 def load_run(
@@ -80,12 +81,14 @@ def load_run(
             size = next(iter(known_sizes(map(_page_size, alike))), None)
             trials[_at(key, size)] = _measured(alike, wanted, done)
     finished = table.frame.filter(table.frame["status"] == "finished")
+    gone = table.frame.filter(table.frame["left_out"].fill_null(False)).iter_rows(named=True)
     return LoadedRun(
         directory,
         trials,
         table.problems,
         dict(open_run(directory).info.host),
         certified(of_texts(finished["certificate"])),
+        tuple(f"{row['contender'] or row['switch']}: {row['message']}" for row in gone),
     )
 
 

@@ -81,7 +81,7 @@ def columns() -> list[str]:
         *CPU_MORE, "method_headline", "method_value", "method_low", "method_high", "method_unit",
         "method_decided_by", "method_trials", "method_spent_s", "overhead_s", *QUALITY_PLACES,
         *BETWEEN_HOSTS_PLACES,
-        "trial_ids", "failures",
+        "trial_ids", "failures", "left_out",
     ]  # fmt: skip
 
 
@@ -123,6 +123,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
         "overhead_s": row.overhead_s,
         "trial_ids": list(row.trial_ids),
         "failures": list(row.failures),
+        "left_out": row.left_out,
     }
     for stem, (part, attribute) in _ESTIMATES.items():
         holder = getattr(row, part)

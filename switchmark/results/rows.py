@@ -93,6 +93,7 @@ class SummaryRow:
     overhead_s: float | None  # median of the bench's own time a trial
     trial_ids: tuple[str, ...]  # finished ones
     failures: tuple[str, ...]  # messages
+    left_out: str  # why the contender was left out of the rest of the run; empty: it was not
     certificates: tuple[tuple[str | None, int], ...]  # the notes' texts, and of how many
     stages: tuple[SummaryRow, ...] = ()  # the row of each, of a run whose figures are judged so
     has_page_size_apart: bool = False  # rows at its workload have other page sizes
@@ -155,8 +156,14 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         overhead_s=estimate(overheads).median if overheads else None,
         trial_ids=tuple(finished.column("trial_id")),
         failures=tuple(failed.column("message")),
+        left_out=_left_out(failed),
         certificates=tuple(Counter(finished.column("certificate")).items()),
     )
+
+
+def _left_out(failed: Records) -> str:
+    told = zip(failed.column("left_out"), failed.column("message"), strict=True)
+    return next((message for is_left_out, message in told if is_left_out), "")
 
 
 def _trial(records: Records) -> Trial:

@@ -73,6 +73,7 @@ class Circumstances(Value):
     placement: Placement | None = None
     verification: Verification | None = None
     bare_wire: BareWire | None = None  # that judges it; None: there is none (or an older record)
+    left_out: bool = False  # after this failure the contender was left out for the rest of its run
     is_baseline: bool | None = None  # measured only to judge other trials; None: an older record
 
 

@@ -1,0 +1,244 @@
+"""Failures that the place causes stop a run early; a contender that cannot start is left out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from switchmark.cli.main import run as switchmark
+from switchmark.cli.run_summary import print_summary
+from switchmark.errors import STARVED
+from switchmark.experiment import campaign
+from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.campaign import run_campaign
+from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalised
+from switchmark.experiment.steps import Step
+from switchmark.model.trial import Trial
+from switchmark.results.record import Record, Timing
+from switchmark.results.store import Run
+from switchmark.results.summary import summary
+from tests.unit import block_fakes
+from tests.unit.block_fakes import Machine
+from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
+from tests.unit.trial_fakes import SESSION, FakeEnvironment, FakeSwitch, plan_for
+
+DENIED = "network namespace sm4f00{}-{}: Operation not permitted"
+
+
+def step(switch: str, size: int = 64, **changes: Any) -> Step:
+    asked = synthetic_trial(switch=switch, packet_size_bytes=size, **changes)
+    return Step(plan_for(asked, FakeSwitch(switch), FakeEnvironment()), None)
+
+
+class Bench:
+    """A run in which some contenders fail, for scripted reasons."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, **reasons: str) -> None:
+        self.run = Run.create(
+            folder, campaign="unit", campaign_text="x", definition={}, settings={}, host={}
+        )
+        self.reasons = {name.replace("_", "-"): reason for name, reason in reasons.items()}
+        self.told: list[str] = []
+        self.measured: list[str] = []
+        self.failures = FailedStarts(self.told.append)
+        monkeypatch.setattr(campaign, "run_trial", self.trial)
+
+    def trial(self, _session: object, plan: Any, **_: object) -> Record:
+        """What a trial comes to; each failure has names and numbers of its own."""
+        asked: Trial = plan.trial
+        self.measured.append(asked.switch)
+        count = len(self.measured)
+        if asked.switch in self.reasons:
+            reason = self.reasons[asked.switch].format(10 + count, asked.switch)
+            return synthetic_failure(asked, reason)
+        return synthetic_record(asked, marks=[], number=count)
+
+    def go(self, *steps: Step) -> bool:
+        """Run these; return whether all of them might begin."""
+        return run_campaign(
+            SESSION, self.run, "unit", steps, dict, self,  # type: ignore[arg-type]
+            failures=self.failures,
+        )  # fmt: skip
+
+    def trial_begins(self, *_: object) -> None:
+        """See `Observer`."""
+
+    def live(self, _: object) -> None:
+        """See `Observer`."""
+
+    def trial_ended(self, record: Record) -> None:
+        """See `Observer`."""
+        assert self.run.read(record.trial_id) == record
+
+
+SIZES = (64, 128, 256, 512, 1024)
+
+
+def test_two_contenders_with_one_reason_stop_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, linux_bridge=DENIED, ovs_netdev=DENIED, basicfwd=DENIED)
+    steps = [step(name, size) for size in SIZES for name in ("linux-bridge", "ovs-netdev")]
+    assert not bench.go(*steps, step("basicfwd"))
+    assert bench.measured == ["linux-bridge", "ovs-netdev"]
+    assert bench.failures.stopped == (
+        "stopped, since linux-bridge and ovs-netdev fail for the same reason: network namespace "
+        "sm4f0012-ovs-netdev: Operation not permitted; see `switchmark doctor`"
+    )
+    assert len(bench.run.paths()) == 2, "both records are stored"
+
+
+def test_the_remedy_of_the_reason_is_the_remedy_of_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = "{1}: no hugepages; echo 1024 > nr_hugepages"
+    bench = Bench(tmp_path, monkeypatch, basicfwd=reason, ovs_dpdk=reason)
+    assert not bench.go(step("basicfwd"), step("ovs-dpdk"))
+    assert bench.failures.stopped.endswith("ovs-dpdk: no hugepages; echo 1024 > nr_hugepages")
+
+
+@pytest.mark.parametrize("other", ["ovs-vswitchd: no such file", f"{STARVED} {{0}}"])
+def test_different_reasons_do_not_stop_a_run(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = other if STARVED in other else DENIED
+    bench = Bench(tmp_path, monkeypatch, linux_bridge=first, ovs_netdev=other)
+    assert bench.go(*[step(name) for name in ("linux-bridge", "ovs-netdev", "basicfwd")])
+    assert bench.measured == ["linux-bridge", "ovs-netdev", "basicfwd"]
+
+
+def test_only_the_first_trial_of_a_contender_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A later failure of one that has worked says nothing of the place; nor do baselines."""
+    bench = Bench(tmp_path, monkeypatch, ovs_netdev=DENIED)
+    assert bench.go(step("linux-bridge", 64))
+    bench.reasons["linux-bridge"] = bench.reasons["direct"] = DENIED
+    wire = Step(step("direct").plan, None, is_baseline=True, is_asked=False)
+    assert bench.go(wire, step("linux-bridge", 128), step("ovs-netdev"))
+    assert not bench.failures.stopped
+
+
+def test_one_that_cannot_start_is_tried_twice_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, ovs_netdev="ovs-vswitchd: no such file {0}")
+    steps = [step(name, size) for size in SIZES for name in ("ovs-netdev", "linux-bridge")]
+    assert bench.go(*steps)
+    assert bench.measured.count("ovs-netdev") == 2
+    assert bench.measured.count("linux-bridge") == len(SIZES)
+    (line,) = bench.told
+    assert line == (
+        "left out: ovs-netdev, environment lxc: could not start 2 times: "
+        "ovs-vswitchd: no such file 13"
+    )
+    stored = [one for one in bench.run.records() if one.status == "failed"]
+    assert sorted(one.left_out for one in stored) == [False, True]
+
+
+def test_a_failure_after_the_start_leaves_nobody_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only some of the points may fail so."""
+    bench = Bench(tmp_path, monkeypatch)
+    timing = Timing(deploy_s=0.1, verify_s=0, measure_s=0, teardown_s=0.1, overhead_s=0.2)
+    failed = synthetic_failure().model_copy(update={"timing": timing})
+    assert could_not_start(synthetic_failure()) and not could_not_start(failed)
+    assert not could_not_start(synthetic_record())
+    for _ in range(5):
+        assert not bench.failures.take(failed).left_out
+    assert not bench.failures.is_left_out(failed.trial)
+
+
+def test_one_that_starts_elsewhere_is_left_out_only_where_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, linux_bridge="no container")
+    assert bench.go(*[step("linux-bridge", size) for size in SIZES])
+    bench.reasons.clear()
+    assert bench.go(step("linux-bridge", 64, environment="netns"), step("linux-bridge", 1500))
+    assert len(bench.measured) == 3, "the last one is in the container again"
+
+
+def test_resuming_tries_it_again_and_forgets_that_it_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = Bench(tmp_path, monkeypatch, ovs_netdev="no such file")
+    steps = [step("ovs-netdev", size) for size in SIZES]
+    bench.go(*steps)
+    assert [bool(row.left_out) for row in summary(bench.run.directory)].count(True) == 1
+    bench.failures, bench.reasons = FailedStarts(bench.told.append), {}
+    assert bench.go(*steps)
+    assert len(list(bench.run.records())) == len(SIZES)
+    assert not any(one.left_out for one in bench.run.records())
+    assert len(bench.run.earlier_failures()) == 2, "nothing is lost"
+
+
+def test_the_summary_and_comparisons_name_who_was_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bench = Bench(tmp_path / "a", monkeypatch)
+    steps = [step(name, size) for size in SIZES for name in ("ovs-netdev", "linux-bridge")]
+    assert bench.go(*steps)
+    other = Bench(tmp_path / "b", monkeypatch, ovs_netdev="ovs-vswitchd: no such file")
+    assert other.go(*steps)
+    rows = summary(other.run.directory)
+    print_summary(other.run, rows, rows)
+    out = capsys.readouterr().out
+    line = "Left out: ovs-netdev: ovs-vswitchd: no such file"
+    assert out.count(line) == 1
+    assert switchmark(["compare", str(bench.run.directory), str(other.run.directory)]) != 0
+    assert "left out of B: ovs-netdev: ovs-vswitchd: no such file" in capsys.readouterr().err
+    assert switchmark(["show", "--format", "json", str(other.run.directory)]) == 0
+    assert '"left_out": "ovs-vswitchd: no such file"' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("namespace sm4f1a2b-a0: no", "namespace sm99ffee-b0: no"),
+        ("/run/sm1/x.sock: refused", "/run/sm77/y.sock: refused"),
+        ("pid 12 died of 0x7f00", "pid 4711 died of 0xdead"),
+        ("linux-bridge: missing", "ovs-netdev: missing"),
+    ],
+)
+def test_names_and_numbers_make_no_other_reason(one: str, other: str) -> None:
+    bridge, ovs = synthetic_trial(), synthetic_trial(switch="ovs-netdev")
+    assert normalised(one, bridge) == normalised(other, ovs)
+    assert normalised(one, bridge) != normalised(f"{other} again", ovs)
+
+
+def test_blocks_ask_no_more_for_one_that_was_left_out() -> None:
+    """The others are compared to the end."""
+    machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, fails=("linux-bridge",), dwell_s=1e9)
+    failures = FailedStarts(print)
+    three = block_fakes.campaign(
+        "switch: [basicfwd, ovs-dpdk, linux-bridge]\nmixed_connect_modes: true\nprove: 5%\n"
+    )
+    steps = block_fakes.steps_of(three)
+    for block in CampaignBlocks(cast(Run, machine), three, steps, failures.is_left_out):
+        for one in block:
+            asked = one.plan.trial
+            if not failures.is_left_out(asked):
+                machine.measure(asked)
+                failures.take(machine.records[asked.id])
+    count = Counter(name for _, name in machine.order)
+    assert count["linux-bridge"] == 2
+    assert count["basicfwd"] == count["ovs-dpdk"] > 2
+
+
+def test_blocks_end_if_fewer_than_two_contenders_are_left() -> None:
+    machine = Machine({"basicfwd": 12e6}, fails=("ovs-dpdk",), dwell_s=1e9)
+    two = block_fakes.campaign(
+        "switch: [basicfwd, ovs-dpdk]\nmixed_connect_modes: true\nprove: 5%\n"
+    )
+    blocks = iter(
+        CampaignBlocks(
+            cast(Run, machine), two, block_fakes.steps_of(two), lambda one: one.switch == "ovs-dpdk"
+        )
+    )
+    assert next(blocks) == [], "no baselines"
+    assert list(blocks) == []
