@@ -13,6 +13,7 @@ from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
 from switchmark.cli.certify_progress import CertifyProgress
+from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, seconds_of
 from switchmark.cli.output import note, print_json, print_line
 from switchmark.engine.arguments import resolve_io
@@ -70,6 +71,7 @@ def command(
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="End at the first figure that is refuted.")
     ] = False,
+    _private: Private = False,
     json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.")] = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip

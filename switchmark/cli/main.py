@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from switchmark.cli.namespaces import Namespaces, start_again_if_needed
 from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UnavailableError, UsageError
 from switchmark.language.printable import printable
@@ -34,7 +35,7 @@ _OF_THE_USER = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, er
 @dataclass(frozen=True, slots=True)
 class Command:
     """The parts of a command: a module here, a function in it that typer can read, a line of help,
-    what it keeps of root's rights.
+    what it keeps of root's rights, whether it runs in namespaces of its own.
 
     The function's docstring is the command's help, the module's `EPILOG` its examples. The function
     may return its exit code. A module that has commands of its own names no function, and holds
@@ -44,35 +45,63 @@ class Command:
     function: str
     help: str
     keeps: Keeps = Keeps.FILES
+    namespaces: Namespaces = Namespaces.NEVER
 
 
 COMMANDS: dict[str, Command] = {
     "doctor": Command(
-        "doctor", "command", "Say what this machine can and cannot measure.", Keeps.BENCH
+        "doctor",
+        "command",
+        "Say what this machine can and cannot measure.",
+        Keeps.BENCH,
+        Namespaces.IF_NEEDED,
     ),
     "list": Command(
         "list_",
         "command",
         "Name the switches, environments, campaigns there are.",
         Keeps.REPORTS_PLACE,
+        Namespaces.IF_NEEDED,
     ),
     "plan": Command(
-        "plan", "command", "Show what a campaign would run, and where.", Keeps.REPORTS_PLACE
+        "plan",
+        "command",
+        "Show what a campaign would run, and where.",
+        Keeps.REPORTS_PLACE,
+        Namespaces.IF_NEEDED,
     ),
     "run": Command(
-        "run", "command", "Measure a campaign; every trial becomes a record.", Keeps.BENCH
+        "run",
+        "command",
+        "Measure a campaign; every trial becomes a record.",
+        Keeps.BENCH,
+        Namespaces.ON_REQUEST,
     ),
-    "trial": Command("trial", "command", "Measure one trial, described by flags.", Keeps.BENCH),
+    "trial": Command(
+        "trial",
+        "command",
+        "Measure one trial, described by flags.",
+        Keeps.BENCH,
+        Namespaces.ON_REQUEST,
+    ),
     "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
     "report": Command("report", "report", "Write one self-contained HTML report."),
     "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
     "history": Command("history", "command", "Show how a figure changed, and since when."),
     "serve": Command("serve", "command", "Serve a read-only web page over results.", Keeps.OWN),
     "reproduce": Command(
-        "reproduce", "command", "Run a paper's figures beside what it says.", Keeps.BENCH
+        "reproduce",
+        "command",
+        "Run a paper's figures beside what it says.",
+        Keeps.BENCH,
+        Namespaces.ON_REQUEST,
     ),
     "certify": Command(
-        "certify", "command", "Prove the figures of this machine's instruments.", Keeps.BENCH
+        "certify",
+        "command",
+        "Prove the figures of this machine's instruments.",
+        Keeps.BENCH,
+        Namespaces.ON_REQUEST,
     ),
     "otg": Command("otg", "command", "Serve the Open Traffic Generator API.", Keeps.BENCH),
     "pool": Command("pool", "", "Serve and tend a pool of testbeds.", Keeps.LISTENS),
@@ -252,6 +281,10 @@ def main() -> None:
     _prepare()
     args = sys.argv[1:]
     named = COMMANDS.get(args[0]) if args else None
+    try:
+        start_again_if_needed(named.namespaces if named else Namespaces.NEVER, args)
+    except SwitchmarkError as error:
+        sys.exit(_complain(str(error), error.exit_code))
     give_up(named.keeps if named else Keeps.FILES, args)
     sys.exit(run(args))
 

@@ -15,6 +15,7 @@ import typer
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
+from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, ResultsIn, TestbedFile, seconds_of
 from switchmark.cli.output import note, print_line, print_table, writing
 from switchmark.cli.reproduce_items import FIRST_SHARE, LEAST_SHARE_S, ItemRunner
@@ -74,6 +75,7 @@ def command(
         typer.Option("--markdown", metavar="FILE", help="Also write the page as Markdown."),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
+    _private: Private = False,
     testbed: TestbedFile = None,
     quiet: Quiet = False,
 ) -> int:

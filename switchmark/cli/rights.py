@@ -60,8 +60,7 @@ def _others(args: Sequence[str]) -> bool:
     if "SWITCHMARK_STORE" in os.environ or any(map(_names_store, args)):
         return True  # (the record files of a store are in a folder that its database names)
     try:
-        values = [part for one in map(_value, args) for part in (one, *_SIGNS.split(one))]
-        named = [DEFAULT_ROOT, *map(Path, filter(None, dict.fromkeys(values)))]
+        named = _named(args)
         written = [path for one in named for path in _written_in(one)]
         places = [Path.cwd(), Path.home(), *named, *dict.fromkeys(written)]
         return (
@@ -72,6 +71,20 @@ def _others(args: Sequence[str]) -> bool:
         )
     except (OSError, RuntimeError):  # (the folder may be gone, the user unknown)
         return True
+
+
+def paths_of(args: Sequence[str]) -> list[Path]:
+    """What could be paths in the arguments, in the files that they name and in the environment."""
+    found = [*map(Path, used()), *(named := _named(args))]
+    for one in named:
+        with suppress(OSError, RuntimeError):  # (it may be closed to this user)
+            found += _written_in(one)
+    return found
+
+
+def _named(args: Sequence[str]) -> list[Path]:
+    values = [part for one in map(_value, args) for part in (one, *_SIGNS.split(one))]
+    return [DEFAULT_ROOT, *map(Path, filter(None, dict.fromkeys(values)))]
 
 
 def _names_store(word: str) -> bool:

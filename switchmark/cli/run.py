@@ -16,6 +16,7 @@ from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.ci import BmfFile, JunitFile
 from switchmark.cli.measure import Wish, measure
+from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
     CampaignName,
     NoBaseline,
@@ -83,6 +84,7 @@ def command(
     again: Annotated[
         bool, typer.Option("--again", help="With --pool: run anew what was run before.")
     ] = False,
+    _private: Private = False,
     metrics: Annotated[
         str | None,
         typer.Option(

@@ -10,6 +10,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.cli import complete
 from switchmark.cli.measure import Wish, measure
+from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
     NoBaseline,
     Quiet,
@@ -99,6 +100,7 @@ def command(
     no_baseline: NoBaseline = False,
     recalibrate: Recalibrate = False,
     testbed: TestbedFile = None,
+    _private: Private = False,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
 ) -> int:

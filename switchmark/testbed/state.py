@@ -17,6 +17,7 @@ from switchmark.errors import UnavailableError, UsageError
 
 # A UNIX socket path holds 107 characters; sockets lie some 45 below the state directory.
 LONGEST_STATE_DIR = 60
+SYSTEM_CACHE = Path("/var/cache/switchmark")
 
 
 def state_dir() -> Path:
@@ -39,10 +40,26 @@ def state_dir() -> Path:
 
 def cache_dir() -> Path:
     """The directory of things that are kept between runs (`SWITCHMARK_CACHE_DIR`)."""
-    path = Path(os.environ.get("SWITCHMARK_CACHE_DIR", "/var/cache/switchmark"))
-    if not path.is_absolute():
-        raise UsageError(f"SWITCHMARK_CACHE_DIR={path}: must be an absolute path")
-    return path
+    if named := os.environ.get("SWITCHMARK_CACHE_DIR"):
+        path = Path(named)
+        if not path.is_absolute():
+            raise UsageError(f"SWITCHMARK_CACHE_DIR={path}: must be an absolute path")
+        return path
+    return SYSTEM_CACHE if _can_write(SYSTEM_CACHE) else user_cache()
+
+
+def user_cache() -> Path:
+    """The cache directory of a user who cannot write the system's, by the XDG Base Directory
+    Specification."""
+    named = Path(os.environ.get("XDG_CACHE_HOME", ""))  # (a relative path must be ignored)
+    base = named if named.is_absolute() else Path(os.path.expanduser("~/.cache"))  # noqa: PTH111
+    return base / SYSTEM_CACHE.name
+
+
+def _can_write(folder: Path) -> bool:
+    """Whether this process may write in a folder, or make it if it does not exist."""
+    nearest = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(nearest, os.W_OK, effective_ids=True)
 
 
 def state_folder() -> Path:

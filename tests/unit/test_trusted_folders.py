@@ -14,6 +14,7 @@ from switchmark.environment.support.rootfs import build_root
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.calibration import Calibrations
+from switchmark.testbed import state
 from switchmark.testbed.state import cache_folder, state_folder
 from switchmark.trial.evidence import Baseline
 from tests.unit.test_method_calibration import MACHINE, measured, plan_for, wire
@@ -114,3 +115,19 @@ def test_a_cache_that_cannot_be_made_is_a_line(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", "/proc/cache")
     with pytest.raises((UsageError, UnavailableError), match="/proc/cache: cannot be"):
         cache_folder("roots")
+
+
+def test_cache_of_a_user_who_cannot_write_the_systems_follows_xdg(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("SWITCHMARK_CACHE_DIR", raising=False)
+    monkeypatch.setenv("HOME", "/home/me")
+    monkeypatch.setattr(state, "SYSTEM_CACHE", tmp_path / "var" / "switchmark")
+    assert state.cache_dir() == tmp_path / "var" / "switchmark"
+    monkeypatch.setattr("os.access", lambda *_, **__: False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "/home/me/caches")
+    assert state.cache_dir() == Path("/home/me/caches/switchmark")
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+    assert state.cache_dir() == Path("/home/me/.cache/switchmark")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert state.cache_dir() == Path("/home/me/.cache/switchmark")

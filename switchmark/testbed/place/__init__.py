@@ -19,7 +19,8 @@ from switchmark.testbed.place.limits import Limits, read_limits
 from switchmark.testbed.place.tries import TRIES
 
 __all__ = [
-    "Facility", "Kind", "Limits", "can", "kind", "limits", "missing", "require", "try_all",
+    "Facility", "Kind", "Limits", "can", "forget", "kind", "limits", "missing", "require",
+    "try_all",
 ]  # fmt: skip
 
 
@@ -57,3 +58,9 @@ def limits() -> Limits:
 def try_all(facilities: Iterable[Facility] = Facility) -> dict[Facility, Availability]:
     """Try these facilities, before the process gives up its capabilities or to list them."""
     return {facility: can(facility) for facility in facilities}
+
+
+def forget() -> None:
+    """Try everything anew: this process has moved to other namespaces."""
+    can.cache_clear()
+    kind.cache_clear()

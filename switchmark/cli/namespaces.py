@@ -1,0 +1,82 @@
+"""Which commands start again in namespaces of their own, and when (`testbed/private`)."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from switchmark.cli.rights import paths_of
+from switchmark.errors import UnavailableError, UsageError
+
+OPTION = "--private"
+# Options that need the network outside, and what to do in their place.
+NEEDS_NETWORK = {
+    "--store": "push the results afterwards (switchmark store push)",
+    "--metrics": "leave it out",
+    "--testbed": "hosts can be reached by root only (sudo)",
+}
+
+Private = Annotated[
+    bool,
+    typer.Option(
+        OPTION, help="Measure in namespaces of its own; an ordinary user's runs always do."
+    ),
+]
+
+
+class Namespaces(StrEnum):
+    """When a command runs in namespaces of its own."""
+
+    NEVER = "never"
+    IF_NEEDED = "if needed"  # if network namespaces can only be made there
+    ON_REQUEST = "on request"  # the same, and with --private
+
+
+def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
+    """Go on in namespaces of its own if the command needs them; see `start_again`. Raises
+    UnavailableError, UsageError."""
+    if when is Namespaces.NEVER or _only_help(args):
+        return
+    asked = when is Namespaces.ON_REQUEST and OPTION in args
+    if not asked and not _needed(args):
+        return
+    _refuse_network(args, asked)
+    from switchmark.testbed import place
+    from switchmark.testbed.private.start import start_again
+
+    try:
+        start_again([sys.executable, sys.prefix, sys.base_prefix, *paths_of(args)])
+    except OSError as error:
+        raise UnavailableError(f"namespaces of its own: {error.strerror or error}") from error
+    place.forget()
+
+
+def _only_help(args: Sequence[str]) -> bool:
+    return not {"--help", "-h"}.isdisjoint(args)
+
+
+def _needed(args: Sequence[str]) -> bool:
+    """Whether network namespaces can be made in a user namespace, and only there."""
+    if any(_option(one) == "--pool" for one in args):
+        return False  # (other machines measure)
+    from switchmark.testbed import place
+
+    return (
+        not place.can(place.Facility.NETWORK_NAMESPACE).available
+        and place.can(place.Facility.USER_NAMESPACE).available
+    )
+
+
+def _refuse_network(args: Sequence[str], asked: bool) -> None:
+    for one in args:
+        if (option := _option(one)) in NEEDS_NETWORK:
+            why = f"{OPTION} leaves no way to it" if asked else "an ordinary user's run has none"
+            raise UsageError(f"{option}: needs the network, and {why}; {NEEDS_NETWORK[option]}")
+
+
+def _option(word: str) -> str:
+    return word.partition("=")[0]

@@ -1,0 +1,142 @@
+"""Runs the bench as an ordinary user: without root, without a capability, in folders of its own."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from switchmark.engine.binary import find_engine
+from switchmark.errors import UnavailableError
+
+Job = subprocess.Popen[bytes]
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 60.0
+# Switches that an ordinary user can measure wherever user namespaces are allowed.
+SWITCHES = (
+    "linux-bridge", "macvlan", "tc-redirect", "ovs-netdev", "af-packet", "basicfwd", "testpmd",
+    "ovs-dpdk",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OrdinaryUser:
+    """A user, who is `nobody` if root runs the tests, and the user's home."""
+
+    home: Path
+    prefix: tuple[str, ...]  # of a command line that is to run as this user
+
+    @property
+    def results(self) -> Path:
+        return self.home / "results"
+
+    def environment(self) -> dict[str, str]:
+        dropped = ("SWITCHMARK_STATE_DIR", "SWITCHMARK_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR")
+        kept = {name: value for name, value in os.environ.items() if name not in dropped}
+        return {
+            **kept,
+            "HOME": str(self.home),
+            "PYTHONPATH": str(ROOT),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "SWITCHMARK_TRAFFIC": str(find_engine()),
+        }
+
+    def command(self, *args: str) -> list[str]:
+        return [*self.prefix, sys.executable, "-m", "switchmark", *args]
+
+    def run(self, *args: str, **more: str) -> subprocess.CompletedProcess[str]:
+        """Run `switchmark` to its end."""
+        return subprocess.run(
+            self.command(*args),
+            cwd=self.home,
+            env={**self.environment(), **more},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=False,
+        )
+
+    @contextmanager
+    def started(self, *args: str, stderr: int = subprocess.DEVNULL) -> Iterator[Job]:
+        """`switchmark`, started as the leader of a process group and killed at the end."""
+        with subprocess.Popen(
+            self.command(*args), cwd=self.home, env=self.environment(), process_group=0,
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=stderr,
+        ) as job:  # fmt: skip
+            try:
+                yield job
+            finally:
+                job.kill()
+
+    def processes(self) -> dict[int, str]:
+        """Living processes of this user's benches, and their command lines."""
+        mark = f"HOME={self.home}".encode()
+        found = {}
+        for path in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if mark in (path / "environ").read_bytes().split(b"\0"):
+                    words = (path / "cmdline").read_bytes().decode(errors="replace")
+                    found[int(path.name)] = words.replace("\0", " ").strip()
+        return found
+
+
+@contextmanager
+def ordinary_user() -> Iterator[OrdinaryUser]:
+    """An ordinary user with an empty home. Skips the test if there can be none."""
+    home = Path(tempfile.mkdtemp(prefix="smuser", dir="/var/tmp"))
+    prefix: tuple[str, ...] = ()
+    try:
+        if os.geteuid() == 0:
+            nobody = pwd.getpwnam("nobody")
+            os.chown(home, nobody.pw_uid, nobody.pw_gid)
+            prefix = (
+                "setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups",
+                "--inh-caps=-all", "--bounding-set=-all", "--",
+            )  # fmt: skip
+        user = OrdinaryUser(home, prefix)
+        _need(user)
+        yield user
+    finally:
+        for pid in user.processes():
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _need(user: OrdinaryUser) -> None:
+    try:
+        engine = find_engine()
+    except UnavailableError as error:
+        pytest.skip(str(error))
+    if _fails([*user.prefix, sys.executable, "-c", "import typer"]):
+        pytest.skip(f"an ordinary user cannot run {sys.executable}")
+    if _fails([*user.prefix, "test", "-r", str(ROOT / "switchmark"), "-a", "-x", str(engine)]):
+        pytest.skip(f"an ordinary user cannot read {ROOT} or {engine}")
+    make = "unshare --user --map-root-user --net ip link add v type veth"
+    if _fails([*user.prefix, *make.split()]):
+        pytest.skip("an ordinary user cannot make user namespaces here")
+
+
+def _fails(command: list[str]) -> bool:
+    return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def wait_until(is_true: object, what: str, timeout_s: float = DEADLINE_S) -> None:
+    """Wait until a function returns something true."""
+    assert callable(is_true)
+    deadline = time.monotonic() + timeout_s
+    while not is_true():
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s:g} s"
+        time.sleep(0.01)

@@ -1,0 +1,206 @@
+"""An ordinary user measures: the bench starts itself again in namespaces of its own, and nothing
+but results remains, however it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.switch.registry import SWITCHES as KNOWN
+from tests.integration.machine import needs_root
+from tests.integration.ordinary_user import SWITCHES, OrdinaryUser, ordinary_user, wait_until
+
+pytestmark = pytest.mark.integration
+SHORT = ("environment=netns", "duration=0.3s", "rate=5k", "repetitions=1", "idle=sleep")
+LONG = ("environment=netns", "duration=60s", "rate=1k", "repetitions=1", "idle=sleep")
+
+
+def settings(*words: str) -> list[str]:
+    return [part for word in words for part in ("--set", word)]
+
+
+def trial(*words: str, switch: str = "linux-bridge") -> list[str]:
+    return ["trial", switch, "--no-baseline", "--quiet", *settings(*words)]
+
+
+@pytest.fixture
+def user() -> Iterator[OrdinaryUser]:
+    with ordinary_user() as one:
+        yield one
+
+
+def test_each_switch_carries_frames(user: OrdinaryUser) -> None:
+    here = [name for name in SWITCHES if KNOWN[name]().availability().available]
+    if not here:
+        pytest.skip("no switch is installed")
+    campaign = user.home / "all.yaml"
+    names = ", ".join(here)
+    campaign.write_text(f"name: all\nswitch: [{names}]\nmixed_connect_modes: true\n")
+    done = user.run("run", str(campaign), "--no-baseline", "--quiet", *settings(*SHORT))
+    records = [json.loads(path.read_text()) for path in user.results.glob("*/trials/*.json")]
+    assert done.returncode == 0, done.stderr
+    assert sorted(one["trial"]["switch"] for one in records) == sorted(here)
+    for one in records:
+        assert one["status"] == "finished", one
+        assert one["throughput"]["forwarded_pps"] > 0, one
+    owner = user.home.stat()
+    for path in user.results.rglob("*"):
+        assert (path.stat().st_uid, path.stat().st_gid) == (owner.st_uid, owner.st_gid), path
+
+
+@pytest.mark.parametrize(
+    ("args", "code"),
+    [
+        (trial(switch="no-such-switch"), 2),
+        (trial("environment=lxc"), 3),
+        ([*trial(), "--store", "postgresql://host/x"], 2),
+        (["doctor", "--watch", "0"], 0),
+    ],
+)
+def test_exit_codes_are_those_of_the_command(
+    user: OrdinaryUser, args: list[str], code: int
+) -> None:
+    done = user.run(*args)
+    assert done.returncode == code, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(user.home.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGABRT, -6)]
+)
+def test_signals_reach_the_bench_and_nothing_remains(
+    user: OrdinaryUser, number: signal.Signals, code: int
+) -> None:
+    with user.started(*trial(*LONG), stderr=subprocess.PIPE) as job:
+        wait_until(lambda: engines(user), "two engines")
+        os.kill(job.pid, number)
+        assert job.wait(20) == code, job.stderr and job.stderr.read()
+    wait_until(lambda: not user.processes(), f"no process remains: {user.processes()}", 5.0)
+
+
+def test_the_terminal_interrupts_the_bench_once(user: OrdinaryUser) -> None:
+    """Ctrl-C goes to all processes of the terminal's group; the bench must get it once."""
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.chdir(user.home)
+        os.execvpe(user.prefix[0] if user.prefix else "env", user.command(*trial(*LONG)),
+                   user.environment())  # fmt: skip
+    try:
+        wait_until(lambda: engines(user), "two engines")
+        os.write(terminal, b"\x03")
+        said = b""
+        try:
+            while part := os.read(terminal, 4096):
+                said += part
+        except OSError:  # the terminal's other end is closed
+            pass
+        _, status = os.waitpid(pid, 0)
+    finally:
+        os.close(terminal)
+    assert os.waitstatus_to_exitcode(status) == 130, said
+    assert said.count(b"interrupted") == 1, said
+    assert not user.processes()
+
+
+def test_the_terminal_stops_the_bench_and_continues_it(user: OrdinaryUser) -> None:
+    with user.started(*trial(*LONG)) as job:
+        wait_until(lambda: engines(user), "two engines")
+        _, bench = first_and_bench_of(job.pid) or (0, 0)
+        os.killpg(job.pid, signal.SIGTSTP)
+        wait_until(lambda: state_of(job.pid) == state_of(bench) == "T", "both stop")
+        os.killpg(job.pid, signal.SIGCONT)
+        wait_until(lambda: "T" not in (state_of(job.pid), state_of(bench)), "both go on")
+        os.kill(job.pid, signal.SIGINT)
+        assert job.wait(20) == 130
+    assert not user.processes()
+
+
+@pytest.mark.parametrize("moment", ["started", "engines"])
+@pytest.mark.parametrize("victim", ["supervisor", "first", "bench"])
+def test_nothing_remains_of_a_killed_bench(user: OrdinaryUser, victim: str, moment: str) -> None:
+    before = visible_state()
+    with user.started(*trial(*LONG)) as job:
+        wait_until(lambda: first_and_bench_of(job.pid), "the bench has started")
+        if moment == "engines":
+            wait_until(lambda: engines(user), "two engines")
+        first, bench = first_and_bench_of(job.pid) or (0, 0)
+        pids = {"supervisor": job.pid, "first": first, "bench": bench}
+        os.kill(pids[victim], signal.SIGKILL)
+        assert job.wait(20) == -signal.SIGKILL
+    wait_until(lambda: not user.processes(), "no process remains", 5.0)
+    assert visible_state() == before
+    assert [path.name for path in user.home.iterdir()] in ([], ["results"])
+
+
+def test_folders_in_tmp_that_the_user_names_are_the_real_ones(user: OrdinaryUser) -> None:
+    work = user.home / "work"  # (below /var/tmp, which is hidden)
+    done = user.run(*trial(*SHORT), "--results", str(work / "deep"))
+    assert done.returncode == 0, done.stderr
+    assert list(work.glob("deep/*/trials/*.json"))
+
+
+@needs_root
+def test_root_can_ask_for_it_and_the_host_stays_as_it_is(tmp_path: Path) -> None:
+    """(The user id is 0 inside as outside, so that a check of it would not notice.)"""
+    before = visible_state(Path("/run/switchmark"), Path("/proc/sys/net/core"))
+    command = [*OrdinaryUser(tmp_path, ()).command(*trial(*SHORT)), "--private"]
+    done = subprocess.run(
+        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
+        env=OrdinaryUser(tmp_path, ()).environment(),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert visible_state(Path("/run/switchmark"), Path("/proc/sys/net/core")) == before
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process; none if it has ended."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def first_and_bench_of(supervisor: int) -> tuple[int, int] | None:
+    """The first process of the namespaces and the bench; None before they have started."""
+    found = [(one, below) for one in children_of(supervisor) for below in children_of(one)]
+    return found[0] if found else None
+
+
+def engines(user: OrdinaryUser) -> bool:
+    """Whether both engines of a trial run."""
+    programs = [words.split(" ")[0] for words in user.processes().values()]
+    return sum("switchmark-traffic" in one for one in programs) > 1
+
+
+def state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def visible_state(*more: Path) -> dict[str, object]:
+    """What a bench could have changed on the host, except what other programs change, too."""
+    named = [Path("/run/netns"), *more]
+    return {
+        "mounts": len([one for one in mounts() if "switchmark" in one]),
+        "devices": {path.name for path in Path("/sys/class/net").iterdir()},
+        **{
+            str(path): {one.name: content(one) for one in path.iterdir()}
+            for path in named
+            if path.is_dir()
+        },
+    }
+
+
+def mounts() -> list[str]:
+    return Path("/proc/self/mountinfo").read_text().splitlines()
+
+
+def content(path: Path) -> str:
+    return path.read_text(errors="replace") if path.is_file() else ""
