@@ -9,13 +9,43 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <time.h>
+
+#if defined(__x86_64__)
 #include <x86intrin.h>
+#endif
 
 #define GAPS_MAX 1000000U
 #define GAP_NS 150 /* shorter ones are the loop itself */
 
 static double gaps[GAPS_MAX]; /* ticks, then ns */
 static unsigned count;
+
+/* The CPU's counter, as engine/measure/clock.h reads it. */
+static inline uint64_t counter(void)
+{
+#if defined(__x86_64__)
+    return __rdtsc();
+#elif defined(__aarch64__)
+    uint64_t count;
+    __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(count) : : "memory");
+    return count;
+#else
+#error "stalls.c reads the counter of x86-64 or of 64-bit ARM"
+#endif
+}
+
+/* The longest time that the loop itself takes, in ticks: those of x86-64 are half a nanosecond at
+ * most, those of ARM have a rate of their own, often 25 MHz. */
+static uint64_t ticks_at_least(void)
+{
+#if defined(__x86_64__)
+    return 2 * GAP_NS;
+#elif defined(__aarch64__)
+    uint64_t hz;
+    __asm__("mrs %0, cntfrq_el0" : "=r"(hz));
+    return GAP_NS * hz / 1000000000U + 1;
+#endif
+}
 
 static double now_s(void)
 {
@@ -57,17 +87,17 @@ int main(int argc, char **argv)
 
     if (seconds <= 0)
         return 2;
-    const uint64_t first = __rdtsc(), ticks_at_least = 2 * GAP_NS;
+    const uint64_t first = counter(), shortest = ticks_at_least();
     uint64_t last = first;
     for (unsigned turn = 1; count < GAPS_MAX; turn++) {
-        const uint64_t now = __rdtsc();
-        if (now - last > ticks_at_least)
+        const uint64_t now = counter();
+        if (now - last > shortest)
             gaps[count++] = (double)(now - last);
         last = now;
         if (turn % 65536 == 0) {
             if (now_s() - begun >= seconds)
                 break;
-            last = __rdtsc(); /* asking is no gap */
+            last = counter(); /* asking is no gap */
         }
     }
     whole_ns = (now_s() - begun) * 1e9;

@@ -1,15 +1,16 @@
-/* Choosing and calibrating the clock. The TSC is compared with CLOCK_MONOTONIC at two points
- * at least 15 ms apart, each taken as the tightest of several readings, so the error is some 15 ns
- * in 15 ms: about one part in a million. Each trial takes the second point again: after 15 s the
- * error is one part in 10^9. */
+/* Choosing and calibrating the clock. The CPU's counter is compared with CLOCK_MONOTONIC at two
+ * points at least 15 ms apart, each taken as the tightest of several readings, so the error is some
+ * 15 ns in 15 ms: about one part in a million. Each trial takes the second point again: after 15 s
+ * the error is one part in 10^9. */
 #include "measure/clock.h"
 
 #include <stdio.h>
 #include <string.h>
 
-struct engine_clock engine_clock = {.is_tsc = false, .hz = 1e9, .ns_multiplier = 1ULL << 32};
+struct engine_clock engine_clock = {.by_counter = false, .hz = 1e9, .ns_multiplier = 1ULL << 32};
 
 #define CLOCK_SOURCE_PATH "/sys/devices/system/clocksource/clocksource0/current_clocksource"
+#define STEP_READINGS 1000U
 
 static const uint64_t calibration_ns = 15 * 1000 * 1000;
 
@@ -22,10 +23,19 @@ static struct point first;
 
 /* The kernel leaves the CPU's flags as they are when it finds the TSC unstable, but changes to
  * another clock. A kernel that names none (no sysfs in a container) has the flags alone. */
-bool clock_kernel_trusts_tsc(const char *path)
+bool clock_kernel_trusts_counter(const char *path)
 {
-    static const char *const by_tsc[] = {"tsc", "tsc-early", "kvm-clock",
-                                         "hyperv_clocksource_tsc_page", "xen"};
+    static const char *const by_counter[] = {
+#if defined(__aarch64__)
+        "arch_sys_counter",
+#else
+        "tsc",
+        "tsc-early",
+        "kvm-clock",
+        "hyperv_clocksource_tsc_page",
+        "xen",
+#endif
+    };
     char name[64] = "";
     FILE *file = fopen(path, "re");
 
@@ -33,16 +43,16 @@ bool clock_kernel_trusts_tsc(const char *path)
         return true;
     const bool named = fscanf(file, "%63s", name) == 1;
     fclose(file);
-    for (size_t i = 0; i < sizeof by_tsc / sizeof by_tsc[0]; i++) {
-        if (strcmp(name, by_tsc[i]) == 0)
+    for (size_t i = 0; i < sizeof by_counter / sizeof by_counter[0]; i++) {
+        if (strcmp(name, by_counter[i]) == 0)
             return true;
     }
     return !named;
 }
 
-static bool tsc_is_steady(void)
-{
 #if defined(__x86_64__)
+static bool counter_is_constant(void)
+{
     static char line[16384];
     FILE *file = fopen("/proc/cpuinfo", "re");
     bool steady = false;
@@ -56,22 +66,29 @@ static bool tsc_is_steady(void)
         }
     }
     fclose(file);
-    return steady && clock_kernel_trusts_tsc(CLOCK_SOURCE_PATH);
-#else
-    return false;
-#endif
+    return steady;
 }
+#elif defined(__aarch64__)
+static bool counter_is_constant(void)
+{
+    return true; /* its architecture has it so: one rate, never stopping, the same on all cores */
+}
+#else
+static bool counter_is_constant(void)
+{
+    return false;
+}
+#endif
 
-#if defined(__x86_64__)
 static struct point take_point(void)
 {
     struct point best = {0, 0};
     uint64_t best_width = UINT64_MAX;
 
     for (unsigned i = 0; i < 32; i++) {
-        const uint64_t before = __rdtsc();
+        const uint64_t before = clock_counter();
         const uint64_t ns = clock_monotonic_ns();
-        const uint64_t after = __rdtsc();
+        const uint64_t after = clock_counter();
         if (after - before < best_width) {
             best_width = after - before;
             best = (struct point){before + best_width / 2, ns};
@@ -79,21 +96,73 @@ static struct point take_point(void)
     }
     return best;
 }
+
+void clock_begin_by(bool counter)
+{
+#ifdef CLOCK_COUNTER
+    engine_clock = (struct engine_clock){counter, 1e9, 1ULL << 32};
+#else
+    (void)counter;
 #endif
+    if (engine_clock.by_counter)
+        first = take_point();
+}
 
 void clock_begin(void)
 {
-    engine_clock.is_tsc = tsc_is_steady();
-#if defined(__x86_64__)
-    if (engine_clock.is_tsc)
-        first = take_point();
+    clock_begin_by(counter_is_constant() && clock_kernel_trusts_counter(CLOCK_SOURCE_PATH));
+}
+
+const char *clock_name(void)
+{
+#ifdef CLOCK_COUNTER
+    if (engine_clock.by_counter)
+        return CLOCK_COUNTER;
 #endif
+    return "monotonic";
+}
+
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b != 0) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+uint64_t clock_step_of(const uint64_t *ticks, unsigned count, bool counter)
+{
+    uint64_t step = 0;
+
+    for (unsigned i = 1; i < count; i++) {
+        const uint64_t distance = ticks[i] - ticks[i - 1];
+        if (distance == 0)
+            continue;
+        if (counter)
+            step = common_divisor(step, distance);
+        else if (step == 0 || distance < step)
+            step = distance;
+    }
+    return step;
+}
+
+double clock_step_ns(void)
+{
+    uint64_t ticks[STEP_READINGS], step = 0;
+
+    while (step == 0) { /* a clock that stands still ends no trial either */
+        for (unsigned i = 0; i < STEP_READINGS; i++)
+            ticks[i] = clock_ticks();
+        step = clock_step_of(ticks, STEP_READINGS, engine_clock.by_counter);
+    }
+    return (double)step * 1e9 / engine_clock.hz;
 }
 
 void clock_calibrate(void)
 {
-#if defined(__x86_64__)
-    if (!engine_clock.is_tsc)
+    if (!engine_clock.by_counter)
         return;
     const uint64_t elapsed_ns = clock_monotonic_ns() - first.ns;
     if (elapsed_ns < calibration_ns) {
@@ -105,30 +174,23 @@ void clock_calibrate(void)
     const double ns = (double)(second.ns - first.ns);
     engine_clock.hz = clock_hz_at(second.ticks, second.ns);
     engine_clock.ns_multiplier = (uint64_t)(ns / ticks * 4294967296.0 + 0.5);
-#endif
 }
 
 double clock_hz_at(uint64_t ticks, uint64_t monotonic_ns)
 {
-#if defined(__x86_64__)
-    if (engine_clock.is_tsc && monotonic_ns >= first.ns + calibration_ns)
+    if (engine_clock.by_counter && monotonic_ns >= first.ns + calibration_ns)
         return (double)(ticks - first.ticks) * 1e9 / (double)(monotonic_ns - first.ns);
-#endif
-    (void)ticks;
-    (void)monotonic_ns;
     return engine_clock.hz;
 }
 
 void clock_both(uint64_t *ticks, uint64_t *monotonic_ns)
 {
-#if defined(__x86_64__)
-    if (engine_clock.is_tsc) {
+    if (engine_clock.by_counter) {
         const struct point both = take_point();
         *ticks = both.ticks;
         *monotonic_ns = both.ns;
         return;
     }
-#endif
     *ticks = *monotonic_ns = clock_monotonic_ns();
 }
 

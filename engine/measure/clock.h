@@ -1,5 +1,6 @@
-/* The engine's clock: TSC ticks where the TSC is constant and nonstop, else CLOCK_MONOTONIC
- * nanoseconds. The hot path reads ticks; everything reported is converted to nanoseconds. */
+/* The engine's clock: ticks of the CPU's counter if that is steady (the TSC of x86-64, the virtual
+ * count of 64-bit ARM), otherwise CLOCK_MONOTONIC nanoseconds. The hot path reads ticks; everything
+ * reported is converted to nanoseconds. docs/engine-cycles.md compares the counters. */
 #ifndef SM_CLOCK_H
 #define SM_CLOCK_H
 
@@ -9,6 +10,9 @@
 
 #if defined(__x86_64__)
 #include <x86intrin.h>
+#define CLOCK_COUNTER "tsc"
+#elif defined(__aarch64__)
+#define CLOCK_COUNTER "cntvct"
 #endif
 
 #define NS_PER_S 1000000000ULL
@@ -17,7 +21,7 @@ __extension__ typedef unsigned __int128 uint128;
 __extension__ typedef __int128 int128;
 
 struct engine_clock {
-    bool is_tsc;
+    bool by_counter;
     double hz;
     /* ns = (ticks * ns_multiplier) >> 32: exact to 1 ns in 4 s, and never a division. */
     uint64_t ns_multiplier;
@@ -28,6 +32,22 @@ extern struct engine_clock engine_clock;
 /* Choose the source and take the first calibration point; call once, early. */
 void clock_begin(void);
 
+/* The same for a source that the caller chooses. CPUs without a counter that this file can read
+ * have the kernel's clock alone. */
+void clock_begin_by(bool counter);
+
+/* "tsc", "cntvct" or "monotonic". */
+const char *clock_name(void);
+
+/* The least time by which two different readings of the clock can differ, from readings taken now.
+ * Counters of ARM often count in steps of 40 ns, and some count several ticks at once. */
+double clock_step_ns(void);
+
+/* The same in ticks, of these readings. A counter's readings lie whole steps apart, so the step is
+ * their distances' greatest common divisor; nanoseconds of the kernel's clock are rounded, and the
+ * least distance stands for the step. 0: all readings are equal. */
+uint64_t clock_step_of(const uint64_t *ticks, unsigned count, bool counter);
+
 /* Take the second calibration point, waiting until at least 15 ms lie between the two. Called again
  * between trials it is more exact; no other thread may use the clock meanwhile. */
 void clock_calibrate(void);
@@ -35,8 +55,8 @@ void clock_calibrate(void);
 /* Ticks a second as far as they are known at this moment, which both clocks were read at. */
 double clock_hz_at(uint64_t ticks, uint64_t monotonic_ns);
 
-/* Does the kernel's own clock, named in this file, go by the TSC? */
-bool clock_kernel_trusts_tsc(const char *path);
+/* Does the kernel's own clock, named in this file, go by the CPU's counter? */
+bool clock_kernel_trusts_counter(const char *path);
 
 static inline uint64_t clock_monotonic_ns(void)
 {
@@ -45,13 +65,24 @@ static inline uint64_t clock_monotonic_ns(void)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t clock_ticks(void)
+/* The CPU's counter. ARM may read it ahead of loads that stand before it in the program, such as
+ * the one that found a frame: `isb` holds the reading back, as in the kernel's own clock. */
+static inline uint64_t clock_counter(void)
 {
 #if defined(__x86_64__)
-    if (engine_clock.is_tsc)
-        return __rdtsc();
-#endif
+    return __rdtsc();
+#elif defined(__aarch64__)
+    uint64_t count;
+    __asm__ volatile("isb\n\tmrs %0, cntvct_el0" : "=r"(count) : : "memory");
+    return count;
+#else
     return clock_monotonic_ns();
+#endif
+}
+
+static inline uint64_t clock_ticks(void)
+{
+    return engine_clock.by_counter ? clock_counter() : clock_monotonic_ns();
 }
 
 /* Tell the core that this is a waiting loop. */

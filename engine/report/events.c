@@ -111,7 +111,8 @@ void event_ready(const struct trial *trial)
     json_string(&line, "engine_version", engine_version);
     put_build();
     json_number(&line, "tsc_hz", engine_clock.hz);
-    json_string(&line, "clock", engine_clock.is_tsc ? "tsc" : "monotonic");
+    json_string(&line, "clock", clock_name());
+    json_number(&line, "clock_step_ns", clock_step_ns());
     json_string(&line, "idle", idle_name(o->idle));
     json_list(&line, "ports");
     for (unsigned i = 0; i < o->port_count; i++) {

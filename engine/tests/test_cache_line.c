@@ -29,7 +29,7 @@ static void a_line_travels(void **state)
     bool plausible = false;
 
     if (own_cores(cores, 2) < 2)
-        skip();
+        skip_because("two cores are needed");
     for (unsigned tries = 0; tries < TRIES && !plausible; tries++) {
         if (!cache_line_ns(cores[0], cores[1], &ns))
             continue;

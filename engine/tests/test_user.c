@@ -205,7 +205,8 @@ static void test_files_and_sockets_of_root_are_closed(void **state)
     (void)state;
 
     if (!may_leave())
-        skip();
+        skip_because(
+            "this process may not become another user: it is not root, or has one user only");
     for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
         assert_int_equal(asked(each[i].question, ROOT), 0);
         assert_int_equal(asked(each[i].question, ITSELF), each[i].error);
@@ -219,7 +220,8 @@ static void test_it_is_another_user_for_good(void **state)
 {
     (void)state;
     if (!may_leave())
-        skip();
+        skip_because(
+            "this process may not become another user: it is not root, or has one user only");
     assert_int_equal(asked(is_another_user, ROOT), EBADMSG);
     assert_int_equal(asked(is_another_user, LATER_THREAD), 0);
 }
@@ -228,7 +230,8 @@ static void test_it_keeps_what_it_needs(void **state)
 {
     (void)state;
     if (!may_leave())
-        skip();
+        skip_because(
+            "this process may not become another user: it is not root, or has one user only");
     assert_int_equal(asked(keeps_what_it_may_take_up, ITSELF), 0);
     assert_int_equal(asked(ends_with_its_parent, ITSELF), 0);
 }
@@ -248,7 +251,8 @@ static void test_who_may_not_change_stays(void **state)
 {
     (void)state;
     if (!may_leave())
-        skip();
+        skip_because(
+            "this process may not become another user: it is not root, or has one user only");
     assert_int_equal(asked(stays_root_without_the_capabilities, ROOT), 0);
 }
 

@@ -51,7 +51,8 @@ class Ready(EventPart):
     engine_version: str
     build: EngineBuild
     tsc_hz: Positive
-    clock: Literal["tsc", "monotonic"]
+    clock: Literal["tsc", "cntvct", "monotonic"]
+    clock_step_ns: Positive
     idle: IdleStrategy
     ports: tuple[EnginePort, ...]
     queues: AtLeastOne

@@ -265,6 +265,14 @@ _TABLE = (
         "hosts a quicker control connection, or a load at which frames wait longer.",
     ),
     Mark(
+        "coarse-clock",
+        "The clock counts in coarse steps",
+        "The clock of a traffic application counts in steps longer than a hundredth of the median "
+        "time, so percentiles and delay variation are rounded to such steps.",
+        "Compare means, or times that are many steps apart; the ready line of each application in "
+        "the record has the step (clock_step_ns).",
+    ),
+    Mark(
         "software-emulated",
         "A virtual machine ran without hardware support",
         "A virtual machine of the trial, or the one that the bench itself runs in, ran under "

@@ -47,6 +47,7 @@ class Evidence:
     uncertain_losses: tuple[str, ...] = ()  # known between two bounds only
     engines_are_fast: bool = True  # built with optimisation, without sanitizers and coverage
     emulated: bool = False  # a virtual machine ran without hardware that helps
+    clock_step_ns: float = 0.0  # of the application with the coarsest clock
     counts_polls: bool = True  # the applications count their calls
 
     @property

@@ -27,6 +27,7 @@ UNSTABLE_STDEV = 0.10  # of the mean, over the kept samples
 MIN_KEPT_SAMPLES = 5
 AWAY_WORTH_NAMING = 0.0001
 DISTURBED_CORES = 0.10  # used by others meanwhile
+COARSE_STEP = 0.01  # of the median time, by which a clock may count
 STRETCHED = 0.02  # of its duration, by which a trial lasted too long
 
 
@@ -85,6 +86,7 @@ def verdict(
         "slow-engine-build": not evidence.engines_are_fast,
         "software-emulated": evidence.emulated,
         "clocks-uncertain": figures.clocks_uncertain,
+        "coarse-clock": evidence.clock_step_ns > COARSE_STEP * figures.least_median_ns,
     }
     if figures.method is not None:
         checks |= method_checks(figures.method, evidence.sender.tx_offered)

@@ -125,6 +125,7 @@ def measure_deployed(
         uncertain_losses=tuple(deployment.uncertain_losses()),
         engines_are_fast=all(one.ready.build.fast for one in deployment.engines),
         emulated=is_emulated() or any(machine.emulated for machine in deployment.machines),
+        clock_step_ns=max((one.ready.clock_step_ns for one in deployment.engines), default=0.0),
         counts_polls=deployment.guest is None,
     )
     bound = limit(trial, seen.figures, evidence)

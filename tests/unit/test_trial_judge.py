@@ -412,6 +412,19 @@ def test_marks_come_together_and_one_invalidates_all() -> None:
     assert found == ["oversubscribed", "mixed-connect-modes", "nothing-arrived"]
 
 
+@pytest.mark.parametrize(("median_ns", "marked"), [(3_900, True), (4_100, False)])
+def test_a_clock_whose_step_is_a_hundredth_of_the_time_is_marked(
+    median_ns: float, marked: bool
+) -> None:
+    """A counter of 25 MHz, as many 64-bit ARM machines have, steps by 40 ns."""
+    found = marks(figures=rtt(median_ns), clock_step_ns=40.0)
+    assert ("coarse-clock" in found) == marked
+
+
+def test_a_coarse_clock_marks_no_rate() -> None:
+    assert "coarse-clock" not in marks(clock_step_ns=1e6)
+
+
 @pytest.mark.parametrize("method", ["recovery", "reconfiguration", "soak"])
 def test_methods_that_are_about_outages_may_meet_them(method: str) -> None:
     found = verdict(

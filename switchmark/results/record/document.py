@@ -94,6 +94,12 @@ class Figures(Value):
             if one.clock_uncertainty_ns is not None
         )
 
+    @property
+    def least_median_ns(self) -> float:
+        """Return the shortest median time of all that were measured; infinity if none was."""
+        times = [*self._one_way_times(), *([self.latency] if self.latency else [])]
+        return min((one.percentiles_ns["50"] for one in times), default=math.inf)
+
     def _one_way_times(self) -> list[Latency]:
         at_loads = [one.latency for one in self.method.latency] if self.method else []
         return [*at_loads, *([self.one_way] if self.one_way else [])]
