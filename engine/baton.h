@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cache_line_bytes.h"
+
 /* Half of what a usual ring holds: more in a row, and a peer on the same core loses frames. */
 #define FRAMES_IN_A_ROW 128
 
@@ -24,7 +26,8 @@
 
 /* One core's round. */
 struct baton_round {
-    _Alignas(64) _Atomic uint32_t turn;     /* the futex: the holder's place, a count above it */
+    _Alignas(CACHE_LINE_BYTES) _Atomic uint32_t
+        turn;                               /* the futex: the holder's place, a count above it */
     _Atomic uint32_t asleep;                /* places that must be woken, a bit each */
     _Atomic uint64_t worked;                /* tick at which one of them last had work */
     _Atomic uint32_t owners[BATON_MEMBERS]; /* names; 0: the place is free */

@@ -158,7 +158,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     if (!memory_suffices(sizeof(struct end) * ends, "out of memory: its ports and queues ", error,
                          size))
         return false;
-    trial->ends = aligned_alloc(64, sizeof(struct end) * ends);
+    trial->ends = aligned_alloc(_Alignof(struct end), sizeof(struct end) * ends);
     if (trial->ends == NULL)
         return fail(error, size, "out of memory");
     memset(trial->ends, 0, sizeof(struct end) * ends);

@@ -18,7 +18,7 @@ bool probes_make(struct trial *trial, char *error, size_t size)
         if (!trial_has_probes(trial))
             continue;
         if (end->probe_memory == NULL) {
-            end->probe_memory = aligned_alloc(64, sizeof(struct end));
+            end->probe_memory = aligned_alloc(_Alignof(struct end), sizeof(struct end));
             if (end->probe_memory == NULL)
                 return fail(error, size, "no memory for the probe stream");
             memset(end->probe_memory, 0, sizeof(struct end));

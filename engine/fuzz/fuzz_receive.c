@@ -181,7 +181,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         clock_begin();
         clock_calibrate();
         trial.options = &options;
-        trial.ends = end = aligned_alloc(64, sizeof *end);
+        trial.ends = end = aligned_alloc(_Alignof(struct end), sizeof *end);
         trial.end_count = 1;
         must(end != NULL);
         memset(end, 0, sizeof *end);

@@ -186,7 +186,7 @@ static int node_for(const struct dpdk_spec *spec, const struct io_config *config
 static struct dpdk_port *make_queue(const struct io_config *config, const struct dpdk_spec *spec,
                                     unsigned queue)
 {
-    struct dpdk_port *port = aligned_alloc(64, sizeof *port);
+    struct dpdk_port *port = aligned_alloc(_Alignof(struct dpdk_port), sizeof *port);
 
     if (port == NULL)
         return NULL;

@@ -14,7 +14,9 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include "cache_line_bytes.h"
 #include "io/device_link.h"
+#include "io/dpdk_slots.h"
 #include "io/io.h"
 
 enum dpdk_kind {
@@ -49,10 +51,6 @@ struct dpdk_spec {
     bool queue_size_given;
 };
 
-/* What the kernel and the driver of af-packet put in front of a frame in a slot of its rings. */
-#define DPDK_SLOT_HEAD_SEND 32
-#define DPDK_SLOT_HEAD_RECEIVE 66
-#define DPDK_SLOT_BYTES_MIN 2048
 /* What the kernel leaves free in front of a frame in a buffer of af-xdp. */
 #define DPDK_XDP_HEADROOM 256
 
@@ -62,18 +60,18 @@ struct dpdk_port {
 
     /* The data path. The keeper opens and closes the two gates; tx_busy and rx_busy say that
      * the worker is inside a burst, so that the keeper can wait for it to leave. */
-    alignas(64) _Atomic bool tx_open; /* the peer is there */
-    _Atomic bool rx_open;             /* or it has left frames behind */
+    alignas(CACHE_LINE_BYTES) _Atomic bool tx_open; /* the peer is there */
+    _Atomic bool rx_open;                           /* or it has left frames behind */
     uint16_t ethdev, queue;
     uint16_t vhost_to, vhost_from; /* the queue's two rings, as the peer numbers them */
     int vhost_device;
     int node; /* NUMA node of its memory, or SOCKET_ID_ANY */
     struct rte_mempool *rx_pool;
     unsigned rx_at_once; /* frames that are read next should still be in the nearest cache */
-    alignas(64) _Atomic bool rx_busy;
+    alignas(CACHE_LINE_BYTES) _Atomic bool rx_busy;
     _Atomic bool rx_empty; /* a receive call came back empty since tx_open went false */
     uint64_t rx_drops;
-    alignas(64) _Atomic bool tx_busy;
+    alignas(CACHE_LINE_BYTES) _Atomic bool tx_busy;
     atomic_uint tx_calls;
     struct rte_mempool *tx_pool;
     uint32_t template_mark; /* which template the buffers should hold; 0: none */
@@ -84,7 +82,7 @@ struct dpdk_port {
 
     /* Every queue of a port is a struct of its own; the first one stands for the whole port, and
      * only its fields below are used. */
-    alignas(64) struct dpdk_spec spec;
+    alignas(CACHE_LINE_BYTES) struct dpdk_spec spec;
     struct dpdk_port *queues[IO_QUEUES_MAX];
     unsigned queue_count;
     unsigned index;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <rte_mbuf_pool_ops.h>
 
@@ -122,7 +123,7 @@ static void describe(const struct dpdk_port *port, char *name, size_t name_size,
         snprintf(arguments, size,
                  "iface=%s,framecnt=%u,qdisc_bypass=1,qpairs=%u,framesz=%u,blocksz=%u",
                  spec->target, spec->queue_size, port->queue_count, slot_bytes,
-                 RTE_ALIGN_CEIL(slot_bytes, 4096U));
+                 RTE_ALIGN_CEIL(slot_bytes, (unsigned)sysconf(_SC_PAGESIZE)));
         break;
     case DPDK_AF_XDP:
         snprintf(name, name_size, "net_af_xdp%u", port->index);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <sys/resource.h>
 
@@ -266,13 +267,9 @@ uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config 
                    RTE_MIN(device.mtu_bytes + 22, (uint32_t)FRAME_LENGTH_MAX));
 }
 
-/* A slot of af-packet's rings: a divisor of its block, which is of whole pages. The smallest one is
- * the driver's own, of two to a page. */
 uint32_t dpdk_spec_slot_bytes(uint32_t longest)
 {
-    const uint32_t needed = longest + DPDK_SLOT_HEAD_RECEIVE + 1;
-
-    return needed <= DPDK_SLOT_BYTES_MIN ? DPDK_SLOT_BYTES_MIN : RTE_ALIGN_CEIL(needed, 4096U);
+    return dpdk_slot_bytes(longest, (uint32_t)sysconf(_SC_PAGESIZE));
 }
 
 /* The driver of af-packet refuses buffers that are smaller than what its slots hold to send; the

@@ -95,7 +95,8 @@ static void take_completions(struct uring_port *port)
 /* Completions, and before that what the kernel has for this thread to complete. */
 static void take_all_completions(struct uring_port *port)
 {
-    if (*port->ring.sq.kflags & (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
+    if (__atomic_load_n(port->ring.sq.kflags, __ATOMIC_RELAXED) &
+        (IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW))
         io_uring_get_events(&port->ring);
     take_completions(port);
 }

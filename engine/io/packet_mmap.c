@@ -233,7 +233,8 @@ static unsigned take_back(struct packet_mmap_port *port, unsigned count, int err
         taken++;
     }
     for (unsigned i = taken; i < count; i++)
-        header_at(&port->tx, i)->tp_status = TP_STATUS_AVAILABLE;
+        __atomic_store_n(&header_at(&port->tx, i)->tp_status, TP_STATUS_AVAILABLE,
+                         __ATOMIC_RELEASE);
     return taken;
 }
 

@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "cache_line_bytes.h"
+
 /* Names, in the order of the JSON output: what a sending end counts, and what a receiving end does.
  * A sum or a copy of either half goes through these lists, so that it cannot forget a counter. */
 #define TX_COUNTERS(X)                                                                             \
@@ -44,7 +46,7 @@ struct counters {
 #define COUNTER_FIELD(name) uint64_t name;
     COUNTERS(COUNTER_FIELD)
 #undef COUNTER_FIELD
-} __attribute__((aligned(64)));
+} __attribute__((aligned(CACHE_LINE_BYTES)));
 
 static inline void counter_add(uint64_t *counter, uint64_t n)
 {

@@ -1,7 +1,9 @@
 /* Which `dpdk` port specifications are well-formed; nothing is opened. */
 #include "test.h"
 
+#include "io/dpdk_slots.h"
 #include "io/io.h"
+#include "traffic/frame.h"
 
 static char error[256];
 
@@ -82,9 +84,30 @@ static void pci_addresses_are_addresses(void **state)
         refused(bad[i], "is not a PCI address");
 }
 
+/* A block is of whole pages, a slot divides it, and the smallest ring fills its blocks. */
+static void slots_fill_blocks_of_whole_pages(void **state)
+{
+    (void)state;
+    static const uint32_t pages[] = {4096, 16384, 65536};
+
+    for (unsigned i = 0; i < 3; i++) {
+        for (uint32_t longest = 60; longest <= FRAME_LENGTH_MAX; longest++) {
+            const uint32_t slot = dpdk_slot_bytes(longest, pages[i]);
+            const uint32_t block = dpdk_slot_round_up(slot, pages[i]);
+            assert_true(slot > longest + DPDK_SLOT_HEAD_RECEIVE);
+            assert_int_equal(block % slot, 0);
+            assert_int_equal(64 % (block / slot), 0);
+        }
+    }
+    assert_int_equal(dpdk_slot_bytes(1514, 4096), 2048);
+    assert_int_equal(dpdk_slot_bytes(9000, 4096), 12288);
+    assert_int_equal(dpdk_slot_bytes(9000, 65536), 16384);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(slots_fill_blocks_of_whole_pages),
         cmocka_unit_test(every_kind_is_known),
         cmocka_unit_test(zero_copy_is_for_drivers_that_can),
         cmocka_unit_test(keys_belong_to_their_kinds),

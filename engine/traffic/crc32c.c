@@ -1,4 +1,5 @@
-/* CRC32C with the SSE4.2 instruction where the build has it, else bit by bit from a table. */
+/* CRC32C with the instruction of SSE4.2 or of ARM if the build's CPU has it, otherwise four bits at
+ * a time from a table. */
 #include "traffic/crc32c.h"
 
 #include "traffic/checksum.h"
@@ -14,6 +15,18 @@ static inline uint32_t step8(uint32_t crc, const uint8_t *bytes)
 static inline uint32_t step1(uint32_t crc, uint8_t byte)
 {
     return _mm_crc32_u8(crc, byte);
+}
+#elif defined(__ARM_FEATURE_CRC32)
+#include <arm_acle.h>
+
+static inline uint32_t step8(uint32_t crc, const uint8_t *bytes)
+{
+    return __crc32cd(crc, load64(bytes));
+}
+
+static inline uint32_t step1(uint32_t crc, uint8_t byte)
+{
+    return __crc32cb(crc, byte);
 }
 #else
 static const uint32_t nibble_table[16] = {
