@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.connect_modes import choose_modes
+from switchmark.campaign.first_available import choose_on_paper
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.errors import UsageError
@@ -56,7 +57,9 @@ def expand(
     """All trials of the campaign in the order in which they are to run.
 
     Raises `UsageError`, one line a problem, when a switch cannot do what is asked of it or
-    when switches would be compared in different connect modes without saying so."""
+    when switches would be compared in different connect modes without saying so. Nothing is tried
+    on a machine: of `first_available` these are the first ones that the rules allow."""
+    campaign = choose_on_paper(campaign, capabilities, environment_ports)
     campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
         f"{_whose(sweep)}{problem}"

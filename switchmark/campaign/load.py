@@ -30,7 +30,12 @@ from switchmark.language.source import (
     Text,
     YamlMapping,
 )
-from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
+from switchmark.model.campaign import (
+    CampaignDefinition,
+    FirstAvailable,
+    TrimPolicy,
+    VerifyPolicy,
+)
 from switchmark.model.parameter import Known
 from switchmark.statistics.defaults import BUDGET_S
 
@@ -153,6 +158,7 @@ def _build(
         sweeps=tuple(sweeps.to_sweep(grid) for grid in grids),
         trim=_part(TrimPolicy, "trim", options),
         verify=_part(VerifyPolicy, "verify", options),
+        first_available=_part(FirstAvailable, "first_available", options),
         published=tuple(published),
         expect=tuple(expect),
     )

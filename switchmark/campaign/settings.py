@@ -132,6 +132,11 @@ SETTINGS: tuple[Setting, ...] = (
     _row("skip_unavailable", values.boolean, "true",
         "`true`: leave out the switches that cannot do what is asked, or that this machine cannot "
         "run, each with its reason, instead of refusing the campaign", "false"),
+    _row("first_available.switch", _whole(1, 100, "a number of switches"), "3",
+        "`switch` lists switches in order of preference; so many are measured, the first ones that "
+        "can run here, and the run says which were left out and why", "all of them"),
+    _row("first_available.environment", _whole(1, 100, "a number of environments"), "1",
+        "the same of `environment`", "all of them"),
     _row("tuning", _tuning, "governor:performance+thp:never",
         "settings of the machine for the time of the campaign, restored after it: `as-is`, "
         "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)"),

@@ -18,6 +18,7 @@ import typer
 from switchmark import __version__
 from switchmark.campaign import find, load
 from switchmark.campaign.expand import leave_out_unable
+from switchmark.campaign.first_available import choose_on_paper
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.options import AsJson, TestbedFile
 from switchmark.cli.output import print_json, print_line, print_table
@@ -231,7 +232,8 @@ def _campaign(name: str, there: Installed) -> dict[str, Any]:
     # A built-in may name switches and environments that an installation does not have.
     known = replace(there.known, switches=None, environments=None)
     campaign = load.load_text(find.builtin_text(name), f"{name}.yaml", known)
-    able, _ = leave_out_unable(campaign, there.switches, there.environments)
+    chosen = choose_on_paper(campaign, there.switches, there.environments)
+    able, _ = leave_out_unable(chosen, there.switches, there.environments)
     return {"name": name, "trials": able.count, "description": campaign.description}
 
 

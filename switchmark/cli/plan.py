@@ -139,8 +139,11 @@ def command(
     if svg is not None:
         write_svg(made, svg)
     if json:
-        print_json(_document(made) | {"refused_by_run": refused + left_out})
+        more = {"refused_by_run": refused + left_out, "first_available": made.prepared.instead}
+        print_json(_document(made) | more)
         return
+    if made.prepared.instead is not None:
+        note(f"{made.campaign.name}: {made.prepared.instead}")
     for reason in left_out:
         note(reason)
     _print_summary(made)

@@ -24,7 +24,7 @@ class BareEnvironment(NetnsEnvironment):
     """Makes nodes that are nothing but processes and their ports."""
 
     name = "bare"
-    traits = Traits(own_network=False)
+    traits = Traits(noun="plain processes", own_network=False)
 
     def availability(self) -> Availability:
         """Always available: processes with sockets as ports need no privilege."""

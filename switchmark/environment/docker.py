@@ -84,7 +84,13 @@ class DockerEnvironment(NetnsEnvironment):
     """Makes nodes that are Docker containers, of the user's daemon or of one of our own."""
 
     name = "docker"
-    traits = Traits(loads_programs=False, own_cgroup=True, filters_placing=True, start_s=0.6)
+    traits = Traits(
+        noun="Docker containers",
+        loads_programs=False,
+        own_cgroup=True,
+        filters_placing=True,
+        start_s=0.6,
+    )
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:

@@ -93,7 +93,7 @@ class LxcEnvironment(NetnsEnvironment):
     """Makes nodes that are LXC containers, in a path of our own: a user's are never touched."""
 
     name = "lxc"
-    traits = Traits(own_cgroup=True)
+    traits = Traits(noun="LXC containers", own_cgroup=True)
     sockets_inside = SOCKET_FOLDER_INSIDE
 
     def availability(self) -> Availability:

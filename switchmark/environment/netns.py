@@ -96,7 +96,7 @@ class NetnsEnvironment:
     """Makes nodes that are network namespaces, or namespaces with something around them."""
 
     name = "netns"
-    traits = Traits()
+    traits = Traits(noun="processes in network namespaces")
     sockets_inside: str | None = None  # where a node sees its sockets; None: where the host does
 
     def availability(self) -> Availability:

@@ -38,7 +38,7 @@ class QemuEnvironment:
     name = "qemu"
     # Emulated: 1 to 8 guests, which are switched on one after the other, added 3.6 to 3.9 s each on
     # two cores. With KVM it was not measured.
-    traits = Traits(guests=True, start_s=1.5, emulated_start_s=3.7)
+    traits = Traits(noun="virtual machines", guests=True, start_s=1.5, emulated_start_s=3.7)
 
     def availability(self) -> Availability:
         """Available with QEMU, a guest's kernel or apt to fetch it, a static BusyBox, and root."""

@@ -117,6 +117,8 @@ def _execute(
 ) -> Executed:
     prepared = prepare(campaign, there, baselines=request.baseline, site=site)
     campaign, steps = prepared.campaign, prepared.steps
+    if prepared.instead is not None:
+        request.say(f"{campaign.name}: {prepared.instead}")
     for reason in prepared.left_out:
         request.say(f"{campaign.name}: left out: {reason}")
     prepared.check()

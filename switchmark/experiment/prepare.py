@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from switchmark.campaign.expand import leave_out_unable
+from switchmark.campaign.first_available import Choice, choose, refusal, sentence
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
 from switchmark.engine.binary import find_engine
+from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import (
     Step,
@@ -20,7 +22,7 @@ from switchmark.experiment.steps import (
     plan_steps,
 )
 from switchmark.model.campaign import CampaignDefinition, Sweep
-from switchmark.model.capabilities import Capabilities
+from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.nics import parse_nics
 from switchmark.model.ports import ConnectMode
 from switchmark.remote.site import Site
@@ -44,6 +46,7 @@ class Prepared:
     campaign: CampaignDefinition  # without the switches that are left out
     steps: list[Step]
     left_out: list[str]  # why each of these was left out, under `skip_unavailable`
+    instead: str | None  # under `first_available`: what was left out, why, and what takes its place
     refused: list[str]  # why the start is refused, a line each; empty: it is not
 
     def check(self) -> None:
@@ -64,6 +67,7 @@ def prepare(
     the other host; without it (`plan` connects to no host) its programs are not checked.
 
     Raises `UsageError` for what no machine can do, `UnavailableError` for too few cores."""
+    campaign, choices = _choose_first(campaign, there, target)
     campaign, left_out = leave_out_unable(campaign, there.switches, there.environments)
     refused: list[str] = []
     if campaign.skip_unavailable:
@@ -91,7 +95,32 @@ def prepare(
         if not refused:  # a switch that is not here cannot say what it needs
             short = too_little_memory([step.plan for step in steps], hugepages.pools())
             refused += [f"{campaign.name}: {problem}" for problem in short]
-    return Prepared(campaign, steps, list(dict.fromkeys(left_out)), list(dict.fromkeys(refused)))
+    left_out, refused = list(dict.fromkeys(left_out)), list(dict.fromkeys(refused))
+    return Prepared(
+        campaign, steps, left_out, sentence(choices, lambda name: traits_of(name).noun), refused
+    )
+
+
+def _choose_first(
+    campaign: CampaignDefinition, there: Installed, target: Target | None
+) -> tuple[CampaignDefinition, list[Choice]]:
+    """Apply `first_available`: take the first environments and switches that can be had."""
+    absence = _absence_here(there.switches) if target is None else _absence_on(target)
+
+    def environment_problem(name: str) -> Availability:
+        if target is not None:
+            return _available_unless(target.lacks([], [name], []))
+        return ENVIRONMENTS[name]().availability()
+
+    def switch_problem(sweep: Sweep, name: str) -> Availability:
+        answer = refusal(sweep, name, there.switches, there.environments)
+        return absence(sweep, name) if answer.available else answer
+
+    return choose(campaign, environment_problem, switch_problem)
+
+
+def _available_unless(problems: Sequence[str]) -> Availability:
+    return unavailable(problems[0]) if problems else available(None)
 
 
 def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[str]:
@@ -141,12 +170,16 @@ def _leave_out_absent(
 ) -> tuple[CampaignDefinition, list[str], list[str]]:
     """Leave out the switches that the machine lacks, before a connect mode is chosen that all
     switches share. Return the campaign, why each is left out, and why nothing can start."""
-    problem_of = _absence_here(there.switches) if target is None else _absence_on(target)
+    answer_of = _absence_here(there.switches) if target is None else _absence_on(target)
     sweeps, reasons = [], []
     for sweep in campaign.sweeps:
-        found = {switch: problem_of(sweep, switch) for switch in sweep.switch}
-        present = tuple(switch for switch, problem in found.items() if problem is None)
-        reasons += [problem for problem in found.values() if problem is not None]
+        found = {switch: answer_of(sweep, switch) for switch in sweep.switch}
+        present = tuple(switch for switch, answer in found.items() if answer.available)
+        reasons += [
+            answer.why_not if target is not None else f"{_called(sweep, switch)}: {answer.why_not}"
+            for switch, answer in found.items()
+            if not answer.available
+        ]
         sweeps += [sweep.model_copy(update={"switch": present})] if present else []
     reasons = list(dict.fromkeys(reasons))
     if not sweeps:
@@ -154,43 +187,43 @@ def _leave_out_absent(
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), reasons, []
 
 
-_Absence = Callable[[Sweep, str], str | None]
+def _called(sweep: Sweep, switch: str) -> str:
+    contender = next(filter(None, sweep.contender), "")
+    return f"{switch} (contender {contender})" if contender else switch
+
+
+_Absence = Callable[[Sweep, str], Availability]
 
 
 def _absence_on(target: Target) -> _Absence:
-    def problem_of(_sweep: Sweep, switch: str) -> str | None:
-        return next(iter(target.lacks([switch], [], [])), None)
+    def answer_of(_sweep: Sweep, switch: str) -> Availability:
+        return _available_unless(target.lacks([switch], [], []))
 
-    return problem_of
+    return answer_of
 
 
 def _absence_here(capabilities: Mapping[str, Capabilities]) -> _Absence:
-    """Return a function that says why this machine runs a switch in none of the ways that a sweep
-    allows: its programs and connect modes. Each way is tried once."""
-    known: dict[tuple[str, str, ConnectMode], str | None] = {}
+    """Return a function that says whether this machine runs a switch in one of the ways that a
+    sweep allows: its programs and connect modes. Each way is tried once."""
+    known: dict[tuple[str, str, ConnectMode], Availability] = {}
 
-    def try_once(switch: str, program: str, mode: ConnectMode) -> str | None:
+    def try_once(switch: str, program: str, mode: ConnectMode) -> Availability:
         way = switch, program, mode
         if way not in known:
             made = configured(SWITCHES[switch](), "", program)
-            found = availability_for(made, mode)
-            known[way] = None if found.available else found.why_not
+            known[way] = availability_for(made, mode)
         return known[way]
 
-    def problem_of(sweep: Sweep, switch: str) -> str | None:
+    def answer_of(sweep: Sweep, switch: str) -> Availability:
         able = capabilities[switch].connect_modes
         modes = [mode for mode in sweep.connect_mode if mode is not None]
         if None in sweep.connect_mode:
             modes += able
-        problems = [
+        answers = [
             try_once(switch, program, mode)
             for program in sweep.program
             for mode in dict.fromkeys(modes)
         ]
-        if None in problems:
-            return None
-        contender = next(filter(None, sweep.contender), "")
-        named = f"{switch} (contender {contender})" if contender else switch
-        return f"{named}: {problems[0]}"
+        return next((one for one in answers if one.available), answers[0])
 
-    return problem_of
+    return answer_of

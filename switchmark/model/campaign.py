@@ -96,6 +96,14 @@ class VerifyPolicy(Frozen):
     timeout_s: float = Field(default=15.0, gt=0)  # until every port passes frames
 
 
+class FirstAvailable(Frozen):
+    """How many of the values that a campaign lists are measured: the first ones that can run where
+    it runs. None: all of them, or it is refused."""
+
+    switch: int | None = Field(default=None, ge=1)
+    environment: int | None = Field(default=None, ge=1)
+
+
 class Published(Frozen):
     """A figure from the literature, to be printed beside what was measured here. Where an older
     record does not say what the figure is, a load is a mean and a time a median."""
@@ -167,6 +175,7 @@ class CampaignDefinition(Frozen):
     mixed_connect_modes: bool = False
     tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
+    first_available: FirstAvailable = FirstAvailable()
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
     published: tuple[Published, ...] = ()
     expect: tuple[Expectation, ...] = ()  # judged at the end of a run

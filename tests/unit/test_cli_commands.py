@@ -103,10 +103,24 @@ def test_list_of_nothing_known(capsys: pytest.CaptureFixture[str]) -> None:
     assert "cheese" in capsys.readouterr().err
 
 
-def test_plan_shows_trials_count_and_time(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["plan", "quick"]) == 0
+@pytest.fixture
+def first_look(tmp_path: Path) -> str:
+    """A campaign like `quick`, in every place the same."""
+    path = tmp_path / "first-look.yaml"
+    path.write_text(
+        "description: three switches\nswitch: [linux-bridge, basicfwd, ovs-dpdk]\n"
+        "environment: lxc\npacket_size: 64, 1500\nconnect_mode: cross-connect\nprove: 10%\n"
+        "budget: 3m\nduration: 500ms\nthroughput: {rate: max}\nlatency: {rate: 1000}\n"
+    )
+    return str(path)
+
+
+def test_plan_shows_trials_count_and_time(
+    first_look: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["plan", first_look]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert shown[0].startswith("quick: Linux bridge")
+    assert shown[0] == "first-look: three switches"
     assert shown[1:4] == [
         "12 trials a block, order by seed 1; before them 8 baselines over the bare wire",
         "block after block until every lead is decided, 3 min at most",
@@ -148,9 +162,11 @@ def test_plan_tells_maps_of_the_same_switch_apart(
     ]
 
 
-def test_plan_says_that_modes_are_mixed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_plan_says_that_modes_are_mixed(
+    first_look: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     mixed = ["--set", "connect_mode=auto", "--set", "mixed_connect_modes=true"]
-    assert run(["plan", "quick", *mixed]) == 0
+    assert run(["plan", first_look, *mixed]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert "connect modes are mixed on purpose: each switch runs in its own" in shown
 
@@ -181,8 +197,9 @@ def test_plan_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert made["trials"][0]["notation"].startswith("(D=throughput, L=local, S=1vs1, ")
 
 
-@pytest.mark.parametrize("what", ["quick", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
-def test_plan_shows_what_run_would_do(what: str) -> None:
+@pytest.mark.parametrize("what", ["", "(V={direct, linux-bridge, ovs-dpdk}, S={1, 2})"])
+def test_plan_shows_what_run_would_do(what: str, first_look: str) -> None:
+    what = what or first_look
     made = plan.make_plan(what, ["mixed_connect_modes=true"])
     steps = plan_steps(made.campaign, made.there)
     assert [step.plan.trial for step in steps] == [*made.baselines, *made.trials]

@@ -90,6 +90,7 @@ PLACES_MEMORY = "sys_nice"  # the capability, where a filter asks for one
 class Traits:
     """What the nodes of an environment are. Planning reads this and never touches the machine."""
 
+    noun: str = ""  # what the nodes are, in the plural, for messages
     guests: bool = False  # virtual machines: no cable joins two, a port is a device of the guest
     own_network: bool = True  # their devices and addresses are apart from the host's
     loads_programs: bool = True  # an application may load a program into the kernel (BPF)
