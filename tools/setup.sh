@@ -8,6 +8,15 @@ RUN_PACKAGES=(
   openvswitch-switch-dpdk lxc busybox-static iproute2
 )
 
+# What the image of the bench needs (Containerfile): to build it, and to run. Contenders that
+# need namespaces of their own (LXC) are of no use in a container.
+IMAGE_BUILD_PACKAGES=(
+  build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev liburing-dev
+)
+IMAGE_PACKAGES=(
+  python3 iproute2 procps libnuma1 libbsd0 zlib1g openvswitch-switch-dpdk dpdk-dev
+)
+
 # By this file of Debian's no package starts a service; ours is known by what it says.
 POLICY=/usr/sbin/policy-rc.d
 SERVICES_STAY_OFF='#!/bin/sh
