@@ -28,8 +28,9 @@ from switchmark.testbed import facts, place
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
 from switchmark.testbed.diagnosis import Finding, Level, diagnose
 from switchmark.testbed.facts import Facts
+from switchmark.testbed.limits_diagnosis import diagnose_limits
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place import Facility, Kind
+from switchmark.testbed.place import Facility, Kind, PlaceLimits
 from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0
@@ -58,6 +59,7 @@ class Diagnosis:
     programs: dict[str, Availability]
     place: Kind  # in words: root, an ordinary user, an ordinary container
     facilities: dict[Facility, Availability]  # what the operating system allows here
+    limits: PlaceLimits  # of this process, by its control groups and its own
     machine: list[Finding]
     watch: MachineWatch | None  # None: not asked for
     watched: list[Finding]
@@ -95,7 +97,7 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     programs = {
         "traffic engine": _engine(), "KVM": kvm_here(),
     }  # fmt: skip
-    seen = facts.gather()
+    seen, limits = facts.gather(), place.limits()
     able, verdict = judge(switches, environments, programs)
     watched = _watched(seen, watch_s) if watch_s > 0 else None
     dwell_s = watched.lines.dwell_s if watched and watched.lines else None
@@ -108,7 +110,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         programs=programs,
         place=place.kind(),
         facilities=place.try_all(),
-        machine=diagnose(seen),
+        limits=limits,
+        machine=[*diagnose(seen), *diagnose_limits(limits, place.kind())],
         watch=watched,
         watched=findings(watched, PROVE, proof_s) if watched else [],
         time_to_prove_s=proof_s,

@@ -52,7 +52,8 @@ Exit codes:
   0    every trial finished
   1    at least one trial failed; the others are kept
   2    bad input
-  3    a switch or an environment of the campaign cannot run on this machine
+  3    a switch or an environment of the campaign cannot run on this machine, or the run
+       stopped because two contenders failed for the same reason
   4    a figure is not what the campaign expects, and that is proven; the undecided are no failure
   130  interrupted; --resume goes on
 """

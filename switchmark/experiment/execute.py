@@ -36,7 +36,7 @@ from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
 from switchmark.revision import full_version
 from switchmark.statistics.defaults import PROVE
-from switchmark.testbed import tuning
+from switchmark.testbed import place, tuning
 from switchmark.testbed.facts import gather, tool_versions
 from switchmark.testbed.host import Session
 from switchmark.testbed.session import open_session
@@ -250,4 +250,4 @@ def _provenance(tuned: dict[str, Any]) -> Callable[[], dict[str, Any]]:
         "switchmark": full_version(), "tools": tool_versions(), "bench_pid": os.getpid(),
         "tuning": tuned,
     }  # fmt: skip
-    return lambda: asdict(gather()) | fixed
+    return lambda: asdict(gather()) | {"limits": asdict(place.limits())} | fixed

@@ -16,7 +16,7 @@ from switchmark.environment.registry import traits_of
 from switchmark.model.io import Io
 from switchmark.testbed import place
 from switchmark.testbed.cores.within_quota import needed_cpus
-from switchmark.testbed.place import Limits
+from switchmark.testbed.place import PlaceLimits
 from switchmark.testbed.place.remedies import limit_remedy
 from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.plan import TrialPlan
@@ -57,14 +57,14 @@ class PlaceNeeds:
         )
 
 
-def misfits(plan: TrialPlan, limits: Limits, *, small_pages: bool) -> list[str]:
+def misfits(plan: TrialPlan, limits: PlaceLimits, *, small_pages: bool) -> list[str]:
     """Return a line for each limit that a trial does not fit into: what it needs, what there is,
     and the remedy."""
     needs = PlaceNeeds.of(plan, small_pages=small_pages)
     return [*_cpu_misfits(plan, needs, limits), *_other_misfits(needs, limits)]
 
 
-def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: Limits) -> Iterator[str]:
+def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
     can = plan.switch.capabilities
     polls = can.polling and not plan.topology.direct
     quota = limits.cpu_quota
@@ -86,7 +86,7 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: Limits) -> Iterator
         )
 
 
-def _other_misfits(needs: PlaceNeeds, limits: Limits) -> Iterator[str]:
+def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
     left, whole = limits.memory_left_bytes, limits.memory_bytes
     if left is not None and whole is not None and needs.memory_mb * MIB > left:
         yield (

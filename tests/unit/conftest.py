@@ -21,7 +21,7 @@ from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.testbed.host import Session
 from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place import Limits
+from switchmark.testbed.place import PlaceLimits
 from switchmark.testbed.undo.ledger import Ledger
 
 
@@ -39,11 +39,11 @@ def unlimited(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "limits", limits)
 
 
-def limits(**changes: Any) -> Limits:
+def limits(**changes: Any) -> PlaceLimits:
     """The limits of a process on which none is set, with changes."""
-    names = [one.name for one in fields(Limits)]
+    names = [one.name for one in fields(PlaceLimits)]
     allowed = tuple(sorted(os.sched_getaffinity(0)))
-    return Limits(**{**dict.fromkeys(names), "allowed_cpus": allowed, **changes})
+    return PlaceLimits(**{**dict.fromkeys(names), "allowed_cpus": allowed, **changes})
 
 
 @pytest.fixture

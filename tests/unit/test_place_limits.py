@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.place.limits import Limits, read_limits
+from switchmark.testbed.place.limits import PlaceLimits, read_limits
 
 MIB = 1 << 20
 
@@ -31,7 +31,7 @@ class Tree:
         self.mountinfo += b"30 25 0:26 " + root.encode() + b" " + where + line
         return point
 
-    def read(self) -> Limits:
+    def read(self) -> PlaceLimits:
         """Read the limits of a process in this tree."""
         return read_limits(self.told, self.mountinfo, shared=self.root / "no-shm")
 

@@ -15,11 +15,11 @@ from switchmark.model.capabilities import Availability, available
 from switchmark.testbed.place import remedies
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, kind
-from switchmark.testbed.place.limits import Limits, read_limits
+from switchmark.testbed.place.limits import PlaceLimits, read_limits
 from switchmark.testbed.place.tries import TRIES
 
 __all__ = [
-    "Facility", "Kind", "Limits", "can", "forget", "kind", "limits", "missing", "require",
+    "Facility", "Kind", "PlaceLimits", "can", "forget", "kind", "limits", "missing", "require",
     "try_all",
 ]  # fmt: skip
 
@@ -49,7 +49,7 @@ def require(what: str, *facilities: Facility) -> None:
         raise UnavailableError(f"{what}: {answer.why_not}")
 
 
-def limits() -> Limits:
+def limits() -> PlaceLimits:
     """The limits of CPU time, memory, tasks and files in this place, read now: what is left of some
     changes."""
     return read_limits()

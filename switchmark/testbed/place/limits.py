@@ -24,7 +24,7 @@ _UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number close to 2
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class PlaceLimits:
     """The limits of this process at one moment; None: no limit, or none that is visible."""
 
     cpu_quota: float | None  # CPU seconds a second, of the narrowest group
@@ -48,7 +48,7 @@ class Limits:
 
 def read_limits(
     told: bytes | None = None, mountinfo: bytes | None = None, shared: Path = SHARED_MEMORY
-) -> Limits:
+) -> PlaceLimits:
     """Read the limits of this process; `told` and `mountinfo` are the contents of its files
     /proc/self/cgroup and /proc/self/mountinfo."""
 
@@ -59,7 +59,7 @@ def read_limits(
 
     memory, pids = groups("memory"), groups("pids")
     size, free = _shared_memory(shared)
-    return Limits(
+    return PlaceLimits(
         cpu_quota=_least(map(quota_of, groups("cpu"))),
         allowed_cpus=tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=_least(map(_memory_limit, memory)),
