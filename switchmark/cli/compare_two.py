@@ -24,6 +24,7 @@ from switchmark.results.comparable import (
     Measured,
     describe,
     done_alike,
+    granted_apart,
     host_differences,
     of_other_page_size,
     with_sizes_shared,
@@ -153,6 +154,7 @@ def _cautions(a: Measured, b: Measured) -> tuple[str, ...]:
     for mark in sorted(CAUTION_MARKS & (a.marks | b.marks)):
         where = [name for name, one in (("A", a), ("B", b)) if mark in one.marks]
         cautions.append(f"{mark} ({' and '.join(where)})")
+    cautions += [f"{mark} ({told})" for mark, told in granted_apart(a, b)]
     if a.limited_by == b.limited_by == {"rate"}:
         cautions.append("both met the load: what more they could carry is not known")
     for name, one in (("A", a), ("B", b)):

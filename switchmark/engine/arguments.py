@@ -19,6 +19,7 @@ RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001
 _SOCKETS = (PortKind.VHOST_USER, PortKind.MEMIF)
 SATURATED_PATIENCE = "40ms"
+UNFORCED = "unforced"  # socket buffers, within the machine's limits
 SENDING = ("sender", "client", "duplex")  # roles that follow a schedule
 
 
@@ -118,6 +119,7 @@ def engine_args(
         args += beside if role == "client" else ["--probes", "1"]
     if trial.touch:
         args.append("--touch")
+    args += _buffers(trial)
     if trial.split == "src-mac":
         # One address for each chain. Frames come out of the chains with other ones.
         args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
@@ -126,6 +128,11 @@ def engine_args(
     if trial.vlan:
         args += ["--vlan", trial.vlan]
     return args
+
+
+def _buffers(trial: Trial) -> list[str]:
+    """The engine's option about the buffers of its sockets."""
+    return ["--unforced-buffers"] if trial.socket_buffers == UNFORCED else []
 
 
 def _io_at(trial: Trial, port: NodePort) -> Io:
@@ -210,6 +217,7 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
         "--src-mac-b", b.mac,
         "--dst-mac-b", b.peer_mac,
         *gathers,
+        *_buffers(trial),
         "--frame-size", str(trial.frame_sizes.largest),
         "--interval", "1",
         "--idle", _between_frames(idle),

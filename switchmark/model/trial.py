@@ -316,6 +316,12 @@ class Trial(Frozen):
         "others; `switchmark list generators` names them, docs/instruments.md says what each "
         "cannot know", names=lambda known: known.generators,
         say="traffic by {}".format)] = OWN_ENGINE
+    socket_buffers: Annotated[Literal["largest", "unforced"], Parameter(
+        "socket_buffers", LAYOUT, SAME, "unforced",
+        "buffers of the sockets of applications, VNFs and the switch `af-packet`: `largest` (64 "
+        "MiB if the kernel permits), or `unforced` (at most `net.core.rmem_max` and `wmem_max`, as "
+        "an ordinary user gets); the record has what was granted", noun="choice of socket buffers",
+        say="{} socket buffers".format)] = "largest"
     # fmt: on
 
     @property

@@ -79,6 +79,11 @@ def _record_columns() -> list[Column]:
     columns += [
         Column("page_size_kib", "/page_size_kib", "BIGINT"),
         Column("page_size_set", "/trial/page_size"),  # absent from records without a page size
+        Column("receive_buffer_bytes", "/granted/receive_buffer_bytes", "BIGINT"),
+        Column("send_buffer_bytes", "/granted/send_buffer_bytes", "BIGINT"),
+        Column("applications_class", "/granted/applications_class"),
+        Column("switch_class", "/granted/switch_class"),
+        Column("place", "/granted/place"),
         Column("bare_wire", "/bare_wire"),
         Column("is_baseline", "/is_baseline", "BOOLEAN"),
         Column("left_out", "/left_out", "BOOLEAN"),

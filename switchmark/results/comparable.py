@@ -18,6 +18,7 @@ from typing import Any
 from switchmark.model.parameters import KEYS, PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
+from switchmark.results.granted_summary import BUFFERS, SCHEDULING
 from switchmark.results.marks import MARKS
 from switchmark.results.metric import Metric
 from switchmark.results.origins import build_in_words
@@ -45,6 +46,7 @@ class Measured:
     marks: set[str] = field(default_factory=set)
     limited_by: set[str] = field(default_factory=set)
     done: set[str] = field(default_factory=set)  # connect mode, port kind, I/O as they were
+    granted: dict[str, set[str]] = field(default_factory=dict)  # by the mark if sides differ
     engines: set[str] = field(default_factory=set)  # how they were built, if the records say so
 
 
@@ -191,10 +193,29 @@ def _measured(
     for row in rows:
         _add(measured, row, wanted)
         if row["status"] == "finished":
+            _add_granted(measured, row)
             measured.done.add(", ".join(str(row[name]) for name in done))
             if build := build_in_words(row["engine_build"], row["engine_build_b"]):
                 measured.engines.add(f"engine by {build}")
     return measured
+
+
+def _add_granted(measured: Measured, row: Mapping[str, Any]) -> None:
+    buffers = row["receive_buffer_bytes"], row["send_buffer_bytes"]
+    classes = row["applications_class"], row["switch_class"]
+    for mark, values in ((BUFFERS, buffers), (SCHEDULING, classes)):
+        if values[0] is not None:
+            told = " and ".join(str(one) for one in values if one is not None)
+            measured.granted.setdefault(mark, set()).add(told)
+
+
+def granted_apart(a: Measured, b: Measured) -> list[tuple[str, str]]:
+    """The marks of a comparison of these two sides, each with what was granted to A and to B."""
+    return [
+        (mark, f"{'; '.join(sorted(values))} / {'; '.join(sorted(b.granted[mark]))}")
+        for mark, values in a.granted.items()
+        if mark in b.granted and values != b.granted[mark]
+    ]
 
 
 def _add(measured: Measured, row: Mapping[str, Any], wanted: Sequence[Metric]) -> None:

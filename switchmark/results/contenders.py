@@ -9,6 +9,7 @@ from typing import Any
 
 from switchmark.model.parameter import Parameter
 from switchmark.model.parameters import CONTENDER, PARAMETERS, means_if_asked
+from switchmark.results.granted_summary import GrantedSummary, mixed
 from switchmark.results.page_sizes import is_compared, known_sizes
 from switchmark.results.rows import SummaryRow
 
@@ -24,6 +25,22 @@ def with_mixed_modes(rows: list[SummaryRow]) -> list[SummaryRow]:
     return [
         replace(row, marks=(*row.marks, mark))
         if len(modes[point]) > 1 and not row.is_baseline and mark not in row.marks
+        else row
+        for row, point in zip(rows, points, strict=True)
+    ]
+
+
+def with_mixed_grants(rows: list[SummaryRow]) -> list[SummaryRow]:
+    """Mark rows of points at which the place granted programs different things."""
+    granted: dict[Any, list[GrantedSummary]] = defaultdict(list)
+    points = [row.point for row in rows]
+    for row, point in zip(rows, points, strict=True):
+        if row.finished and not row.is_baseline:
+            granted[point].append(row.granted)
+    marks = {point: mixed(found) for point, found in granted.items()}
+    return [
+        replace(row, marks=tuple(dict.fromkeys((*row.marks, *marks[point]))))
+        if row.finished and not row.is_baseline and marks[point]
         else row
         for row, point in zip(rows, points, strict=True)
     ]

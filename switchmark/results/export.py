@@ -16,6 +16,7 @@ from rapidfuzz import process
 from switchmark.errors import UsageError
 from switchmark.model.parameters import KEYS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
+from switchmark.results.granted_summary import GrantedSummary
 from switchmark.results.method_summary import MethodSummary
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.ranking import baseline_of, headline
@@ -41,6 +42,7 @@ _ESTIMATES: dict[str, tuple[str, str]] = {
 _ABSENT = ("", "none", "null", "max")  # a rate of `max` is kept as none
 _WIRE_SLACK = 1.1  # figures closer than this are of one size
 _ENDS = ("low", "high")
+GRANTED = tuple(GrantedSummary.__dataclass_fields__)
 LISTS = ("marks", "remarks", "limited_by", "trial_ids", "failures")  # columns that hold lists
 _ESTIMATE_PARTS = ("mean", "median", "stdev", "low", "high")
 
@@ -71,7 +73,7 @@ def columns() -> list[str]:
     bounds = [f"{k}_p{p}_{end}_ns" for k in kinds for p in PERCENTILES for end in _ENDS]
     return [
         "contender", *trial, "notation", "connect_mode_used", "port_kind_used", "io_used",
-        "idle_used", "page_size_kib", "oversubscribed", "repetitions_finished",
+        "idle_used", "page_size_kib", *GRANTED, "oversubscribed", "repetitions_finished",
         "repetitions_failed", "valid", "marks", "remarks", "limited_by",
         "intended_pps", *estimates, "of_baseline_ratio", *merged,
         *bounds, "rtt_merged_mean_ns", "rtt_stdev_ns", "rtt_intended_mean_ns",
@@ -113,6 +115,7 @@ def _flat(row: SummaryRow, rows: Sequence[SummaryRow]) -> dict[str, Any]:
         "io_used": row.io,
         "idle_used": row.idle,
         "page_size_kib": row.page_size_kib,
+        **{name: "; ".join(getattr(row.granted, name)) or None for name in GRANTED},
         "oversubscribed": row.oversubscribed,
         "repetitions_finished": row.finished,
         "repetitions_failed": row.failed,

@@ -239,6 +239,22 @@ _TABLE = (
         "Set one connect_mode for the campaign, or compare only rows of the same mode.",
     ),
     Mark(
+        "mixed-socket-buffers",
+        "Sockets had buffers of different sizes",
+        "The kernel granted the applications' sockets buffers of different sizes in the trials "
+        "that are compared: only root of a machine gets more than net.core.rmem_max and wmem_max.",
+        "Measure all with --set socket_buffers=unforced, or raise both limits (the record's "
+        "granted section has the sizes).",
+    ),
+    Mark(
+        "mixed-scheduling",
+        "Programs ran in different scheduling classes",
+        "Applications, or switches with processes, ran in different scheduling classes or with "
+        "different priorities in the trials that are compared, so they were not interrupted alike.",
+        "Start the bench alike each time (without nice or chrt); the record's granted section has "
+        "the classes.",
+    ),
+    Mark(
         "slow-engine-build",
         "The traffic engine was not built for measuring",
         "The engine that sent or received was built without optimisation, or with sanitizers or "

@@ -184,6 +184,8 @@ def _held(run: Run, names: Mapping[str, str]) -> dict[tuple[Point, MachineId], _
         if record.status == "finished":
             done = [getattr(record, one) for one in RESOLVED_BY_PLAN]
             version = record.switch_details.get("version", "")
+            if record.granted is not None and record.granted.receive_buffer_bytes is not None:
+                done.append(f"socket buffers of {record.granted.receive_buffer_bytes} bytes")
             here.done[name] = ", ".join(str(one) for one in [*done, version] if one)
     return found
 

@@ -16,6 +16,7 @@ from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
 from switchmark.model.trial import Trial
 from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
+from switchmark.results.granted_summary import GrantedSummary, summarise_granted
 from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
@@ -73,6 +74,7 @@ class SummaryRow:
     io: str | None
     idle: str | None
     page_size_kib: int | None  # of DPDK's memory; None: no program uses it
+    granted: GrantedSummary
     bare_wire: BareWire | None  # where the wire is that judged it; None: none, or not recorded
     is_baseline: bool  # measured only to judge other rows; a campaign can ask for the wire itself
     oversubscribed: bool
@@ -136,6 +138,7 @@ def draw_together(group: Group, latency: LatencySummary | None) -> SummaryRow:
         io=any_of.first("io"),
         idle=any_of.first("idle_used"),
         page_size_kib=next(iter(any_of.known("page_size_kib")), None),
+        granted=summarise_granted(finished),
         bare_wire=BareWire.model_validate_json(wire) if wire else None,
         is_baseline=serves_others(any_of.first("switch"), any_of.first("is_baseline")),
         oversubscribed=any(finished.column("oversubscribed")),

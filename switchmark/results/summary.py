@@ -10,6 +10,7 @@ from switchmark.errors import SwitchmarkError
 from switchmark.model.choices import Dimension
 from switchmark.results.contenders import (
     with_contenders,
+    with_mixed_grants,
     with_mixed_modes,
     with_page_sizes_apart,
 )
@@ -48,7 +49,7 @@ def summarise(
                 rows.append(draw_together(group, next(times)))
             except _SURPRISES as surprise:
                 raise _explained(group, surprise) from surprise
-    rows = with_contenders(with_mixed_modes(with_page_sizes_apart(rows)))
+    rows = with_contenders(with_mixed_grants(with_mixed_modes(with_page_sizes_apart(rows))))
     return sorted(rows, key=_order)
 
 

@@ -32,6 +32,7 @@ class AfPacket(BasicForwarder):
     """The engine as a port-to-port forwarder over AF_PACKET."""
 
     name = "af-packet"
+    unforced_buffers = False
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.TAP),
         linux_capabilities=dict.fromkeys((PortKind.VETH, PortKind.TAP), ENGINE),
@@ -66,7 +67,7 @@ class AfPacket(BasicForwarder):
         return f"{row.backend}:{row.arguments.replace('DEVICE', device_of(port))}"
 
     def _more_arguments(self, _tag: str) -> list[str]:
-        return []
+        return ["--unforced-buffers"] if self.unforced_buffers else []
 
     def details(self) -> dict[str, str]:
         """Versions and placement."""

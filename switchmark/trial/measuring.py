@@ -28,6 +28,7 @@ from switchmark.trial.cost.quota import quota_since, without_neighbour
 from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
+from switchmark.trial.granted import granted
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
 from switchmark.trial.measurement import Measurement
@@ -139,6 +140,7 @@ def measure_deployed(
         "cpu_quota": limited,
         "group_quota": shared,
         "neighbour": noise,
+        "granted": granted(trial, here, switch.process_ids()),
         "verification": checked,
         "limit": bound,
         "verdict": verdict(

@@ -10,7 +10,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.campaign.port_kinds import usable_ports, why_not
 from switchmark.campaign.rules.between import ports_between
 from switchmark.campaign.rules.layout import cable_problem, nodes_have_devices
-from switchmark.engine.arguments import io_of, needed_capabilities, vnf_capabilities
+from switchmark.engine.arguments import UNFORCED, io_of, needed_capabilities, vnf_capabilities
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
@@ -32,7 +32,13 @@ from switchmark.scenario.support.split import split_of
 from switchmark.switch.direct import Direct
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
-from switchmark.switch.support.base import Switch, has_main_thread, plug_in, splits
+from switchmark.switch.support.base import (
+    HasSocketBuffers,
+    Switch,
+    has_main_thread,
+    plug_in,
+    splits,
+)
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
 from switchmark.testbed import place, tuning
@@ -95,6 +101,8 @@ def plan_trial(
         switch.split = split_of(trial, chain.chain if chain else 0)
     if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
+    if isinstance(switch, HasSocketBuffers):
+        switch.unforced_buffers = trial.socket_buffers == UNFORCED
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
     return TrialPlan(

@@ -74,6 +74,7 @@ TRIALS = st.builds(
     compared=st.sampled_from(("", "cpu_limit", "cpu_limit+switch_cpus")),
     fractions=st.sampled_from(("0.1+0.5+0.99", "0.95")),
     generator=st.sampled_from(("switchmark", "iperf3")),
+    socket_buffers=st.sampled_from(("largest", "unforced")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -99,7 +100,7 @@ def test_the_strategy_knows_every_field() -> None:
         "repetition", "bidirectional", "vnf", "cpu_limit", "switch_cpus", "application_cpus",
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
         "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
-        "contender", "compared", "fractions", "generator", "vcpus",
+        "contender", "compared", "fractions", "generator", "vcpus", "socket_buffers",
     }  # fmt: skip
 
 

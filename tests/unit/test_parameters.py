@@ -99,6 +99,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "application_cpus": {"application_cpus": "4+5"},
     "smt": {"smt": "avoid"},
     "numa": {"numa": "same"},
+    "socket_buffers": {"socket_buffers": "unforced"},
 }
 
 

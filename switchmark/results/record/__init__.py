@@ -15,6 +15,7 @@ from switchmark.results.record.figures import Latency as Latency
 from switchmark.results.record.figures import LoadBeside as LoadBeside
 from switchmark.results.record.figures import PairLoads as PairLoads
 from switchmark.results.record.figures import Throughput as Throughput
+from switchmark.results.record.granted import Granted as Granted
 from switchmark.results.record.method_result import DecidedBy as DecidedBy
 from switchmark.results.record.method_result import GoalBounds as GoalBounds
 from switchmark.results.record.method_result import LatencyAtLoad as LatencyAtLoad

@@ -25,6 +25,7 @@ from switchmark.results.page_sizes import size_of_old
 from switchmark.results.record.certificate import CertificateNote
 from switchmark.results.record.cost import CpuCost
 from switchmark.results.record.figures import Latency, Throughput
+from switchmark.results.record.granted import Granted
 from switchmark.results.record.method_result import MethodResult
 from switchmark.results.record.quality import LoopCost
 from switchmark.results.record.reconciliation import Reconciliation
@@ -114,6 +115,7 @@ class Record(Figures, Circumstances):
     cpu_quota: CpuQuota | None = None  # the limit of the switch alone, where the trial sets one
     group_quota: GroupQuota | None = None  # of everything; None: an older record
     neighbour: Neighbour | None = None
+    granted: Granted | None = None  # None: an older record
     trim: Trim | None = None
     steady: SteadyRun | None = None
     timing: Timing | None = None

@@ -91,6 +91,13 @@ class TakesHugepages(Protocol):
 
 
 @runtime_checkable
+class HasSocketBuffers(Protocol):
+    """A switch whose sockets have buffers past the machine's limits if the kernel permits."""
+
+    unforced_buffers: bool  # set before `start`; True: within the limits
+
+
+@runtime_checkable
 class Discardable(Protocol):
     """A switch that takes its devices where they are made, and can be ended together with them."""
 

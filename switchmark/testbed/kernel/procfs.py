@@ -73,6 +73,27 @@ def threads_of(pids: Iterable[int]) -> set[int]:
     return found
 
 
+_POLICIES = ("other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext")  # Linux's numbers
+
+
+def class_in_words(policy: str, priority: int, nice: int) -> str:
+    """A scheduling class as records have it: `other`, `other nice 5`, `fifo 50`."""
+    if priority > 0:
+        return f"{policy} {priority}"
+    return f"{policy} nice {nice}" if nice else policy
+
+
+def scheduling_classes(pids: Iterable[int]) -> set[str]:
+    """The different scheduling classes of all threads of these processes."""
+    found = set()
+    for thread in threads_of(pids):
+        if (fields := _stat_fields(thread)) is not None:
+            nice, priority, policy = (int(fields[index]) for index in (16, 37, 38))
+            name = _POLICIES[policy] if policy < len(_POLICIES) else f"policy {policy}"
+            found.add(class_in_words(name, priority, nice))
+    return found
+
+
 def boot_id() -> str:
     """The id of this boot."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
