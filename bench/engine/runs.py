@@ -13,6 +13,8 @@ from pathlib import Path
 from cores import Cores, where
 from parts import Part, Sample
 
+from switchmark.testbed.facts import read_cpu_info
+
 
 @dataclass(frozen=True, slots=True)
 class Made:
@@ -87,13 +89,6 @@ class Results:
 def _origin(engine: Path) -> str:
     """The machine and the build in words: CPU, kernel, and what `--version` prints."""
     told = subprocess.run([engine, "--version"], capture_output=True, text=True, check=False)
-    cpu = next(
-        (
-            line.partition(":")[2].strip()
-            for line in Path("/proc/cpuinfo").read_text().splitlines()
-            if line.startswith("model name")
-        ),
-        platform.machine(),
-    )
+    cpu = read_cpu_info().model or platform.machine()
     built = ", ".join(told.stdout.splitlines()[:2])
     return f"{os.cpu_count()} CPUs of {cpu}, Linux {platform.release()}, {built}"

@@ -11,11 +11,12 @@ import json
 import os
 import platform
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
 
+from switchmark.testbed.cpu import CpuInfo, emulated, hypervisor, parse_cpu_info
 from switchmark.testbed.hugepages import HugepagePool, pools
 from switchmark.testbed.output import stdout_of
 
@@ -91,8 +92,8 @@ class Facts:
 def gather() -> Facts:
     """Read the facts of this machine."""
     uname = os.uname()
-    cpu_info = _cpu_info()
-    model, flags = cpu_info.get("model name"), cpu_info.get("flags", "").split()
+    cpu = read_cpu_info()
+    model = cpu.model
     cpus = read_cpus()
     memory = memory_mb()
     total_mb = memory.get("MemTotal")
@@ -103,22 +104,22 @@ def gather() -> Facts:
         kernel_build=uname.version,
         distribution=_distribution(),
         architecture=uname.machine,
-        virtualised=_hypervisor(flags),
+        virtualised=hypervisor(uname.machine, cpu, read),
         cpu_model=model,
-        microcode=cpu_info.get("microcode"),
+        microcode=cpu.fields.get("microcode"),
         cpus=cpus,
         usable_cpus=tuple(sorted(os.sched_getaffinity(0))),
         smt_active=_flag(CPU_DIR / "smt/active"),
         caches=_caches(),
         governor=read(CPU_DIR / "cpu0/cpufreq/scaling_governor"),
         turbo=_turbo(),
-        frequency_mhz=_frequency_mhz(cpu_info),
+        frequency_mhz=_frequency_mhz(cpu),
         idle_driver=read(CPU_DIR / "cpuidle/current_driver"),
         mitigations=_mitigations(),
         isolated_cpus=read(CPU_DIR / "isolated"),
         nohz_full=read(CPU_DIR / "nohz_full"),
         kernel_command_line=read("/proc/cmdline"),
-        tsc_flags=tuple(flag for flag in TSC_FLAGS if flag in flags),
+        tsc_flags=tuple(flag for flag in TSC_FLAGS if flag in cpu.flags),
         clock_source=read("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
         autogroup=_flag("/proc/sys/kernel/sched_autogroup_enabled"),
         memory_total_mb=total_mb,
@@ -198,31 +199,16 @@ def _distribution() -> str | None:
         return None
 
 
-def _cpu_info() -> dict[str, str]:
-    """The fields of /proc/cpuinfo, of the first CPU that has each."""
-    fields = (line.partition(":") for line in (read("/proc/cpuinfo") or "").splitlines())
-    found = [(name.strip(), value.strip()) for name, _, value in fields if value.strip()]
-    return dict(reversed(found))
-
-
-def _hypervisor(flags: Collection[str]) -> str | None:
-    if "hypervisor" not in flags:
-        return None
-    vendor = read("/sys/class/dmi/id/sys_vendor") or read("/sys/hypervisor/type")
-    return vendor or "a hypervisor that does not say its name"
+def read_cpu_info() -> CpuInfo:
+    """What the kernel says of the CPU."""
+    return parse_cpu_info(read("/proc/cpuinfo") or "")
 
 
 @cache
 def is_emulated() -> bool:
     """Whether software plays this machine's CPU (QEMU without KVM): many times slower than any, so
-    that no figure says how fast something is. Told by the CPU's name, else by the want of the clock
-    that every KVM guest of QEMU has."""
-    cpu_info = _cpu_info()
-    if "TCG" in cpu_info.get("model name", ""):
-        return True
-    clocks = read("/sys/devices/system/clocksource/clocksource0/available_clocksource") or ""
-    flags = cpu_info.get("flags", "").split()
-    return _hypervisor(flags) == "QEMU" and "kvm-clock" not in clocks.split()
+    that no figure says how fast something is."""
+    return emulated(os.uname().machine, read_cpu_info(), read)
 
 
 def _caches() -> tuple[Cache, ...]:
@@ -240,10 +226,10 @@ def _turbo() -> bool | None:
     return _flag(CPU_DIR / "cpufreq/boost") if no_turbo is None else not no_turbo
 
 
-def _frequency_mhz(cpu_info: dict[str, str]) -> float | None:
+def _frequency_mhz(cpu: CpuInfo) -> float | None:
     if text := read(CPU_DIR / "cpu0/cpufreq/scaling_cur_freq"):
         return int(text) / 1000
-    return float(cpu_info["cpu MHz"]) if "cpu MHz" in cpu_info else None
+    return float(cpu.fields["cpu MHz"]) if "cpu MHz" in cpu.fields else None
 
 
 def _mitigations() -> dict[str, str]:

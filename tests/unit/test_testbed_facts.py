@@ -181,6 +181,18 @@ def test_each_finding_has_a_sentence_and_a_poor_one_a_remedy() -> None:
     assert found["SMT"].seen == "on" and found["TSC"].level is Level.NOTE
 
 
+@pytest.mark.parametrize(
+    ("source", "level"),
+    [("arch_sys_counter", Level.GOOD), ("timer", Level.NOTE), (None, Level.NOTE)],
+)
+def test_the_counter_of_arm_counts_if_the_kernel_goes_by_it(
+    source: str | None, level: Level
+) -> None:
+    machine = replace(with_cpus(4), architecture="aarch64", clock_source=source, tsc_flags=())
+    found = findings_of(machine)
+    assert found["clock counter"].level is level and "TSC" not in found
+
+
 def test_good_machine_is_called_good() -> None:
     good = replace(
         with_cpus(16),
