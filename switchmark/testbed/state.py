@@ -17,15 +17,19 @@ from switchmark.errors import UnavailableError, UsageError
 
 # A UNIX socket path holds 107 characters; sockets lie some 45 below the state directory.
 LONGEST_STATE_DIR = 60
+SYSTEM_STATE = Path("/run/switchmark")
 SYSTEM_CACHE = Path("/var/cache/switchmark")
+_STRANGE = re.compile(r"[^A-Za-z0-9._+/-]")  # characters that some programs take amiss in a path
 
 
 def state_dir() -> Path:
     """The directory of ledgers and run directories (`SWITCHMARK_STATE_DIR`)."""
-    path = Path(os.environ.get("SWITCHMARK_STATE_DIR", "/run/switchmark"))
+    if not (named := os.environ.get("SWITCHMARK_STATE_DIR")):
+        return SYSTEM_STATE if _can_write(SYSTEM_STATE) else user_state()
+    path = Path(named)
     if not path.is_absolute():
         raise UsageError(f"SWITCHMARK_STATE_DIR={path}: must be an absolute path")
-    if re.search(r"[^A-Za-z0-9._+/-]", str(path)):
+    if _STRANGE.search(str(path)):
         raise UsageError(
             f"SWITCHMARK_STATE_DIR={path}: letters, digits and . _ + - / only, since LXC's mount"
             " entries and switches' command lines take nothing else"
@@ -36,6 +40,17 @@ def state_dir() -> Path:
             f" {LONGEST_STATE_DIR}; socket paths below it would not fit: choose a shorter one"
         )
     return path
+
+
+def user_state() -> Path:
+    """The state directory of a user who cannot write /run: by the XDG Base Directory Specification,
+    or in /tmp, as in a container whose user has no entry in /etc/passwd."""
+    named = Path(os.environ.get("XDG_RUNTIME_DIR", ""))  # (a relative path must be ignored)
+    path = named / SYSTEM_STATE.name
+    fits = len(str(path)) <= LONGEST_STATE_DIR and not _STRANGE.search(str(path))
+    if named.is_absolute() and fits and _can_write(path):
+        return path
+    return Path(f"/tmp/{SYSTEM_STATE.name}-{os.geteuid()}")
 
 
 def cache_dir() -> Path:
@@ -85,12 +100,12 @@ def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Pat
         ) from None
     except PermissionError:
         raise UnavailableError(
-            f"{folder}: cannot be written; run as root (namespaces and switches need it too)"
+            f"{folder}: cannot be written; name another with {setting}"
         ) from None
     if not folder.is_dir():
         raise UsageError(f"{folder}: is no folder; name another with {setting}")
     if not os.access(folder, os.W_OK, effective_ids=True):
-        raise UnavailableError(f"{folder}: cannot be written; run as root")
+        raise UnavailableError(f"{folder}: cannot be written; name another with {setting}")
     seen = folder.stat()
     if problem := not_ours(seen):
         raise UsageError(

@@ -131,3 +131,20 @@ def test_cache_of_a_user_who_cannot_write_the_systems_follows_xdg(
     assert state.cache_dir() == Path("/home/me/.cache/switchmark")
     monkeypatch.delenv("XDG_CACHE_HOME")
     assert state.cache_dir() == Path("/home/me/.cache/switchmark")
+
+
+def test_state_of_a_user_who_cannot_write_the_systems_follows_xdg(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """As that of an arbitrary user of a container, who often has nothing but /tmp."""
+    monkeypatch.delenv("SWITCHMARK_STATE_DIR", raising=False)
+    monkeypatch.setattr(state, "SYSTEM_STATE", tmp_path / "run" / "switchmark")
+    assert state.state_dir() == tmp_path / "run" / "switchmark"
+    user, long, strange = tmp_path / "user", tmp_path / ("long" * 20), tmp_path / "a space"
+    monkeypatch.setattr(state, "_can_write", lambda one: one.parent in (user, long, strange))
+    monkeypatch.setattr(state, "LONGEST_STATE_DIR", len(str(tmp_path)) + 20)
+    for named in (tmp_path / "closed", "relative", "", long, strange):
+        monkeypatch.setenv("XDG_RUNTIME_DIR", str(named))
+        assert state.state_dir() == Path(f"/tmp/switchmark-{os.geteuid()}")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(user))
+    assert state.state_dir() == user / "switchmark"
