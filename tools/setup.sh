@@ -2,10 +2,12 @@
 # Sourced, not run. Everything here is idempotent, and quick when there is nothing to do.
 # shellcheck shell=bash disable=SC2034
 
-# What the main job needs. libdpdk-dev brings every DPDK driver along.
+# Nothing can be built without these.
+BUILD_PACKAGES=(build-essential pkg-config python3-venv python3-dev zlib1g-dev)
+# What the main job needs besides; without one of them, a part of it is left out by name.
+# libdpdk-dev brings every DPDK driver along.
 RUN_PACKAGES=(
-  build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev liburing-dev
-  openvswitch-switch-dpdk lxc busybox-static iproute2
+  libdpdk-dev liburing-dev openvswitch-switch-dpdk lxc busybox-static iproute2
 )
 
 # What the image of the bench needs (Containerfile): to build it, and to run. Contenders that
@@ -26,10 +28,6 @@ exit 101'
 say() { printf '\033[1m==>\033[0m %s\n' "$*" >&2; }
 die() { printf '%s: %s\n' "$(basename "$0")" "$1" >&2; exit "${2:-1}"; }
 
-as_root() {
-  if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
-}
-
 missing_packages() {
   local package
   for package in "$@"; do
@@ -38,34 +36,75 @@ missing_packages() {
   done
 }
 
-# install_packages ASSUME_YES PACKAGE...: asks once, names what it will install.
-# Services that packages would start (openvswitch, lxc-net) stay off: the bench starts its own
-# private instances, and a machine's network must not change because a bench was installed.
+# Tried, not concluded from the user id: root of a container may not be able to write there.
+DPKG_FOLDER=/var/lib/dpkg
+may_install() { command -v apt-get >/dev/null && [ -w "$DPKG_FOLDER" ]; }
+
+# A C compiler and zlib, where no dpkg can tell.
+can_build() { command -v pkg-config >/dev/null && echo '#include <zlib.h>' | cc -E - >/dev/null 2>&1; }
+
+# administrator PACKAGE...: the command that installs them, for a message.
+administrator() { printf 'an administrator installs them with: sudo apt-get install -y %s' "$*"; }
+
+# install_packages ASSUME_YES REQUIRED... [-- OPTIONAL...]: asks once, names what it will install.
+# Optional packages that cannot be had are named and left out. It never calls sudo: a user who may
+# not install packages is told the command for an administrator.
 install_packages() {
-  local assume_yes=$1 missing answer
+  local assume_yes=$1 answer required=() missing optional
   shift
-  mapfile -t missing < <(missing_packages "$@")
-  [ ${#missing[@]} -gt 0 ] || return 0
-  command -v apt-get >/dev/null ||
-    die "needs Debian 12 or Ubuntu 22.04/24.04 (no apt-get here); install by hand: ${missing[*]}" 3
-  say "system packages to install: ${missing[*]}"
-  if [ "$assume_yes" != yes ]; then
-    [ -t 0 ] || die "packages are missing and nobody is there to ask; run again with --yes" 2
-    read -r -p "    Install them with apt-get now? [Y/n] " answer
-    case "$answer" in '' | [Yy]*) ;; *) die "nothing was installed" 2 ;; esac
+  while [ $# -gt 0 ] && [ "$1" != -- ]; do required+=("$1"); shift; done
+  [ $# = 0 ] || shift
+  if ! command -v dpkg-query >/dev/null; then
+    can_build || die "this system has no apt-get; install a C compiler, pkg-config, Python 3.11 \
+with venv and the headers of zlib by hand (and of DPDK, for its switches)" 3
+    return 0
   fi
-  (
-    # One of a run that was killed goes, too; one of the machine's own stays as it is.
-    if [ ! -e "$POLICY" ] || [ "$(cat "$POLICY")" = "$SERVICES_STAY_OFF" ]; then
-      trap 'as_root rm -f "$POLICY"' EXIT # after Ctrl-C, too
-      printf '%s\n' "$SERVICES_STAY_OFF" | as_root tee "$POLICY" >/dev/null
-      as_root chmod +x "$POLICY"
+  mapfile -t missing < <(missing_packages "${required[@]}" "$@")
+  [ ${#missing[@]} -gt 0 ] || return 0
+  if may_install; then
+    say "system packages to install: ${missing[*]}"
+    if [ "$assume_yes" != yes ]; then
+      [ -t 0 ] || die "packages are missing and nobody is there to ask; run again with --yes" 2
+      read -r -p "    Install them with apt-get now? [Y/n] " answer
+      case "$answer" in '' | [Yy]*) ;; *) die "nothing was installed" 2 ;; esac
     fi
-    as_root apt-get update -qq &&
-      as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
-        "${missing[@]}" >/dev/null
-  ) || die "apt-get failed (its messages are above)"
+    apt_install "${missing[@]}"
+  fi
+  mapfile -t missing < <(missing_packages "${required[@]}")
+  mapfile -t optional < <(missing_packages "$@")
+  if [ ${#missing[@]} -gt 0 ]; then
+    may_install && die "apt-get could not install ${missing[*]} (its messages are above); without \
+a network, use an image that has them" 3
+    die "packages are missing: ${missing[*]}; $(administrator "${missing[@]}" "${optional[@]}")" 3
+  fi
+  if [ ${#optional[@]} -gt 0 ]; then
+    say "left out, because these packages are not installed: ${optional[*]}"
+    may_install || say "$(administrator "${optional[@]}")"
+  fi
 }
+
+# apt_install PACKAGE...: those that apt-get has. Services that packages would start (openvswitch,
+# lxc-net) stay off: the bench starts its own private instances, and a machine's network must not
+# change because a bench was installed.
+apt_install() (
+  # A policy that a killed run has left is removed, too; a policy of the machine's own stays.
+  if [ ! -e "$POLICY" ] || [ "$(cat "$POLICY")" = "$SERVICES_STAY_OFF" ]; then
+    trap 'rm -f "$POLICY"' EXIT # after Ctrl-C, too
+    printf '%s\n' "$SERVICES_STAY_OFF" >"$POLICY"
+    chmod 755 "$POLICY"
+  fi
+  get() {
+    env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+  }
+  apt-get update -qq || true # what it has already may be enough
+  if ! get "$@"; then
+    had=()
+    for package in "$@"; do
+      if apt-cache show "$package" >/dev/null 2>&1; then had+=("$package"); fi
+    done
+    [ ${#had[@]} = 0 ] || [ ${#had[@]} = $# ] || get "${had[@]}" || true
+  fi
+)
 
 find_python() {
   local candidate
@@ -88,7 +127,7 @@ ensure_python() {
 # What a build depends on: when this is unchanged, so is the result.
 source_stamp() {
   { cat "$1" pyproject.toml meson.build meson_options.txt 2>/dev/null
-    find engine switchmark -type f ! -name '*.pyc' -print0 | sort -z | xargs -0 cat
+    find engine switchmark -type f ! -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 cat
     pkg-config --modversion libdpdk 2>/dev/null
   } | sha256sum | cut -d' ' -f1
 }
@@ -122,17 +161,24 @@ setup_venv() {
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 
-# reserve_hugepages PAGES: at least this many free 2 MiB pages, said out loud.
+# reserve_hugepages PAGES: at least this many free 2 MiB pages, said out loud. Where they cannot be
+# reserved, DPDK runs on 4 KiB pages.
+HUGEPAGES=/sys/kernel/mm/hugepages/hugepages-2048kB
 reserve_hugepages() {
-  local wanted=$1 folder=/sys/kernel/mm/hugepages/hugepages-2048kB free total now
-  [ -d "$folder" ] || { say "this kernel has no 2 MiB hugepages: DPDK switches cannot run"; return 0; }
-  free=$(cat $folder/free_hugepages)
-  total=$(cat $folder/nr_hugepages)
+  local wanted=$1 free total now
+  [ -d "$HUGEPAGES" ] || { say "this kernel has no 2 MiB hugepages: DPDK uses 4 KiB pages"; return 0; }
+  free=$(cat "$HUGEPAGES/free_hugepages")
+  total=$(cat "$HUGEPAGES/nr_hugepages")
   [ "$free" -lt "$wanted" ] || return 0
   now=$((total + wanted - free))
-  say "reserving hugepages: $total -> $now of 2 MiB (undo: echo $total > $folder/nr_hugepages)"
-  echo "$now" | as_root tee $folder/nr_hugepages >/dev/null
-  free=$(cat $folder/free_hugepages)
+  if [ ! -w "$HUGEPAGES/nr_hugepages" ]; then
+    say "$free of $wanted hugepages are free, and only an administrator can reserve more: \
+echo $now | sudo tee $HUGEPAGES/nr_hugepages. Without them, DPDK uses 4 KiB pages."
+    return 0
+  fi
+  say "reserving hugepages: $total -> $now of 2 MiB (undo: echo $total > $HUGEPAGES/nr_hugepages)"
+  echo "$now" >"$HUGEPAGES/nr_hugepages" || true
+  free=$(cat "$HUGEPAGES/free_hugepages")
   [ "$free" -ge "$wanted" ] ||
-    say "only $free of $wanted pages could be had: DPDK switches may be unavailable"
+    say "only $free of $wanted hugepages could be had: DPDK may have to use 4 KiB pages"
 }

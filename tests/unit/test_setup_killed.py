@@ -15,8 +15,9 @@ ROOT = Path(__file__).parents[2]
 INSTALL = """
 . {root}/tools/setup.sh
 POLICY={here}/policy-rc.d
-as_root() {{ "$@"; }}
-missing_packages() {{ echo a-package; }}
+rm -f {here}/installed
+may_install() {{ [ ! -e {here}/installed ] && touch {here}/installed; }}
+missing_packages() {{ [ -e {here}/installed ] || echo a-package; }}
 install_packages yes a-package
 """
 VENV = """
