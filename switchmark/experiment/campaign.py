@@ -141,8 +141,10 @@ def run_campaign(
         left.done(step, record)
         observer.trial_ended(record)
         tidy(is_first=position == 0 and (open_end is None or open_end.done == 0))
-        if failures is not None and failures.stopped:
-            return False
+        if failures is not None:
+            failures.report()
+            if failures.stopped:
+                return False
     return True
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from operator import attrgetter
 
 from switchmark.experiment.again import is_disturbed
+from switchmark.model.choices import WIRE
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
@@ -21,10 +22,9 @@ from switchmark.results.record import Record
 TRIES = 2
 # What decides whether a contender starts: the same one may start elsewhere, or with fewer pairs.
 _WHERE = tuple(one for one in of_kinds(Kind.PLACE, Kind.LAYOUT) if one.field != "dimension")
-_START_FIELDS = tuple(one.field for one in (*of_kinds(Kind.CONTENDER, Kind.CORES), *_WHERE))
-_start_values = attrgetter(*_START_FIELDS)
 _CONTENDER_FIELDS = tuple(one.field for one in of_kinds(Kind.CONTENDER))
 _contender_values = attrgetter(*_CONTENDER_FIELDS)
+_place_values = attrgetter(*(one.field for one in _WHERE))
 # Names that differ from trial to trial: of sessions (sm and six digits), paths, numbers.
 _NAMES = re.compile(r"\bsm[0-9a-f]{6}[\w.-]*|/[\w./+-]+|\b0x[0-9a-f]+\b|\d+")
 
@@ -35,6 +35,7 @@ class FailedStarts:
 
     say: Callable[[str], object]  # a line for people about each contender that is left out
     stopped: str = ""  # why the run stops, with the remedy; empty: it goes on
+    _unsaid: str = ""
     _tries: dict[Hashable, int] = field(default_factory=dict)  # failed starts in a row
     _gone: set[Hashable] = field(default_factory=set)
     _begun: set[Hashable] = field(default_factory=set)  # contenders with a trial
@@ -45,7 +46,7 @@ class FailedStarts:
         from now on."""
         self._take_first(record)
         trial = record.trial
-        key = _start_values(trial)
+        key = _start_key(trial)
         if not could_not_start(record):
             self._tries[key] = 0
             return record
@@ -53,12 +54,18 @@ class FailedStarts:
         if self._tries[key] < TRIES or key in self._gone:
             return record
         self._gone.add(key)
-        self.say(f"left out: {_named(trial)}: could not start {TRIES} times: {record.message}")
+        self._unsaid = f"left out: {_named(trial)}: could not start {TRIES} times: {record.message}"
         return record.model_copy(update={"left_out": True})
+
+    def report(self) -> None:
+        """Say, once, which contender is left out, after the line of its trial."""
+        if self._unsaid:
+            self.say(self._unsaid)
+        self._unsaid = ""
 
     def is_left_out(self, trial: Trial) -> bool:
         """Return True if the trial's contender is left out."""
-        return _start_values(trial) in self._gone
+        return _start_key(trial) in self._gone
 
     def _take_first(self, record: Record) -> None:
         """Stop the run if this is the second contender whose first trial fails for one reason."""
@@ -77,6 +84,13 @@ class FailedStarts:
                 f"stopped, since {other} and {trial.called} fail for the same reason: "
                 f"{record.message}{remedy}"
             )
+
+
+def _start_key(trial: Trial) -> Hashable:
+    """A key that is equal in trials of which all can start, or none. The bare wire has the same
+    ends whichever switch's place it takes, if the kind of port is the same."""
+    means = trial.port_kind if trial.switch == WIRE else _contender_values(trial)
+    return trial.switch, means, _place_values(trial)
 
 
 def could_not_start(record: Record) -> bool:

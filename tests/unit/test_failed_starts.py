@@ -139,6 +139,18 @@ def test_one_that_cannot_start_is_tried_twice_and_the_others_go_on(
     assert sorted(one.left_out for one in stored) == [False, True]
 
 
+def test_a_bare_wire_is_left_out_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever switch's place it takes: a core may be idle beside it."""
+    bench = Bench(tmp_path, monkeypatch, direct=DENIED)
+    wires = [
+        Step(step("direct", size, spare_cores=spare).plan, None, is_baseline=True, is_asked=False)
+        for spare in (0, 1)
+        for size in SIZES
+    ]
+    assert bench.go(*wires, step("linux-bridge"))
+    assert bench.measured == ["direct", "direct", "linux-bridge"] and len(bench.told) == 1
+
+
 def test_a_failure_after_the_start_leaves_nobody_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
