@@ -143,7 +143,13 @@ def _warnings(rows: Sequence[SummaryRow]) -> list[str]:
 
 
 def _failures(rows: Sequence[SummaryRow]) -> list[str]:
-    failed = [(row, message) for row in rows for message in row.failures if message != row.left_out]
+    gone = {row.contender for row in rows if row.left_out}  # named above, with the reason
+    failed = [
+        (row, message)
+        for row in rows
+        if row.finished or row.contender not in gone
+        for message in row.failures
+    ]
     lines = [f"Failed: {row.contender}: {message}" for row, message in failed[:_MOST_FAILURES]]
     more = len(failed) - len(lines)
     return [*lines, *([f"  ... and {more} more failures"] if more > 0 else [])]

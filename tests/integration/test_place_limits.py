@@ -11,12 +11,21 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.results.record import GroupQuota
 from switchmark.testbed.cores.cpu_limit import find_hierarchy
 from switchmark.testbed.kernel import cgroups
 from switchmark.testbed.kernel.mounts import mounted
+from tests.integration.main_job import SHORT, Bench, need, settings, went_well
 
 pytestmark = pytest.mark.integration
 
+# The bench, in the control groups that GROUPS names.
+IN_GROUPS = (
+    "import os, runpy\n"
+    "for group in os.environ['GROUPS'].split(':'):\n"
+    "    open(group + '/cgroup.procs', 'w').write('0')\n"
+    "runpy.run_module('switchmark.cli.main', run_name='__main__')\n"
+)
 NAME = f"smlimits{os.getpid()}"
 MIB = 1 << 20
 # Burns CPU time until the group has been stopped or a bound is reached, then prints.
@@ -29,7 +38,7 @@ from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.testbed.place.limits import read_limits
 before = OwnThrottling.read()
 deadline = time.monotonic() + 20
-while time.monotonic() < deadline and not OwnThrottling.read().since(before).throttled_periods:
+while time.monotonic() < deadline and not OwnThrottling.read().since(before).throttled_s:
     pass
 found = OwnThrottling.read().since(before)
 print(json.dumps([asdict(read_limits()), found.throttled_periods, found.seconds]))
@@ -78,6 +87,83 @@ def groups() -> Iterator[list[str]]:
         for inner in found:
             if inner.parent.is_dir():
                 cgroups.remove_tree(inner.parent)
+
+
+def set_quota(groups: list[str], cpus: float | None) -> None:
+    """Set the quota of the outer groups."""
+    quota_us = None if cpus is None else round(cpus * 100_000)
+    for one in groups:
+        files = {"cpu.cfs_quota_us": str(quota_us or -1), "cpu.max": f"{quota_us or 'max'} 100000"}
+        write(Path(one).parent, files)
+
+
+@pytest.fixture
+def limited(bench: Bench, groups: list[str], monkeypatch: pytest.MonkeyPatch) -> Bench:
+    """A bench in these groups."""
+    need(("linux-bridge",), ("netns",))
+    monkeypatch.setenv("GROUPS", ":".join(groups))
+    bench.program = ("-c", IN_GROUPS)
+    return bench
+
+
+BRIDGE = (
+    "trial", "linux-bridge", "--environment", "netns", "--no-baseline",
+    *settings(*SHORT, "idle=auto"),
+)  # fmt: skip
+
+
+def test_a_quota_of_less_than_one_cpu_is_refused(limited: Bench, groups: list[str]) -> None:
+    set_quota(groups, 0.8)
+    told = "needs at least 1 CPU, and the CPU quota is 0.8; raise the quota"
+    code, _, err = limited.run(*BRIDGE)
+    assert code == 3 and told in err
+    code, _, err = limited.run("plan", "(V=linux-bridge, environment=netns)")
+    assert code == 0 and "run would refuse it here: (V=linux-bridge" not in err and told in err
+
+
+def test_a_quota_below_the_cpus_is_not_used_up(limited: Bench, groups: list[str]) -> None:
+    """Everything is on one CPU, and uses one of 1.2 at most."""
+    set_quota(groups, 1.2)
+    code, _, err = limited.run(*BRIDGE, "--duration", "1s")
+    assert went_well(code, err), err
+    for record in limited.records():
+        if record.status == "failed":
+            continue  # starved by the rest of the machine
+        assert record.placement is not None and record.verdict is not None
+        assert len(record.placement.only_cores) == 1 and record.placement.oversubscribed
+        assert record.group_quota == GroupQuota(cpus=1.2, throttled_periods=0, throttled_s=0.0)
+        assert "throttled" not in record.verdict.marks
+
+
+def test_a_throttled_trial_is_marked_and_not_valid(limited: Bench, groups: list[str]) -> None:
+    """The quota is set while frames flow: before, the trial would be refused."""
+    set_quota(groups, None)
+    job = limited.start(*BRIDGE, "--duration", "3s")
+    try:
+        job.wait_session()
+        job.wait_measuring()
+        set_quota(groups, 0.1)
+        code, _, err = job.end()
+    finally:
+        set_quota(groups, None)
+        job.process.kill() if job.process.poll() is None else None
+    assert went_well(code, err), err
+    (record,) = limited.records()
+    assert record.group_quota is not None and record.verdict is not None, record.message
+    assert record.group_quota.cpus == 0.1
+    assert record.group_quota.throttled_periods > 0 and record.group_quota.throttled_s > 0
+    assert "throttled" in record.verdict.marks and not record.verdict.valid
+
+
+def test_a_trial_that_does_not_fit_into_memory_is_refused(
+    limited: Bench, groups: list[str]
+) -> None:
+    if hierarchy_of("memory") is None:
+        pytest.skip("no control group here limits memory")
+    set_quota(groups, None)
+    code, _, err = limited.run(*BRIDGE, "--pairs", "20")
+    assert code == 3
+    assert "needs 320 MiB of memory, and " in err and "is 300 MiB); raise the limit" in err
 
 
 def test_a_process_reads_its_groups_and_their_throttling(groups: list[str]) -> None:
