@@ -29,7 +29,7 @@ from switchmark.remote.site import Site
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
-from switchmark.testbed import facts, hugepages, place
+from switchmark.testbed import facts, hugepages, place, tuning
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
@@ -88,6 +88,7 @@ def prepare(
             check_available(steps)
         except UnavailableError as error:
             refused += str(error).splitlines()
+        refused += _tuning_problems(campaign.tuning)
         refused += _refused_by_engine(campaign, steps)
         if not refused:
             steps, missing, refused = _fitting(campaign, steps)
@@ -99,6 +100,12 @@ def prepare(
     return Prepared(
         campaign, steps, left_out, sentence(choices, lambda name: traits_of(name).noun), refused
     )
+
+
+def _tuning_problems(profile: str) -> list[str]:
+    """The reason why settings of a profile cannot be made here; none if it makes none."""
+    problem = place.missing(place.Facility.KERNEL_SETTINGS) if tuning.parse(profile) else None
+    return [f"tuning {profile} cannot be set here: {problem.why_not}"] if problem else []
 
 
 def _choose_first(

@@ -14,14 +14,16 @@ from dataclasses import dataclass, replace
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
+from switchmark.engine.arguments import io_of
 from switchmark.environment.support.base import availability_with
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.capabilities import Availability
+from switchmark.model.capabilities import Availability, available
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.expectation import ExpectedFigure
+from switchmark.model.io import Io
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.ports import ConnectMode
 from switchmark.model.topology import mtu_bytes
@@ -29,12 +31,17 @@ from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.contained import problem as contained_problem
+from switchmark.testbed import place
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.facts import read_cpus
 from switchmark.testbed.kernel.pci import pci_problem
 from switchmark.testbed.local import LocalHost
+from switchmark.testbed.place import Facility
 from switchmark.trial.neighbour import availability as neighbour_availability
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
+
+# What an I/O needs from the operating system beyond its port.
+FACILITIES = {Io.AF_XDP: (Facility.XDP_SOCKET,), Io.IO_URING: (Facility.IO_URING,)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +136,7 @@ def check_available(steps: Sequence[Step]) -> None:
         *((f"switch {what.name}", found) for what, found in switches.items()),
         *((f"environment {name}", found) for name, found in _environment_availabilities(steps)),
         *((f"generator {name}", found) for name, found in instruments.items()),
+        *((f"io {io}", found) for io, found in _io_availabilities(steps).items()),
     ]
     lacking = [
         f"{what} cannot run here: {found.why_not}"
@@ -197,6 +205,11 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     kept = [step for step in kept if step.plan.trial.generator not in lacking]
     if not kept:
         raise UnavailableError("none of the generators is here\n" + "\n".join(reasons))
+    ios = {io: one for io, one in _io_availabilities(kept).items() if not one.available}
+    reasons += [f"io {io}: {one.why_not}" for io, one in ios.items()]
+    kept = [step for step in kept if _own_io(step) not in ios]
+    if not kept:
+        raise UnavailableError("none of the I/Os can be used here\n" + "\n".join(reasons))
     wires = {step.baseline.id for step in kept if step.baseline is not None}
     return [s for s in steps if s.is_baseline and s.plan.trial.id in wires] + kept, reasons
 
@@ -227,3 +240,15 @@ def _instrument_availabilities(steps: Sequence[Step]) -> dict[str, Availability]
     """The availability of each foreign instrument, asked once."""
     names = dict.fromkeys(step.plan.trial.generator for step in steps)
     return {name: INSTRUMENTS[name]().availability() for name in names if name != OWN_ENGINE}
+
+
+def _io_availabilities(steps: Sequence[Step]) -> dict[Io, Availability]:
+    """The availability of each I/O by which applications on this machine's kernel reach ports."""
+    ios = dict.fromkeys(io for step in steps if (io := _own_io(step)) is not None)
+    return {io: place.missing(*FACILITIES.get(io, ())) or available("") for io in ios}
+
+
+def _own_io(step: Step) -> Io | None:
+    """The I/O of applications on this machine's kernel; None if all of them are in guests."""
+    is_here = any(not one.traits.guests for one in step.plan.environments())
+    return io_of(step.plan.trial, step.plan.port_kind) if is_here else None

@@ -8,6 +8,7 @@ import os
 import pty
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ import pytest
 
 from switchmark.switch.registry import SWITCHES as KNOWN
 from tests.integration.machine import needs_root
-from tests.integration.ordinary_user import SWITCHES, OrdinaryUser, ordinary_user, wait_until
+from tests.integration.ordinary_user import ROOT, SWITCHES, OrdinaryUser, ordinary_user, wait_until
 
 pytestmark = pytest.mark.integration
 SHORT = ("environment=netns", "duration=0.3s", "rate=5k", "repetitions=1", "idle=sleep")
@@ -59,7 +60,6 @@ def test_each_switch_carries_frames(user: OrdinaryUser) -> None:
     ("args", "code"),
     [
         (trial(switch="no-such-switch"), 2),
-        (trial("environment=lxc"), 3),
         ([*trial(), "--store", "postgresql://host/x"], 2),
         (["doctor", "--watch", "0"], 0),
     ],
@@ -71,6 +71,35 @@ def test_exit_codes_are_those_of_the_command(
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stderr
     assert not list(user.home.iterdir())
+
+
+REFUSED = """
+name: refused
+switch: xdp-redirect
+environment: [netns, lxc]
+io: af-xdp
+tuning: papers
+"""
+REASONS = (
+    "switch xdp-redirect cannot run here: {who} cannot load BPF programs",
+    "io af-xdp cannot run here: {who} cannot open AF_XDP sockets",
+    "environment lxc cannot run here: {who} cannot make control groups",
+    "tuning papers cannot be set here: {who} cannot write kernel settings",
+)
+
+
+def check_refused(done: subprocess.CompletedProcess[str], who: str, remedy: str) -> None:
+    assert done.returncode == 3, done.stderr
+    for reason in REASONS:
+        line = next((x for x in done.stderr.splitlines() if reason.format(who=who) in x), "")
+        assert line.endswith(remedy), done.stderr
+
+
+def test_what_an_ordinary_user_cannot_run_is_refused_by_name(user: OrdinaryUser) -> None:
+    campaign = user.home / "refused.yaml"
+    campaign.write_text(REFUSED)
+    done = user.run("run", str(campaign))
+    check_refused(done, "an ordinary user", "sudo switchmark ...")
 
 
 @pytest.mark.parametrize(
@@ -149,15 +178,39 @@ def test_folders_in_tmp_that_the_user_names_are_the_real_ones(user: OrdinaryUser
 
 @needs_root
 def test_root_can_ask_for_it_and_the_host_stays_as_it_is(tmp_path: Path) -> None:
-    """(The user id is 0 inside as outside, so that a check of it would not notice.)"""
-    before = visible_state(Path("/run/switchmark"), Path("/proc/sys/net/core"))
-    command = [*OrdinaryUser(tmp_path, ()).command(*trial(*SHORT)), "--private"]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False,
-        env=OrdinaryUser(tmp_path, ()).environment(),
-    )  # fmt: skip
+    """(The user id is 0 inside as outside, so that no check of it protects the host.)"""
+    root = OrdinaryUser(tmp_path, ())
+    settings_of_host = [
+        Path(one) for one in ("/proc/sys/vm", "/proc/sys/net/core", "/run/switchmark")
+    ]
+    before = visible_state(*settings_of_host)
+    done = root.run(*trial(*SHORT), "--private")
     assert done.returncode == 0, done.stderr
-    assert visible_state(Path("/run/switchmark"), Path("/proc/sys/net/core")) == before
+    assert visible_state(*settings_of_host) == before
+    (tmp_path / "refused.yaml").write_text(REFUSED)
+    done = root.run("run", "refused.yaml", "--private")
+    check_refused(done, "a bench in its own namespaces", "leave out --private")
+
+
+@needs_root
+def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) -> None:
+    """Files that belong to root could be written, unless they were read-only."""
+    program = (
+        "from switchmark.testbed.private.start import start_again\n"
+        "start_again(['/tmp/x'])\n"
+        "import os\n"
+        "paths = ['/proc/sys/vm/nr_hugepages', '/proc/sys/kernel/numa_balancing',\n"
+        "         '/sys/kernel/mm/transparent_hugepage/enabled',\n"
+        "         '/proc/irq/default_smp_affinity']\n"
+        "print([path for path in paths if os.access(path, os.W_OK)])\n"
+        "print([one for one in os.walk('/sys/fs/cgroup') if os.access(one[0], os.W_OK)])\n"
+        "print(os.access('/proc/sys/net/ipv6/conf/lo/disable_ipv6', os.W_OK))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=60,
+        check=False,
+    )  # fmt: skip
+    assert done.stdout.split("\n")[:3] == ["[]", "[]", "True"], done.stdout + done.stderr
 
 
 def children_of(pid: int) -> list[int]:
@@ -203,4 +256,7 @@ def mounts() -> list[str]:
 
 
 def content(path: Path) -> str:
-    return path.read_text(errors="replace") if path.is_file() else ""
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # a folder, or a file that can only be written
+        return ""

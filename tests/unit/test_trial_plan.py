@@ -13,6 +13,7 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment import steps as planning
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
 from switchmark.model.capabilities import Availability
+from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
 from switchmark.testbed import place
@@ -200,6 +201,22 @@ def test_bare_needs_what_its_ports_need(monkeypatch: pytest.MonkeyPatch, missing
         with pytest.raises(UnavailableError) as caught:
             check_available(wires)
         assert str(caught.value) == problem
+
+
+def test_io_needs_its_facility_and_can_be_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def can(facility: Facility) -> Availability:
+        return Availability(facility is not Facility.XDP_SOCKET, reason="no BPF", remedy="sudo")
+
+    monkeypatch.setattr(place, "can", can)
+    wires, trials = steps_of(
+        "switch: linux-bridge\ndimension: throughput\npacket_size: 64\nenvironment: netns\n"
+        "io: [raw, af-xdp]\n"
+    )
+    with pytest.raises(UnavailableError, match="io af-xdp cannot run here: no BPF; sudo"):
+        check_available([*wires, *trials])
+    kept, reasons = leave_out_unavailable([*wires, *trials])
+    assert reasons == ["io af-xdp: no BPF; sudo"]
+    assert {step.plan.trial.io for step in kept} == {Io.RAW}
 
 
 def test_what_cannot_run_here_can_be_left_out() -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.testbed.place.tries import user_namespace
+from switchmark.testbed.private.start import outer_user
 
 # Files and environment variables by which container engines mark a container.
 POD_FILE, POD_VARIABLE = "/run/secrets/kubernetes.io", "KUBERNETES_SERVICE_HOST"
@@ -20,16 +21,19 @@ ALL_USERS = 0xFFFFFFFF  # the length of the identity mapping in /proc/self/uid_m
 
 
 class Kind(StrEnum):
-    """Three kinds of place (docs/places.md)."""
+    """The kinds of place (docs/places.md)."""
 
     ROOT = "root"  # root of a machine, or a privileged container
     USER = "user"  # an ordinary user, also in a user namespace that the user made
     CONTAINER = "container"  # a container whose root may not administer the host
+    PRIVATE = "private"  # root who asked for namespaces of the bench's own (--private)
 
 
 @cache
 def kind() -> Kind:
     """The kind of this place."""
+    if (outer := outer_user()) is not None:
+        return Kind.PRIVATE if outer == 0 else Kind.USER
     in_user_namespace = is_user_namespace(Path("/proc/self/uid_map").read_text())
     if has_capability(CAP_SYS_ADMIN) and not in_user_namespace:
         return Kind.ROOT

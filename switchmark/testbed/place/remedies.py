@@ -10,6 +10,7 @@ from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, is_pod
 
 SUDO = "run it as root: sudo switchmark ..."
+SHARE = "leave out --private"
 HOST = "run switchmark on the host as root"
 APPARMOR = (
     "run it as root (sudo), or let programs make user namespaces: "
@@ -165,6 +166,7 @@ _WHO = {
     Kind.ROOT: "this machine",
     Kind.USER: "an ordinary user",
     Kind.CONTAINER: "this container",
+    Kind.PRIVATE: "a bench in its own namespaces",
 }
 
 
@@ -173,6 +175,8 @@ def refusal(facility: Facility, kind: Kind, reason: str) -> Availability:
     the error with which the operating system refused it."""
     row = TEXTS[facility]
     text = f"{_WHO[kind]} cannot {row.cannot} ({reason})"
+    if kind is Kind.PRIVATE:
+        return unavailable(text, SHARE)
     if kind is not Kind.CONTAINER:
         return unavailable(text, row.root if kind is Kind.ROOT else row.user)
     remedy = row.container if isinstance(row.container, str) else row.container.text()

@@ -1,5 +1,9 @@
 """The file systems of the private namespaces: fresh /proc, /sys, /run, /tmp, /var/tmp, /dev/shm.
 
+Settings of the whole machine are read-only: those of /sys, control groups, and those of /proc
+except /proc/sys/net, which belongs to the network namespace. Otherwise root could change them, or a
+user who may make control groups, and they would stay changed after the bench is killed.
+
 Folders in /tmp and the like that the bench needs (its own programs, the working directory, what
 its arguments name) stay visible and writable at their paths, so that results land where the user
 expects them.
@@ -13,17 +17,21 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.testbed.kernel.mounts import MS_BIND
+from switchmark.testbed.kernel.mounts import MS_BIND, below
 from switchmark.testbed.private.calls import (
     MS_NODEV,
     MS_NOEXEC,
     MS_NOSUID,
+    MS_RDONLY,
     MS_REC,
+    MS_REMOUNT,
     MS_SLAVE,
     mount,
 )
 
-RUN, TMP, CGROUPS = Path("/run"), Path("/tmp"), Path("/sys/fs/cgroup")
+RUN, TMP, PROC, SYS = Path("/run"), Path("/tmp"), Path("/proc"), Path("/sys")
+CGROUPS = SYS / "fs/cgroup"
+MACHINE = ("irq", "bus", "fs", "acpi", "sysrq-trigger")  # settings of the machine in /proc
 HIDDEN = {RUN: 0o755, TMP: 0o1777, Path("/var/tmp"): 0o1777, Path("/dev/shm"): 0o1777}  # modes
 MOST_LINKS = 40  # symbolic links on the way to a file, as the kernel has it
 _SYSTEM = MS_NOSUID | MS_NODEV | MS_NOEXEC
@@ -117,9 +125,11 @@ def make_mounts(layout: Layout) -> None:
     mount("none", Path("/"), "", MS_REC | MS_SLAVE)  # nothing that is mounted here appears outside
     kept = {place: _open(place) for place in sorted(layout.kept)}
     cgroups = _open(CGROUPS) if CGROUPS.is_dir() else None
-    mount("switchmark", Path("/sys"), "sysfs", _SYSTEM)  # of the new network namespace
+    mount("switchmark", SYS, "sysfs", _SYSTEM)  # of the new network namespace
     if cgroups is not None:
         _bind(cgroups, CGROUPS)
+    for point in below(SYS):
+        _make_read_only(Path(point))
     for folder, mode in layout.hidden.items():
         if folder.is_dir():
             mount("switchmark", folder, "tmpfs", MS_NOSUID | MS_NODEV, f"mode={mode:o}")
@@ -138,7 +148,18 @@ def make_mounts(layout: Layout) -> None:
         with suppress(OSError):  # /tmp may be the machine's own
             folder.chmod(0o1777)
     # Last: the paths of open files are in the old one.
-    mount("switchmark", Path("/proc"), "proc", _SYSTEM)
+    mount("switchmark", PROC, "proc", _SYSTEM)
+    settings = [one for one in (PROC / "sys").iterdir() if one.name != "net"]
+    for place in (*settings, *(PROC / name for name in MACHINE)):
+        if place.exists():
+            mount(str(place), place, "none", MS_BIND)
+            _make_read_only(place)
+
+
+def _make_read_only(point: Path) -> None:
+    """Make what is mounted there read-only here; options that it has stay."""
+    kept = os.statvfs(point).f_flag & _SYSTEM
+    mount("none", point, "", MS_REMOUNT | MS_BIND | MS_RDONLY | kept)
 
 
 def _open(path: Path) -> int:

@@ -19,12 +19,13 @@ from switchmark.testbed.private.supervisor import PASSED_ON, supervise
 # Variables that name folders outside, which the bench must leave as they are.
 _OUTSIDE = ("SWITCHMARK_STATE_DIR", "XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY", "TMP", "TEMP")
 THREADS_S = 1.0
-_inside = False
+_outer_user: int | None = None
 
 
-def is_inside() -> bool:
-    """Return True in the process that `start_again` started."""
-    return _inside
+def outer_user() -> int | None:
+    """The user id that this process has outside of its namespaces; None if `start_again` did not
+    start it."""
+    return _outer_user
 
 
 def start_again(needed: Iterable[str | Path]) -> None:
@@ -32,7 +33,7 @@ def start_again(needed: Iterable[str | Path]) -> None:
     only; the calling one waits for it and ends as it ends. These paths stay usable.
 
     Call it before the process has threads. Raises OSError if the place refuses a user namespace."""
-    global _inside  # noqa: PLW0603  (it is a fact of the process)
+    global _outer_user  # noqa: PLW0603  (it is a fact of the process)
     home, folder = _home(), Path.cwd()
     layout = plan_layout([*needed, home, folder])
     _wait_for_threads()
@@ -55,7 +56,7 @@ def start_again(needed: Iterable[str | Path]) -> None:
     outer.close()
     become_first(inner, layout, mask)
     os.chdir(folder)  # by its path: the folder's old mount may be hidden
-    _inside = True
+    _outer_user = user
     _set_environment(layout, home)
 
 
