@@ -12,7 +12,7 @@ from switchmark.model.value import Count, Value
 class Granted(Value):
     """Socket buffers and scheduling classes in force during the trial, and the kind of place."""
 
-    place: Literal["root", "user", "container"]
+    place: Literal["root", "user", "container", "private"]
     in_user_namespace: bool  # one that the bench made, or a container engine
     # Of the applications' sockets, the smallest of all, as the kernel counts them (twice what it
     # was asked for); None: no application has a socket.
