@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.results.marks import MARKS
+from switchmark.results.page_sizes import in_words
 from switchmark.results.ranking import Comparison, compare, headline
 from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
@@ -176,6 +177,12 @@ def _placement(records: Sequence[Record]) -> tuple[str, ...]:
         lines.append(f"Ports: {ports}")
     if modes := _by_value((r.trial.called, r.connect_mode) for r in records):
         lines.append(f"Connect modes: {modes}")
+    pages = (
+        (r.trial.called, in_words(r.page_size_kib)) for r in records if r.page_size_kib is not None
+    )
+    if found := _by_value(pages):
+        lines.append(f"DPDK's memory: {found}")
+    lines += dict.fromkeys(one for r in records if r.granted for one in r.granted.differs)
     return tuple(f"{line}." for line in lines)
 
 

@@ -47,6 +47,7 @@ from switchmark.results.documents import read_record
 from switchmark.results.documents_sql import from_utf8
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.marks import MARKS
+from switchmark.results.page_sizes import in_words
 from switchmark.results.published import published_beside
 from switchmark.results.query import RecordTable, read_table
 from switchmark.results.record import Record
@@ -116,6 +117,7 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     failed = _read(_files(table, "failed")[:MAX_DETAILED_TRIALS])
     environment = templates()
     environment.filters |= {
+        "page_size": in_words,
         "number": words.number, "percent": words.percent, "time_ns": words.time_ns,
         "mega": lambda value: words.number(value / 1e6),
         "giga": lambda value: words.number(value / 1e9),

@@ -11,6 +11,7 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.model.parameters import point_of
+from switchmark.report.html import report_html
 from switchmark.results import query
 from switchmark.results.answer import answer_run
 from switchmark.results.export import flat_rows
@@ -20,7 +21,7 @@ from switchmark.results.page_sizes import apart, are_compatible, point_at, setti
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of
 from switchmark.results.ranking import compare as ranked
-from switchmark.results.record import Record
+from switchmark.results.record import Granted, Record
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from tests.unit.histories import HOST, dated, scaled
@@ -235,3 +236,16 @@ def test_machines_with_other_pages_are_combined_apart(tmp_path: Path) -> None:
         "4KiB": 0.5,
     }
     assert any("page_size=4KiB" in one for one in found.remarks)
+
+
+def test_a_report_tells_page_size_and_grants(tmp_path: Path) -> None:
+    given = Granted(
+        place="user", in_user_namespace=True, asked_buffer_bytes=128 << 20,
+        receive_buffer_bytes=8 << 20, send_buffer_bytes=8 << 20, applications_class="other nice 5",
+        differs=["socket buffers of 8388608 bytes were granted"],
+    )  # fmt: skip
+    held = [one.model_copy(update={"granted": given}) for one in records([SMALL] * 3)]
+    page, _ = report_html(write_run(tmp_path, held))
+    assert "pages of 4 KiB (basicfwd)" in page
+    assert "8,388,608 bytes" in page and "other nice 5" in page
+    assert page.count("socket buffers of 8388608 bytes were granted") >= 2
