@@ -5,6 +5,7 @@ It reads and asks, and changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,21 +13,22 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli import doctor_lines
 from switchmark.cli.options import seconds_of
-from switchmark.cli.output import print_json, print_line, print_table
+from switchmark.cli.output import print_json, print_line
 from switchmark.engine.binary import build_problem, engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.language.duration import format_duration
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.base import Switch
 from switchmark.testbed import facts, place
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
-from switchmark.testbed.diagnosis import Finding, Level, diagnose
+from switchmark.testbed.diagnosis import Finding, diagnose
 from switchmark.testbed.facts import Facts
 from switchmark.testbed.limits_diagnosis import diagnose_limits
 from switchmark.testbed.local import LocalHost
@@ -34,7 +36,6 @@ from switchmark.testbed.place import Facility, Kind, PlaceLimits
 from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0
-FINDINGS = ("", "", "seen", "what it means for results")
 EPILOG = """
 Examples:
   switchmark doctor
@@ -92,8 +93,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
     """Read the machine's facts, and watch it for so long."""
     made = {name: make() for name, make in SWITCHES.items()}
     contenders = {name: one for name, one in made.items() if not one.capabilities.known_truth}
-    switches = {name: switch.availability() for name, switch in contenders.items()}
     environments = {name: make().availability() for name, make in ENVIRONMENTS.items()}
+    switches = {name: _somewhere(one, environments) for name, one in contenders.items()}
     programs = {
         "traffic engine": _engine(), "KVM": kvm_here(),
     }  # fmt: skip
@@ -118,6 +119,22 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
         facts=seen,
         tools=facts.tool_versions(),
     )
+
+
+def _somewhere(switch: Switch, environments: Mapping[str, Availability]) -> Availability:
+    """Whether a switch can run, and its ports exist in an environment that is available."""
+    found = switch.availability()
+    kinds = switch.capabilities.port_kinds
+    offering = [name for name, make in ENVIRONMENTS.items() if set(make().port_kinds()) & {*kinds}]
+    if not found.available or any(environments[name].available for name in offering):
+        return found
+    if not offering:
+        return found
+    why = environments[offering[0]]
+    return unavailable(
+        f"no environment with its ports ({', '.join(kinds)}) can run here: {why.reason}",
+        why.remedy, why.instead,
+    )  # fmt: skip
 
 
 def _watched(seen: Facts, watch_s: float) -> MachineWatch:
@@ -160,35 +177,19 @@ def _engine() -> Availability:
 
 
 def _tell(diagnosis: Diagnosis) -> None:
-    columns = ("", "available", "version, or why not and what to do")
-    for title, availabilities in (
-        ("switches", diagnosis.switches),
-        ("environments", diagnosis.environments),
-        ("programs", diagnosis.programs),
-        (f"what this place allows ({diagnosis.place})", diagnosis.facilities),
-    ):
-        rows = [
-            (name, "yes", one.version) if one.available else (name, "no", one.why_not)
-            for name, one in availabilities.items()
-        ]
-        print_table(columns, rows, title=title)
-        print_line()
-    seen = diagnosis.facts
+    seen, found = diagnosis.facts, diagnosis
     title = f"machine: {seen.cpu_model}, {seen.distribution}, Linux {seen.kernel}"
-    print_table(FINDINGS, _rows(diagnosis.machine), title=title)
-    print_line()
-    if diagnosis.watch is not None:
-        title = f"the machine, watched for {format_duration(diagnosis.watch.watched_s)}"
-        print_table(FINDINGS, _rows(diagnosis.watched), title=title)
-        print_line()
-    print_line(diagnosis.verdict)
-
-
-def _rows(found: list[Finding]) -> list[tuple[str, ...]]:
-    return [(one.topic, one.level, one.seen, _meaning(one)) for one in found]
-
-
-def _meaning(finding: Finding) -> str:
-    if finding.remedy is None or finding.level is Level.GOOD:
-        return finding.meaning
-    return f"{finding.meaning}. Remedy: {finding.remedy}"
+    lines = [
+        *doctor_lines.place_lines(found.place, found.switches, found.environments),
+        *doctor_lines.facility_lines(
+            found.place, found.facilities, found.switches | found.environments
+        ),
+        *doctor_lines.program_lines(found.programs),
+        *doctor_lines.machine_lines(title, found.machine),
+    ]
+    if found.watch is not None:
+        watched = doctor_lines.watched_title(found.watch.watched_s)
+        lines += doctor_lines.machine_lines(watched, found.watched)
+    lines += doctor_lines.verdict_lines(found.verdict)
+    for line in lines:
+        print_line(line)

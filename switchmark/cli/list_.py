@@ -26,7 +26,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
-from switchmark.model.capabilities import Availability, Capabilities
+from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.choices import OWN_ENGINE, PLAIN
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
@@ -110,10 +110,13 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
             return Listing(columns, [_switch(name, there) for name in contenders])
         case What.ENVIRONMENTS:
             rows = [
-                {"name": name, "ports": [*map(str, ports)], "description": _what_it_is(name)}
+                {
+                    "name": name, "here": _here(environment_availability(name)),
+                    "ports": [*map(str, ports)], "description": _what_it_is(name),
+                }
                 for name, ports in there.environments.items()
-            ]
-            return Listing(("name", "ports", "description"), rows)
+            ]  # fmt: skip
+            return Listing(("name", "here", "ports", "description"), rows)
         case What.CAMPAIGNS:
             rows = [_campaign(name, there) for name in find.builtin_names()]
             return Listing(("name", "trials", "description"), rows)
@@ -196,7 +199,7 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
     availability = switch_availability(name)
     return {
         "name": name,
-        "here": availability.version if availability.available else f"no: {availability.reason}",
+        "here": _here(availability),
         "available": availability.available,
         "version": availability.version,
         "reason": availability.reason,
@@ -220,6 +223,17 @@ def switch_availability(name: str) -> Availability:
     from switchmark.switch.registry import make_switch
 
     return make_switch(name).availability()
+
+
+def environment_availability(name: str) -> Availability:
+    """Whether this machine can run an environment; one that is not registered cannot."""
+    if name not in ENVIRONMENTS:
+        return unavailable("no such environment")
+    return ENVIRONMENTS[name]().availability()
+
+
+def _here(answer: Availability) -> str:
+    return answer.version or "yes" if answer.available else f"no: {answer.reason}"
 
 
 def _cores(can: Capabilities) -> str:

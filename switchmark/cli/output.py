@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 _WIDE = 10_000  # a pipe has no edge at which to cut a table
+_READABLE = 100  # columns
 _FEW = 3  # columns, which can be read with some words broken
 _GAP = "   "  # between two columns on a screen
 _NARROWEST = 20  # columns of text that a line has on any screen
@@ -79,6 +80,12 @@ def console(*, stderr: bool = False) -> Console:
         highlight=False,
         soft_wrap=not screen,
     )
+
+
+def text_width() -> int:
+    """The columns of running text: those of the screen, and no more than can be read easily."""
+    out = console()
+    return min(out.width, _READABLE) if out.is_terminal else _READABLE
 
 
 def print_table(

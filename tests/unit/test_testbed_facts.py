@@ -214,10 +214,11 @@ YES, NO = available("1"), unavailable("it is missing")
 
 
 def test_verdict_names_what_is_missing() -> None:
-    programs = {"root": YES, "traffic engine": YES}
+    programs = {"traffic engine": YES}
     able, verdict = judge({"direct": YES, "linux-bridge": YES, "ovs": NO}, {"lxc": YES}, programs)
     assert able and verdict == "this machine can measure linux-bridge; not ovs"
     assert not judge({"direct": YES}, {"lxc": YES}, programs)[0]
     assert not judge({"linux-bridge": YES}, {"lxc": NO}, programs)[0]
-    able, verdict = judge({"linux-bridge": YES}, {"lxc": YES}, {**programs, "root": NO})
+    no_engine = {"traffic engine": NO}
+    able, verdict = judge({"linux-bridge": YES}, {"lxc": YES}, no_engine)
     assert not able and verdict.endswith("it is missing")

@@ -1,0 +1,128 @@
+"""The text of `switchmark doctor`: which kind of place this is, what can be measured here, what
+cannot and the shortest remedy, then the machine. Lines are wrapped, and the same reason is given
+once for all that it concerns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Mapping
+
+from switchmark.cli.output import text_width
+from switchmark.language.duration import format_duration
+from switchmark.language.printable import printable
+from switchmark.model.capabilities import Availability
+from switchmark.testbed.diagnosis import Finding, Level
+from switchmark.testbed.place import Facility, Kind
+
+PLACES = {
+    Kind.ROOT: "root of a machine, or of a privileged container",
+    Kind.USER: "an ordinary user: each run has namespaces of its own, and ends with them",
+    Kind.CONTAINER: "an ordinary container: root by name, with few of root's privileges",
+}
+# What is different without a facility. Switches and environments name those that they cannot do
+# without, so these are told apart from them.
+CONSEQUENCES: dict[Facility, str] = {
+    Facility.HUGEPAGES: "DPDK uses 4 KiB pages",
+    Facility.MEMORY_POLICY: "DPDK uses 4 KiB pages",
+    Facility.IO_URING: "I/O of kind io-uring cannot be used",
+    Facility.PERF: "the cost of a frame is given without cycles and instructions",
+    Facility.REAL_TIME: "programs that share a core take turns less exactly",
+    Facility.FORCED_BUFFERS: "socket buffers are as large as net.core.rmem_max allows",
+    Facility.KERNEL_SETTINGS: "the machine stays as it is (key tuning)",
+    Facility.TUN: "there are no tap ports",
+    Facility.PACKET_SOCKET: "packet sockets cannot be used (I/O raw, packet-mmap)",
+    Facility.CONTROL_GROUPS: "CPU time cannot be limited (key cpu_limit)",
+    Facility.BPF: "XDP programs and AF_XDP cannot be used",
+    Facility.USER_NAMESPACE: "a run cannot have namespaces of its own",
+}
+
+
+def place_lines(
+    kind: Kind, switches: Mapping[str, Availability], environments: Mapping[str, Availability]
+) -> Iterator[str]:
+    """The kind of place, and what can and cannot be measured in it."""
+    yield f"place: {PLACES[kind]}"
+    yield ""
+    yield "can be measured here"
+    ready = {name: one.version for name, one in switches.items() if one.available}
+    width = max(map(len, ready), default=0)
+    for name, version in ready.items():
+        yield from _wrapped(f"{name.ljust(width)}  {version or ''}".rstrip(), 2, 4 + width)
+    where = [name for name, one in environments.items() if one.available]
+    noun = "environment" if len(where) == 1 else "environments"
+    yield from _wrapped(f"in the {noun} {', '.join(where) or 'none'}", 2, 4)
+    groups: dict[Availability, list[str]] = {}
+    for name, one in [*switches.items(), *environments.items()]:
+        if not one.available:
+            groups.setdefault(one, []).append(name)
+    if groups:
+        yield ""
+        yield "cannot be measured here"
+        for one, names in groups.items():
+            yield from _wrapped(f"{', '.join(names)}: {one.reason}", 2, 4)
+            if remedies := ", or ".join(filter(None, (one.remedy, one.instead))):
+                yield from _wrapped(f"remedy: {remedies}", 4, 6)
+
+
+def facility_lines(
+    kind: Kind, facilities: Mapping[Facility, Availability], told: Mapping[str, Availability]
+) -> Iterator[str]:
+    """What is different in this place, beyond the reasons that were told already."""
+    reasons = {one.reason for one in told.values()}
+    lacking: dict[str, Availability] = {}
+    for facility, consequence in CONSEQUENCES.items():
+        answer = facilities[facility]
+        if not answer.available and answer.reason not in reasons:
+            lacking.setdefault(consequence, answer)
+    if kind is not Kind.ROOT and facilities[Facility.NETWORK_NAMESPACE].available:
+        lacking.pop(CONSEQUENCES[Facility.USER_NAMESPACE], None)  # the run has them already
+    if lacking:
+        yield ""
+        yield "different here, without harm to the above"
+    for consequence, answer in lacking.items():
+        remedy = f" (remedy: {answer.remedy})" if answer.remedy else ""
+        yield from _wrapped(f"{consequence}{remedy}", 2, 4)
+
+
+def program_lines(programs: Mapping[str, Availability]) -> Iterator[str]:
+    """The programs of the bench's own."""
+    yield ""
+    for name, one in programs.items():
+        yield from _wrapped(f"{name}: {one.version if one.available else one.why_not}", 0, 2)
+
+
+def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:
+    """Findings about the machine: those that bear on results first, then those that are good."""
+    yield ""
+    yield from _wrapped(title, 0, 2)
+    for level in (Level.POOR, Level.NOTE):
+        for one in findings:
+            if one.level is level:
+                yield from _wrapped(f"{level}  {one.topic}: {one.seen}: {_meaning(one)}", 2, 8)
+    good = [f"{one.topic} ({one.seen})" for one in findings if one.level is Level.GOOD]
+    if good:
+        yield from _wrapped(f"{Level.GOOD}  {'; '.join(good)}", 2, 8)
+
+
+def watched_title(watched_s: float) -> str:
+    """The title of what was seen while the machine was watched."""
+    return f"the machine, watched for {format_duration(watched_s)}"
+
+
+def verdict_lines(verdict: str) -> Iterator[str]:
+    """The last line: whether anything can be measured."""
+    yield ""
+    yield from _wrapped(verdict, 0, 2)
+
+
+def _meaning(finding: Finding) -> str:
+    if finding.remedy is None:
+        return finding.meaning
+    return f"{finding.meaning}. Remedy: {finding.remedy}"
+
+
+def _wrapped(text: str, first: int, rest: int) -> list[str]:
+    return textwrap.wrap(
+        printable(text), text_width(), initial_indent=" " * first, subsequent_indent=" " * rest,
+        break_long_words=False, break_on_hyphens=False, drop_whitespace=True,
+    )  # fmt: skip
