@@ -17,14 +17,18 @@ from switchmark.model.io import Io
 from switchmark.testbed import place
 from switchmark.testbed.cores.within_quota import needed_cpus
 from switchmark.testbed.place import PlaceLimits
+from switchmark.testbed.place.kinds import has_capability
 from switchmark.testbed.place.remedies import limit_remedy
 from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.plan import TrialPlan
 
 MIB = 1 << 20
+CAP_IPC_LOCK = 14
 # Of one engine: memory beside the buffers of DPDK, and its threads (DPDK adds two).
 ENGINE_MB, ENGINE_TASKS, DPDK_TASKS = 8, 2, 4
 SWITCH_MB, SWITCH_TASKS = 8, 1  # of a switch that is a program
+GUEST_MB = 128  # that a virtual machine has touched once its engine runs
+XDP_LOCKED_MB = 16  # of the frames of one queue (XDP_RX_FRAMES in engine/io/af_xdp.h)
 DPDK_FILES = 64  # open files (FILES_MIN in engine/io/dpdk_eal.c)
 PIPES = 3  # of the bench to each program
 
@@ -37,23 +41,25 @@ class PlaceNeeds:
     memory_mb: int
     tasks: int
     open_files: int  # of the bench or of one program, whichever needs more
+    locked_mb: int  # of one program
 
     @classmethod
     def of(cls, plan: TrialPlan, *, small_pages: bool) -> PlaceNeeds:
         """The needs of a planned trial; `small_pages`: DPDK's buffers lie on pages of 4 KiB, which
         count as memory of the control group. Hugepages do not."""
-        engines, dpdk = 0, False
-        if not traits_of(plan.trial.environment).guests:
-            here = [node for node in plan.topology.nodes if not node.far]
-            engines = len(here)
-            dpdk = io_of(plan.trial, plan.port_kind) is Io.DPDK
+        here = sum(not node.far for node in plan.topology.nodes)
+        in_guests = traits_of(plan.trial.environment).guests
+        guests, engines = (here, 0) if in_guests else (0, here)
+        io = None if in_guests else io_of(plan.trial, plan.port_kind)
+        dpdk = io is Io.DPDK
         programs = int(not plan.switch.capabilities.in_kernel and not plan.topology.direct)
         buffers_mb = sum(memory_needs_mb(plan)) if small_pages else 0
         return cls(
             cpus=needed_cpus(plan.placement),
-            memory_mb=buffers_mb + engines * ENGINE_MB + programs * SWITCH_MB,
+            memory_mb=buffers_mb + engines * ENGINE_MB + guests * GUEST_MB + programs * SWITCH_MB,
             tasks=engines * (DPDK_TASKS if dpdk else ENGINE_TASKS) + programs * SWITCH_TASKS,
             open_files=max(DPDK_FILES * dpdk, PIPES * (engines + programs)),
+            locked_mb=XDP_LOCKED_MB * (io is Io.AF_XDP),
         )
 
 
@@ -93,6 +99,12 @@ def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
             f"needs {needs.memory_mb} MiB of memory, and {left // MIB} MiB are left (the narrowest "
             f"limit is {whole // MIB} MiB); raise the limit ({_remedy('memory')})"
         )
+    there = limits.available_bytes
+    if there is not None and needs.memory_mb * MIB > there:
+        yield (
+            f"needs {needs.memory_mb} MiB of memory, and {there // MIB} MiB are available on this "
+            "machine; end other programs, or use fewer pairs"
+        )
     if limits.tasks_left is not None and needs.tasks > limits.tasks_left:
         yield (
             f"needs {needs.tasks} processes and threads, and {limits.tasks_left} of the limit of "
@@ -102,6 +114,12 @@ def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
         yield (
             f"needs {needs.open_files} open files in one program, and the limit is "
             f"{limits.open_files}; raise it ({_remedy('files')})"
+        )
+    locked = limits.locked_memory_bytes
+    if locked is not None and needs.locked_mb * MIB > locked and not has_capability(CAP_IPC_LOCK):
+        yield (
+            f"needs {needs.locked_mb} MiB of locked memory in one program, and the limit is "
+            f"{locked >> 10} KiB; raise it ({_remedy('locked')})"
         )
 
 

@@ -143,6 +143,13 @@ def test_missing_and_unreadable_files_are_no_limit(
     assert (found.tasks, found.tasks_left, found.shared_memory_bytes) == (None, None, None)
 
 
+def test_memory_of_the_machine(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  24684084 kB\nMemAvailable:  2048 kB\n")
+    assert read_limits(b"", b"", meminfo=meminfo).available_bytes == 2 * MIB
+    assert read_limits(b"", b"", meminfo=tmp_path / "gone").available_bytes is None
+
+
 def test_this_process_s_own_limits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     given = {resource.RLIMIT_NOFILE: (64, 128), resource.RLIMIT_MEMLOCK: (65536, 65536)}
     endless = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)

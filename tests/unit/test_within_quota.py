@@ -20,6 +20,7 @@ from switchmark.testbed.cores.demand import Demand
 from switchmark.testbed.cores.placement import place as place_freely
 from switchmark.testbed.cores.within_quota import needed_cpus, place_within
 from switchmark.testbed.facts import Cpu
+from switchmark.trial import place_needs
 from tests.unit.conftest import limits
 
 CPUS = [Cpu(number, (0, number), 0) for number in range(8)]
@@ -118,7 +119,8 @@ SMALL = {"memory_bytes": 512 * MIB, "memory_left_bytes": 10 * MIB}
         (SMALL, r"needs 24 MiB of memory, and 10 MiB are left .* 512 MiB\); raise the limit"),
         ({"tasks": 20, "tasks_left": 8}, "needs 9 processes and threads, and 8 of the limit of 20"),
         ({"open_files": 40}, "needs 64 open files in one program, and the limit is 40; raise it"),
-        ({"tasks": 20, "tasks_left": 9, "open_files": 64}, ""),
+        ({"available_bytes": 23 * MIB}, "needs 24 MiB of memory, and 23 MiB are available on this"),
+        ({"tasks": 20, "tasks_left": 9, "open_files": 64, "available_bytes": 24 * MIB}, ""),
         ({"memory_bytes": 30 * MIB, "memory_left_bytes": 24 * MIB}, ""),
     ],
 )
@@ -131,6 +133,19 @@ def test_a_polling_trial_that_does_not_fit_is_refused(
         return
     assert len(found.refused) <= 2, "once for the trial and its baseline"
     assert any(re.search(told, line) for line in found.refused), found.refused
+
+
+@pytest.mark.parametrize(("may_lock", "limit_mb"), [(True, 8), (False, 8), (False, 16)])
+def test_frames_of_af_xdp_that_may_not_be_locked_are_refused(
+    may_lock: bool, limit_mb: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(place_needs, "has_capability", lambda _: may_lock)
+    what = "switch: linux-bridge\nio: af-xdp\nenvironment: netns\n"
+    found = prepared(monkeypatch, what, locked_memory_bytes=limit_mb * MIB)
+    told = "needs 16 MiB of locked memory in one program, and the limit is 8192 KiB; raise it"
+    is_refused = not may_lock and limit_mb == 8
+    assert any(told in line for line in found.refused) == is_refused
+    assert bool(found.refused) == is_refused
 
 
 def test_with_one_cpu_switches_that_do_not_poll_are_measured(

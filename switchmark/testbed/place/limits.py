@@ -19,6 +19,7 @@ from typing import TypeVar
 from switchmark.testbed.kernel import cgroups
 
 SHARED_MEMORY = Path("/dev/shm")
+MEMINFO = Path("/proc/meminfo")
 _Amount = TypeVar("_Amount", int, float)
 _UNLIMITED_BYTES = 1 << 60  # version 1 writes "no limit" as a number close to 2^63
 
@@ -31,6 +32,7 @@ class PlaceLimits:
     allowed_cpus: tuple[int, ...]  # by the CPU mask and the cpuset
     memory_bytes: int | None  # of the narrowest group
     memory_left_bytes: int | None  # until the first group is full; page cache counts as free
+    available_bytes: int | None  # of the machine's own memory, with the page cache
     tasks: int | None  # processes and threads together, of the narrowest group
     tasks_left: int | None
     locked_memory_bytes: int | None
@@ -47,7 +49,10 @@ class PlaceLimits:
 
 
 def read_limits(
-    told: bytes | None = None, mountinfo: bytes | None = None, shared: Path = SHARED_MEMORY
+    told: bytes | None = None,
+    mountinfo: bytes | None = None,
+    shared: Path = SHARED_MEMORY,
+    meminfo: Path = MEMINFO,
 ) -> PlaceLimits:
     """Read the limits of this process; `told` and `mountinfo` are the contents of its files
     /proc/self/cgroup and /proc/self/mountinfo."""
@@ -64,6 +69,7 @@ def read_limits(
         allowed_cpus=tuple(sorted(os.sched_getaffinity(0))),
         memory_bytes=_least(map(_memory_limit, memory)),
         memory_left_bytes=_least(map(_memory_left, memory)),
+        available_bytes=_available_bytes(meminfo),
         tasks=_least(_number(one / "pids.max") for one in pids),
         tasks_left=_least(map(_tasks_left, pids)),
         locked_memory_bytes=_own(resource.RLIMIT_MEMLOCK),
@@ -102,6 +108,14 @@ def _memory_left(group: Path) -> int | None:
         return limit
     given_up = _statistic(group, ("total_inactive_file", "inactive_file"))
     return max(0, limit - max(0, used - given_up))
+
+
+def _available_bytes(meminfo: Path) -> int | None:
+    with suppress(OSError, ValueError, StopIteration):
+        lines = meminfo.read_text().splitlines()
+        line = next(one for one in lines if one.startswith("MemAvailable:"))
+        return int(line.split()[1]) << 10
+    return None
 
 
 def _statistic(group: Path, names: Sequence[str]) -> int:

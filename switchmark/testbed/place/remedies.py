@@ -160,6 +160,7 @@ LIMITS: dict[str, tuple[str, str, str]] = {
     "cpu": ("--cpus=N", "resources.limits.cpu", "CPUQuota="),
     "memory": ("--memory=N", "resources.limits.memory", "MemoryMax="),
     "tasks": ("--pids-limit=N", "the kubelet's podPidsLimit", "TasksMax="),
+    "locked": ("--ulimit memlock=-1", "the container engine's own limit", "LimitMEMLOCK="),
     "files": ("--ulimit nofile=N", "the container engine's own limit", "LimitNOFILE="),
 }
 _WHO = {
@@ -188,4 +189,5 @@ def limit_remedy(limit: str, kind: Kind) -> str:
     docker, pod, systemd = LIMITS[limit]
     if kind is Kind.CONTAINER:
         return _option(docker, pod).text()
-    return f"{systemd} of the systemd unit" + ("; ulimit -n" if limit == "files" else "")
+    shell = {"files": ", ulimit -n", "locked": ", ulimit -l"}.get(limit, "")
+    return f"{systemd} of the systemd unit{shell}"
