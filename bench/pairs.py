@@ -1,0 +1,34 @@
+"""The ratio of two groups of records by the pairs of their blocks, as `switchmark compare` makes
+it, whatever tells the groups apart."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from switchmark.results.blocks import as_block_trials, observe
+from switchmark.results.record import Record
+from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
+from switchmark.statistics.state_figures import state_figures
+from switchmark.statistics.typical import typical
+
+
+def paired(
+    groups: Mapping[str, Sequence[Record]], over: str, under: str
+) -> tuple[PairedRatio | None, dict[str, float]]:
+    """The ratio of the figures of `over` to those of `under`, and the typical figure of each group.
+    None: fewer than five pairs."""
+    held = [
+        replace(seen, part=0, trial=seen.trial.changed({"contender": name}))
+        for name, records in groups.items()
+        for seen in map(observe, records)
+    ]
+    (metric,) = {metric for one in held for metric in one.figures}
+    trials = as_block_trials(held, metric)
+    ids = {one.trial.contender: one.contender for one in held}
+    ratio = ratio_of(pairs_of(trials, state_figures(trials), ids[over], ids[under]))
+    figures = {
+        name: typical([one.figure for one in trials if one.contender == contender and one.figure])
+        for name, contender in ids.items()
+    }
+    return ratio, figures
