@@ -138,10 +138,13 @@ def check_available(steps: Sequence[Step]) -> None:
         *((f"generator {name}", found) for name, found in instruments.items()),
         *((f"io {io}", found) for io, found in _io_availabilities(steps).items()),
     ]
+    reasons: dict[str, list[str]] = {}  # and everything that cannot run for each
+    for what, found in availabilities:
+        if not found.available:
+            reasons.setdefault(str(found.why_not), []).append(what)
     lacking = [
-        f"{what} cannot run here: {found.why_not}"
-        for what, found in availabilities
-        if not found.available
+        f"{', '.join(dict.fromkeys(whats))} cannot run here: {reason}"
+        for reason, whats in reasons.items()
     ]
     every = [*lacking, *filter(None, map(contained_problem, places)), *_nic_problems(steps)]
     problems = list(dict.fromkeys(every))  # a switch in several modes

@@ -219,6 +219,20 @@ def test_io_needs_its_facility_and_can_be_left_out(monkeypatch: pytest.MonkeyPat
     assert {step.plan.trial.io for step in kept} == {Io.RAW}
 
 
+def test_what_cannot_run_here_for_one_reason_is_one_line() -> None:
+    wires, trials = steps_of("switch: linux-bridge\ndimension: throughput\npacket_size: 64\n")
+    missing = Availability(False, reason="no namespaces", remedy="use sudo")
+    for step in (*wires, *trials):
+        step.plan.switch.availability = lambda: missing  # type: ignore[method-assign]
+        step.plan.environment.availability = lambda: missing  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError) as caught:
+        check_available([*wires, *trials])
+    assert str(caught.value) == (
+        "switch direct, switch linux-bridge, environment netns cannot run here: "
+        "no namespaces; use sudo"
+    )
+
+
 def test_what_cannot_run_here_can_be_left_out() -> None:
     wires, trials = steps_of(
         "switch: [linux-bridge, ovs-netdev, basicfwd]\ndimension: throughput\npacket_size: 64\n"

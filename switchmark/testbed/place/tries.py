@@ -47,10 +47,15 @@ USER_NAMESPACE_TIMEOUT_S = 10.0
 
 
 def user_namespace() -> None:
-    """Make a veth pair in a user namespace. Distributions refuse it at different steps: AppArmor on
-    Ubuntu lets the namespace be made, and then refuses every capability in it."""
-    command = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--",
-               "ip", "link", "add", "sm0", "type", "veth", "peer", "name", "sm1"]  # fmt: skip
+    """Make a veth pair in a user namespace, and mount /proc and /sys. Places refuse it at different
+    steps: AppArmor on Ubuntu lets the namespace be made, and then refuses every capability in it; a
+    container that hides parts of /proc or cannot write /sys refuses the mounts."""
+    steps = (
+        "mount -t proc none /proc && mount -t sysfs none /sys && "
+        "ip link add sm0 type veth peer name sm1"
+    )
+    command = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--",
+               "sh", "-c", steps]  # fmt: skip
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
@@ -60,7 +65,7 @@ def user_namespace() -> None:
         raise OSError(errno.ETIMEDOUT, "unshare did not end") from None
     if done.returncode != 0:
         lines = done.stderr.strip().splitlines() or ["unshare failed"]
-        raise OSError(errno.EPERM, lines[-1])
+        raise OSError(errno.EPERM, lines[0])
 
 
 def network_namespace() -> None:
