@@ -97,9 +97,7 @@ def every_run(results: Path, store: str | None, say: Callable[[str], None]) -> l
 
 def copies_folder() -> Path:
     """The folder of copies of stored runs; they can be removed at any time."""
-    if os.geteuid() == 0 or "SWITCHMARK_CACHE_DIR" in os.environ:
-        return cache_dir() / "stores"
-    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "switchmark/stores"
+    return cache_dir() / "stores"
 
 
 def _folder_of(address: StoreAddress) -> str:
