@@ -43,6 +43,7 @@ SHORTEST_JUDGED_S = 0.25  # a burst's length is the sender's resolution, nobody'
 RESIDUAL_S = 0.01
 RESIDUAL_SHARE = 0.0025  # of the trial
 STALL_WORTH_NAMING = 0.01  # of the time, in which a switch was kept from its core
+KERNEL_DRIVERS = ("net_af_packet", "net_af_xdp", "net_tap")  # of DPDK, for devices of the kernel
 MIN_INTERVALS = 3  # fewer inside the trial: the rate is the whole trial's
 
 
@@ -173,14 +174,16 @@ class DeployedMeasurer:
         )
 
     def _softirq_threads_s(self, before_s: float | None) -> float | None:
-        """Seconds that the kernel's softirq threads ran since `before_s`. None if they did a
-        switch's work and it cannot be told for how long: on another host, or out of sight. A switch
-        with a process of its own does its work there."""
+        """Seconds that the kernel's softirq threads ran since `before_s`. None if they did work for
+        the traffic for an unknown time: on another host, or out of sight in a process namespace.
+        That is the case if the switch works in the kernel; and here, if its ports do."""
         after_s = softirq_threads_s()
-        is_known = before_s is not None and after_s is not None
-        if is_known and not any(one.far for one in self._senders):
-            return after_s - before_s  # type: ignore[operator]
-        return 0.0 if self._switch_pids() else None
+        is_far = any(one.far for one in self._senders)
+        if before_s is not None and after_s is not None and not is_far:
+            return after_s - before_s
+        if not self._switch_pids() or (not is_far and any(map(_is_of_kernel, self._senders))):
+            return None
+        return 0.0
 
     def _keep(self, point: LoadPoint, *, receivers_go_on: bool = False) -> LoadPoint:
         """Keep a finished trial; of receivers that go on, only the samples of the next one are
@@ -292,3 +295,10 @@ def rates_of(load_pps: float, pairs: int) -> list[str | int]:
 def _whole(load_pps: float, pairs: int) -> int:
     """The load in whole frames per second; each pair sends one a second at least."""
     return max(pairs, round(load_pps))
+
+
+def _is_of_kernel(engine: EngineProcess) -> bool:
+    """Whether a port of an application is a device of the kernel, whose frames softirqs handle."""
+    return any(
+        port.backend != "dpdk" or port.driver in KERNEL_DRIVERS for port in engine.ready.ports
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import pytest
 
+from switchmark.engine.events import Ready, parse
 from switchmark.testbed.cores.cpu_time import ThreadTimes
 from switchmark.testbed.cores.throttling import OwnThrottling
 from switchmark.trial import deployed
@@ -129,6 +131,30 @@ def test_frames_due_in_system_calls_count(
     point = one.measure(2.0, 5250.0)
     assert (point.unoffered_frames, point.late_frames) == (500, left_out)
     assert point.search_loss_ratio == pytest.approx((500 - left_out) / (10_500 - left_out))
+
+
+@pytest.mark.parametrize(
+    ("backend", "driver", "left_out"),
+    [
+        ("raw", "", 0),  # softirqs handle its frames, for an unknown time
+        ("dpdk", "net_af_packet", 0),
+        ("dpdk", "net_virtio_user", 210),  # the kernel sees no frame
+    ],
+)
+def test_unseen_softirq_threads_of_kernel_ports_excuse_nothing(
+    backend: str, driver: str, left_out: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a process namespace those threads are invisible. A switch with a process of its own does
+    its work there, but the kernel still handles the frames of its devices."""
+    softirq_threads(monkeypatch, None, None)
+    one = measurer(missing=0, away=0, late=500, waited_s=0.04)
+    one._switch_pids = lambda: [os.getpid()]
+    ports = [{"backend": backend, "driver": driver}]
+    for engine in one._senders:
+        ready = parse(event("ready", role="sender", ports=ports))
+        assert isinstance(ready, Ready)
+        engine._ready = ready
+    assert one.measure(2.0, 5250.0).late_frames == left_out
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ class CpuReading:
     switch_s: Mapping[int, float] | None  # by process; None: the switch has none of its own
     bench_s: float
     machine: MachineTime
-    ksoftirqd_s: float = 0.0  # part of the softirq time: what the kernel put off to a thread
+    # Part of the softirq time: what the kernel put off to a thread; None: it cannot be seen here.
+    ksoftirqd_s: float | None = None
     machines_s: float = 0.0  # of the processes of virtual machines, their guests included
 
     @classmethod
@@ -93,7 +94,7 @@ class CpuReading:
             switch_s={pid: process_cpu_s(pid) for pid in switch_pids} if switch_pids else None,
             bench_s=time.process_time(),
             machine=MachineTime.read(),
-            ksoftirqd_s=softirq_threads_s() or 0.0,
+            ksoftirqd_s=softirq_threads_s(),
             machines_s=sum(map(process_cpu_s, machine_pids)),
         )
 

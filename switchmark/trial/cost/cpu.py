@@ -74,7 +74,7 @@ def cost(
         applications_system_cores=system_s / wall_s,
         softirq_cores_used=softirq_s / wall_s,
         softirq_by_core=_softirq_by_core(before.machine, after.machine, wall_s),
-        ksoftirqd_cores_used=max(0.0, after.ksoftirqd_s - before.ksoftirqd_s) / wall_s,
+        ksoftirqd_cores_used=_ksoftirqd_cores(before, after, wall_s),
         run_delay_share=min(1.0, run_delay),  # of several threads that wait at once, too
         total_cores_used=total_s / wall_s,
         others_cores_used=max(0.0, busy_s - trial_s - bench_s) / wall_s,
@@ -82,6 +82,12 @@ def cost(
         **_per_frame(frames, total_s, switch_s, wire_ns_per_frame),
         **_useful(frames, switch_s, work),
     )
+
+
+def _ksoftirqd_cores(before: CpuReading, after: CpuReading, wall_s: float) -> float | None:
+    if before.ksoftirqd_s is None or after.ksoftirqd_s is None:
+        return None
+    return max(0.0, after.ksoftirqd_s - before.ksoftirqd_s) / wall_s
 
 
 def _switch_s(before: CpuReading, after: CpuReading) -> float | None:
