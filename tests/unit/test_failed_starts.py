@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from switchmark.campaign.load import load_text
 from switchmark.cli.main import run as switchmark
 from switchmark.cli.run_summary import print_summary
-from switchmark.errors import STARVED
-from switchmark.experiment import campaign
+from switchmark.errors import STARVED, StoppedRun
+from switchmark.experiment import campaign, execute
 from switchmark.experiment.blocks import CampaignBlocks
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalised
+from switchmark.experiment.observers import Observers
+from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.trial import Trial
 from switchmark.results.record import Record, Timing
-from switchmark.results.store import Run
+from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summary
 from tests.unit import block_fakes
 from tests.unit.block_fakes import Machine
+from tests.unit.campaign_fakes import INSTALLED, KNOWN
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 from tests.unit.trial_fakes import SESSION, FakeEnvironment, FakeSwitch, plan_for
 
@@ -254,3 +259,32 @@ def test_blocks_end_if_fewer_than_two_contenders_are_left() -> None:
     )
     assert next(blocks) == [], "no baselines"
     assert list(blocks) == []
+
+
+@pytest.mark.parametrize("proves", [False, True])
+def test_a_stopped_run_is_one_error_of_code_3_with_its_records(
+    proves: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Bench(tmp_path / "unused", monkeypatch, linux_bridge=DENIED, ovs_netdev=DENIED)
+    steps = [step(name, size) for size in SIZES for name in ("linux-bridge", "ovs-netdev")]
+    text = "switch: [linux-bridge, ovs-netdev]\nconnect_mode: learning\n"
+    asked = load_text(text + ("prove: 5%\n" if proves else ""), "unit.yaml", KNOWN)
+    made = Prepared(campaign=asked, steps=steps, left_out=[], instead=None, refused=[])
+    for name, value in (
+        ("prepare", lambda *_, **__: made), ("open_session", lambda: nullcontext(SESSION)),
+        ("_clean_up", lambda _: None), ("_tune", lambda *_: {}), ("tool_versions", dict),
+        ("_calibrations", lambda *_: None),
+    ):  # fmt: skip
+        monkeypatch.setattr(execute, name, value)
+    request = execute.Request(
+        campaign_text="",
+        observer=Observers([]),
+        say=print,
+        results=tmp_path / "results",
+    )
+    with pytest.raises(StoppedRun) as stopped:
+        execute.execute(asked, INSTALLED, request)
+    assert stopped.value.exit_code == 3 and "\n" not in str(stopped.value)
+    (folder,) = (tmp_path / "results").iterdir()
+    assert str(stopped.value).endswith(f"see `switchmark doctor`; records in {folder}")
+    assert len(open_run(folder).paths()) == 2
