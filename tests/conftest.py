@@ -7,12 +7,35 @@ so that what fails has changed; `--hypothesis-profile default` draws others.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.known_state import establish
+from tests.places import NAMESPACES, reason_to_skip
 
 establish()
 settings.register_profile(
     "patient", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("patient")
+
+# Files of integration tests that run wherever the bench does: their tests say themselves what they
+# need. All others measure in network namespaces of the machine.
+ANYWHERE = {
+    "test_history_store", "test_ordinary_user", "test_packages", "test_place_limits",
+    "test_quick_in_places", "test_store", "test_store_runs", "test_store_s3_faults",
+}  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Skip, with the reason, tests that no mark of their own skips in this place."""
+    machine = [
+        item
+        for item in items
+        if item.get_closest_marker("integration") and PurePath(item.path).stem not in ANYWHERE
+    ]
+    if machine and (reason := reason_to_skip(*NAMESPACES)) is not None:
+        for item in machine:
+            item.add_marker(pytest.mark.skip(reason=reason))

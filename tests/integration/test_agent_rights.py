@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 from pathlib import Path
 
@@ -12,10 +11,11 @@ from switchmark.testbed.kernel.capabilities import NEEDED
 from tests.integration.bench_rights import GIVEN_UP, sets_of
 from tests.integration.hosts_bench import begin_traffic
 from tests.integration.two_hosts import TwoHosts, missing
+from tests.places import needs_namespaces
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

@@ -21,6 +21,7 @@ from tests.integration.hosts_bench import (
     trial_args,
 )
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
+from tests.places import needs_namespaces
 
 SIZE = 1500  # with the FCS, which the kernel's limit does not count
 CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)
@@ -69,7 +70,7 @@ duration: 1s
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

@@ -4,7 +4,6 @@ machines, and what trials between them are judged by."""
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ import pytest
 from switchmark.results.record import Record
 from tests.integration.hosts_bench import ATTEMPTS, CABLE_MBIT, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
+from tests.places import needs_namespaces
 
 SIZE = 1500
 CABLE_PPS = CABLE_MBIT * 1e6 / 8 / (SIZE - 4)  # what the kernel's limit lets through
@@ -20,7 +20,7 @@ LATEST = "latest frame at 50 % of the ceiling"
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

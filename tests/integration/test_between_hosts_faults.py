@@ -13,11 +13,12 @@ import pytest
 
 from tests.integration.hosts_bench import begin_traffic, fail_without_agent, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
+from tests.places import needs_namespaces
 
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +13,7 @@ from switchmark.switch.support.base import availability_for
 from tests.combinations import LEARNING, WAYS_BETWEEN_HOSTS
 from tests.integration.hosts_bench import measured, repeated
 from tests.integration.two_hosts import TwoHosts, missing, sh
+from tests.places import needs_namespaces
 
 HEAD = """
 name: switches-between-hosts
@@ -30,7 +30,7 @@ sweeps:
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

@@ -7,7 +7,6 @@ a busy machine changes none of them."""
 from __future__ import annotations
 
 import math
-import os
 import subprocess
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -25,11 +24,12 @@ from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.switch_rig import own_state_dir
 from tests.integration.wire_watch import SeenFrame, WatchingEnvironment
+from tests.places import needs_namespaces
 
 pytestmark = [
     pytest.mark.alone,
     pytest.mark.integration,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root to make namespaces and devices"),
+    needs_namespaces,
 ]
 ATTEMPTS = 6
 STARVED = "no sample of the"  # what a trial of that kind says

@@ -7,7 +7,6 @@ a busy machine, too. How late single frames are is bench/engine/pacing.py's to m
 from __future__ import annotations
 
 import math
-import os
 import signal
 import time
 from collections.abc import Iterator
@@ -23,6 +22,7 @@ from tests.integration.engine_tools import (
     port,
     veth_pair,
 )
+from tests.places import NAMESPACES, reason_to_skip
 
 pytestmark = [pytest.mark.alone, *needs_engine]
 BOUND_NS = 1_000_000  # the default of --catch-up-us
@@ -33,8 +33,8 @@ BACKENDS = ["raw", "raw-mmsg", "packet_mmap", "io_uring", "af_xdp"]
 
 @pytest.fixture(scope="module")
 def wire() -> Iterator[tuple[Node, Node]]:
-    if os.geteuid() != 0:
-        pytest.skip("network namespaces need root")
+    if (reason := reason_to_skip(*NAMESPACES)) is not None:
+        pytest.skip(reason)
     with veth_pair("pc") as pair:
         yield pair
 

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.places import needs_namespaces
+
 CAMPAIGN = """name: over
 switch: [linux-bridge, tc-redirect]
 environment: netns
@@ -24,7 +26,7 @@ MACHINES = {"lab1": [], "lab2": ["taskset", "-c", "0"], "lab3": ["nice", "taskse
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="needs root"),
+    needs_namespaces,
     pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="needs two cores"),
 ]
 

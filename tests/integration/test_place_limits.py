@@ -15,7 +15,9 @@ from switchmark.results.record import GroupQuota
 from switchmark.testbed.cores.cpu_limit import find_hierarchy
 from switchmark.testbed.kernel import cgroups
 from switchmark.testbed.kernel.mounts import mounted
+from switchmark.testbed.place import Facility
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well
+from tests.places import reason_to_skip
 
 pytestmark = pytest.mark.integration
 
@@ -66,7 +68,7 @@ def write(group: Path, files: dict[str, str]) -> None:
 def groups() -> Iterator[list[str]]:
     """Nested groups with a CPU quota of 0.2 on the outer one, and limits of memory and tasks."""
     cpu = find_hierarchy()
-    if cpu is None or os.geteuid() != 0:
+    if cpu is None or reason_to_skip(Facility.CONTROL_GROUPS) is not None:
         pytest.skip("no control group with a CPU quota can be made here")
     found = dict.fromkeys(
         root / NAME / "inner"

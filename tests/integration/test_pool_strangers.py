@@ -13,12 +13,13 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.pool.own_certificate import new_certificate
+from tests.places import needs_another_user
 from tests.pool_stand import ROOT, PoolStand, pool_stand, wait_for
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="another user's processes need root"),
+    needs_another_user,
 ]
 NOBODY = 65534
 

@@ -20,6 +20,7 @@ from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource
 from switchmark.store.store import init_store
 from tests.integration.two_hosts import TwoHosts, missing, run
+from tests.places import needs_namespaces
 from tests.postgres import Cluster
 
 POOL = "127.0.0.1:8786"  # on a host of its own, where nobody else listens
@@ -40,7 +41,7 @@ sweeps:
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.slow,
-    pytest.mark.skipif(os.geteuid() != 0, reason="hosts of namespaces need root"),
+    needs_namespaces,
     pytest.mark.skipif(missing() is not None, reason=str(missing())),
 ]
 

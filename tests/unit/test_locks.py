@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import tempfile
@@ -16,11 +15,10 @@ import pytest
 from switchmark.locks import open_lock
 from switchmark.results.durable import take_lock
 from switchmark.testbed.session import open_session
+from tests.places import needs_another_user
 
 NOBODY = 65534
-as_another = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="another user needs root"
-)
+as_another = needs_another_user
 
 
 @pytest.fixture

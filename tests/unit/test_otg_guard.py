@@ -4,8 +4,6 @@ machine, and pages that a browser shows there."""
 from __future__ import annotations
 
 import http.client
-import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -22,11 +20,10 @@ from switchmark.otg import server as otg_server
 from switchmark.otg.grpc_server import GrpcServer
 from switchmark.otg.server import OtgServer
 from switchmark.otg.service import Service
+from tests.places import needs_another_user
 
 NOBODY = 65534
-as_another = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="another user needs root"
-)
+as_another = needs_another_user
 by_ipv6 = pytest.mark.skipif(
     not Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").exists()
     or Path("/proc/sys/net/ipv6/conf/lo/disable_ipv6").read_text() != "0\n",

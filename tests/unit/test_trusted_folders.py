@@ -17,6 +17,7 @@ from switchmark.experiment.calibration import Calibrations
 from switchmark.testbed import state
 from switchmark.testbed.state import cache_folder, state_folder
 from switchmark.trial.evidence import Baseline
+from tests.places import needs_another_user
 from tests.unit.test_method_calibration import MACHINE, measured, plan_for, wire
 
 
@@ -92,7 +93,7 @@ def test_a_figure_that_others_could_have_written_is_not_believed(cache: Path) ->
         assert kept.find(plan_for()) == Baseline()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="another user's folder needs root")
+@needs_another_user
 def test_a_folder_of_another_user_is_refused(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
