@@ -7,7 +7,9 @@ so that what fails has changed; `--hypothesis-profile default` draws others.
 
 from __future__ import annotations
 
-from pathlib import PurePath
+import os
+from collections import Counter
+from pathlib import Path, PurePath
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -39,3 +41,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if machine and (reason := reason_to_skip(*NAMESPACES)) is not None:
         for item in machine:
             item.add_marker(pytest.mark.skip(reason=reason))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Append the number of skipped tests by reason to the file that `./check` names."""
+    file = os.environ.get("SWITCHMARK_LEFT_OUT")
+    if not file or hasattr(terminalreporter.config, "workerinput"):
+        return  # (the first process of several reports for all)
+    reasons: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("skipped", []):
+        text = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr
+        reasons[" ".join(str(text).removeprefix("Skipped: ").split())] += 1
+    with Path(file).open("a") as out:
+        out.writelines(f"{count}\t{reason}\n" for reason, count in reasons.items())
