@@ -142,7 +142,7 @@ static void capabilities_follow_from_backend_and_arguments(void **state)
     assert_int_equal(io_capabilities("dpdk:af-packet=eth0"),
                      dpdk | IO_OPENS_CONFINED | IO_NO_OUTER_TAG | IO_KEEPS_PRIVILEGES);
     assert_int_equal(io_capabilities("dpdk:pci=0000:03:00.1"),
-                     dpdk | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES);
+                     dpdk | IO_PCI_FUNCTION | IO_KEEPS_PRIVILEGES | IO_HUGEPAGES_ONLY);
     assert_int_equal(io_capabilities("dpdk:vdev=net_null0"),
                      dpdk | IO_CONNECTS | IO_KEEPS_PRIVILEGES);
     assert_int_equal(io_capabilities("dpdk:memif=/run/a.sock"),
