@@ -138,6 +138,8 @@ def check_available(steps: Sequence[Step]) -> None:
         *((f"generator {name}", found) for name, found in instruments.items()),
         *((f"io {io}", found) for io, found in _io_availabilities(steps).items()),
     ]
+    if any(step.plan.trial.cpu_limit is not None for step in steps):
+        availabilities.append(("cpu_limit", place.can(Facility.CONTROL_GROUPS)))
     reasons: dict[str, list[str]] = {}  # and everything that cannot run for each
     for what, found in availabilities:
         if not found.available:

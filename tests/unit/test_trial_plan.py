@@ -219,6 +219,18 @@ def test_io_needs_its_facility_and_can_be_left_out(monkeypatch: pytest.MonkeyPat
     assert {step.plan.trial.io for step in kept} == {Io.RAW}
 
 
+def test_cpu_limit_needs_a_control_group(monkeypatch: pytest.MonkeyPatch) -> None:
+    def can(facility: Facility) -> Availability:
+        return Availability(facility is not Facility.CONTROL_GROUPS, reason="no", remedy="sudo")
+
+    monkeypatch.setattr(place, "can", can)
+    _, trials = steps_of("switch: vpp\ndimension: throughput\npacket_size: 64\ncpu_limit: 50%\n")
+    for step in trials:
+        step.plan.switch.availability = lambda: Availability(True)  # type: ignore[method-assign]
+    with pytest.raises(UnavailableError, match=r"^cpu_limit cannot run here: no; sudo$"):
+        check_available(trials)
+
+
 def test_what_cannot_run_here_for_one_reason_is_one_line() -> None:
     wires, trials = steps_of("switch: linux-bridge\ndimension: throughput\npacket_size: 64\n")
     missing = Availability(False, reason="no namespaces", remedy="use sudo")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import array
+import errno
 import fcntl
 import socket
 import struct
+import subprocess
 from contextlib import suppress
 from pathlib import Path
 
@@ -53,9 +55,21 @@ def _flags(device: str) -> int:
 
 def disable_ipv6(device: str) -> None:
     """Switch IPv6 off: no router solicitations and no multicast reports among the frames that are
-    counted."""
-    with suppress(FileNotFoundError):  # a kernel without IPv6
-        Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6").write_text("1\n")
+    counted. Where /proc/sys cannot be written, as in a container, the device gets no IPv6 address
+    and joins no group whose membership is reported. Raises OSError."""
+    setting = Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6")
+    try:
+        setting.write_text("1\n")
+    except FileNotFoundError:  # a kernel without IPv6
+        return
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES):
+            raise
+        if setting.read_text().strip() == "1":
+            return
+        command = ["ip", "link", "set", "dev", device, "addrgenmode", "none"]
+        if subprocess.run(command, capture_output=True, check=False).returncode != 0:
+            raise
 
 
 def disable_offloads(device: str) -> None:
