@@ -33,7 +33,7 @@ from switchmark.testbed import facts, hugepages, place, tuning
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
-from switchmark.trial.place_needs import misfits
+from switchmark.trial.place_needs import misfits, no_room_to_poll
 from switchmark.trial.plan import Cores
 
 NONE_HERE = "none of the switches can run here"
@@ -113,6 +113,7 @@ def _choose_first(
 ) -> tuple[CampaignDefinition, list[Choice]]:
     """Apply `first_available`: take the first environments and switches that can be had."""
     absence = _absence_here(there.switches) if target is None else _absence_on(target)
+    limits = place.limits()
 
     def environment_problem(name: str) -> Availability:
         if target is not None:
@@ -121,7 +122,10 @@ def _choose_first(
 
     def switch_problem(sweep: Sweep, name: str) -> Availability:
         answer = refusal(sweep, name, there.switches, there.environments)
-        return absence(sweep, name) if answer.available else answer
+        if not answer.available:
+            return answer
+        crowded = no_room_to_poll(there.switches[name], limits) if target is None else None
+        return crowded or absence(sweep, name)
 
     return choose(campaign, environment_problem, switch_problem)
 

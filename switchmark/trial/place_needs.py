@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from switchmark.engine.arguments import io_of
 from switchmark.environment.registry import traits_of
+from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.io import Io
 from switchmark.testbed import place
 from switchmark.testbed.cores.within_quota import needed_cpus
@@ -71,8 +72,6 @@ def misfits(plan: TrialPlan, limits: PlaceLimits, *, small_pages: bool) -> list[
 
 
 def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
-    can = plan.switch.capabilities
-    polls = can.polling and not plan.topology.direct
     quota = limits.cpu_quota
     if quota is not None and quota < 1 and needs.cpus > quota:
         yield (
@@ -84,12 +83,21 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Ite
             f"needs {needs.cpus:g} CPUs at a time, and the CPU quota is {quota:g}; raise the quota "
             f"({_remedy('cpu')}), or ask for fewer switch_cores"
         )
-    elif polls and math.floor(limits.cpus) < 2:
-        few = "1 CPU" if quota is None else f"a CPU quota of {quota:g}"
-        yield (
-            f"the switch polls and needs a CPU beside that of the applications, and this process "
-            f"has {few}; allow 2 CPUs ({_remedy('cpu')}), or measure switches that do not poll"
-        )
+    elif not plan.topology.direct and (answer := no_room_to_poll(plan.switch.capabilities, limits)):
+        yield answer.why_not
+
+
+def no_room_to_poll(can: Capabilities, limits: PlaceLimits) -> Availability | None:
+    """Unavailable if the switch polls and has no CPU to itself: it never gives the only one to the
+    applications."""
+    if not can.polling or math.floor(limits.cpus) >= 2:
+        return None
+    has = "1 CPU" if limits.cpu_quota is None else f"a CPU quota of {limits.cpu_quota:g}"
+    return unavailable(
+        f"the switch polls and needs a CPU beside that of the applications, and this process has "
+        f"{has}",
+        remedy=f"allow 2 CPUs ({_remedy('cpu')}), or measure switches that do not poll",
+    )
 
 
 def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:

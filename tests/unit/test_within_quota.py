@@ -13,6 +13,7 @@ from switchmark.campaign.load import load_text
 from switchmark.experiment import prepare as preparing
 from switchmark.experiment import steps
 from switchmark.experiment.prepare import Prepared, prepare
+from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Idle
 from switchmark.results.record import Placement
 from switchmark.testbed import facts, place
@@ -164,6 +165,23 @@ def test_with_one_cpu_switches_that_do_not_poll_are_measured(
 def test_more_switch_cores_than_the_quota_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     found = prepared(monkeypatch, "switch: ovs-dpdk\nswitch_cores: 3\n", cpu_quota=2.5)
     assert any("needs 5.25 CPUs at a time, and" in line for line in found.refused), found.refused
+
+
+def test_with_one_cpu_the_first_switches_that_do_not_poll_are_chosen(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(preparing, "availability_for", lambda *_: Availability(True))
+    text = (
+        "switch: [basicfwd, linux-bridge, testpmd, tc-redirect]\nfirst_available: {switch: 2}\n"
+        "connect_mode: cross-connect\nenvironment: netns\n"
+    )
+    for quota, chosen in (
+        (2.0, {"basicfwd", "linux-bridge"}),
+        (1.0, {"linux-bridge", "tc-redirect"}),
+    ):
+        found = prepared(monkeypatch, text, cpu_quota=quota)
+        assert {step.plan.trial.switch for step in found.steps} == chosen | {"direct"}
+    assert found.instead is not None and "the switch polls" in found.instead
 
 
 def test_nothing_that_fits_is_a_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
