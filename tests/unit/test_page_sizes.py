@@ -12,6 +12,8 @@ import pytest
 from switchmark.cli import main
 from switchmark.model.parameters import point_of
 from switchmark.report.html import report_html
+from switchmark.reproduction.claims import tries
+from switchmark.reproduction.paper import Claim
 from switchmark.results import query
 from switchmark.results.answer import answer_run
 from switchmark.results.export import flat_rows
@@ -22,6 +24,7 @@ from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of
 from switchmark.results.ranking import compare as ranked
 from switchmark.results.record import Granted, Record
+from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from tests.unit.histories import HOST, dated, scaled
@@ -249,3 +252,16 @@ def test_a_report_tells_page_size_and_grants(tmp_path: Path) -> None:
     assert "pages of 4 KiB (basicfwd)" in page
     assert "8,388,608 bytes" in page and "other nice 5" in page
     assert page.count("socket buffers of 8388608 bytes were granted") >= 2
+
+
+def test_claims_of_papers_are_tried_on_one_page_size(tmp_path: Path) -> None:
+    """Two items, of runs on different pages: their rows make no ratio."""
+
+    def rows(size: int, switch: str) -> list[SummaryRow]:
+        return summary(write_run(tmp_path, records([size] * 3, switch)))
+
+    claim = Claim(item="a", other_item="b", alike=("packet_size",), at_least=0.5)
+    mine = rows(SMALL, "basicfwd")
+    assert list(tries(claim, {"a": mine, "b": rows(HUGE, "ovs-dpdk")})) == []
+    (found,) = tries(claim, {"a": mine, "b": rows(SMALL, "ovs-dpdk")})
+    assert found.value == pytest.approx(1.0, rel=0.01)
