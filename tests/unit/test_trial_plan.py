@@ -16,6 +16,7 @@ from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
+from switchmark.switch.af_packet import AfPacket
 from switchmark.testbed import place
 from switchmark.testbed.facts import Cpu
 from switchmark.testbed.place import Facility
@@ -328,3 +329,12 @@ def test_second_threads_are_left_alone_where_tuning_takes_them_offline(
 
     assert cores("") == {1, 2}
     assert cores("tuning: smt:off\n") == {0, 1}
+
+
+def test_the_switch_of_packet_sockets_gets_the_buffers_of_the_trial() -> None:
+    text = "switch: af-packet\ndimension: throughput\npacket_size: 64\n"
+    for more, unforced in (("", False), ("socket_buffers: unforced\n", True)):
+        (wire,), (step,) = steps_of(text + more)
+        assert isinstance(step.plan.switch, AfPacket)
+        assert step.plan.switch.unforced_buffers is unforced
+        assert (wire.plan.trial.socket_buffers == "unforced") is unforced
