@@ -6,6 +6,7 @@ import argparse
 import os
 import shutil
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from itertools import count
@@ -18,13 +19,15 @@ from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.contained import problem
 from tests.faults import machines, snapshot
 from tests.faults.bench import MACHINES
-from tests.faults.case import HOST, LOCAL, REMOTE, Case, There, draw
+from tests.faults.case import HOST, LOCAL, REMOTE, ROOT, USER, Case, There, draw
 from tests.faults.decoys import decoys
 from tests.faults.inflict import FAULTS, Fault
 from tests.faults.judge import judge
 from tests.faults.phases import PHASES
 from tests.faults.row import Row
 from tests.faults.table import tell, tell_all
+from tests.integration.ordinary_user import SWITCHES as USER_SWITCHES
+from tests.integration.ordinary_user import user_with, why_not
 from tests.integration.two_hosts import missing
 from tests.known_state import establish
 
@@ -75,6 +78,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--phases", default="", help="only these, with commas")
     parser.add_argument("--locations", default="", help="local or remote; both")
     parser.add_argument("--switch-environments", default="", help="only these, with commas")
+    parser.add_argument("--users", default="", help="root or user; both")
     parser.add_argument("--every", type=int, default=1, help="every so many-th seed (1)")
     parser.add_argument("--tell-to", type=int, help="a descriptor for verdicts; no table then")
     parser.add_argument("--within", action="store_true", help="begin no case that may end later")
@@ -125,12 +129,21 @@ def _cases(
     phases = _chosen(asked.phases, list(PHASES), "phases")
     locations = _chosen(asked.locations, [LOCAL, REMOTE], "locations")
     locations = locations if missing() is None else [LOCAL]
+    users = _users(asked)
     known = {fault.name: fault for fault in (*FAULTS, *machines.OWN)}
     names = _chosen(asked.faults, list(known), "faults")
 
     def there(pairs: list[tuple[str, str]], faults: list[Fault]) -> There:
-        wanted = [fault for fault in faults if fault.name in names]
-        return There(pairs, wanted, phases, locations, _places(asked))
+        wanted = [
+            fault for fault in faults
+            if fault.name in names
+            and (USER in users or not fault.only_user)
+            and (ROOT in users or fault.user)
+        ]  # fmt: skip
+        if ROOT not in users:
+            own = [one for one in pairs if one[0] in USER_SWITCHES and one[1] == "netns"]
+            return There(own, wanted, phases, [LOCAL], {}, users)
+        return There(pairs, wanted, phases, locations, _places(asked), users)
 
     local = there(pairs, FAULTS)
     guests = there(with_machines, machines.MACHINE_FAULTS)
@@ -139,6 +152,17 @@ def _cases(
     for seed in [asked.case] if asked.case is not None else count(asked.seed, asked.every):
         rare = seed % machines.EVERY == 0 or not pairs or not local.faults
         yield draw(seed, guests if with_machines and guests.faults and rare else local)
+
+
+def _users(asked: argparse.Namespace) -> list[str]:
+    """Who runs benches here, as far as it is asked for."""
+    users = _chosen(asked.users, [ROOT, USER], "users")
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        reason = why_not(user_with(Path(home))) if USER in users else None
+    if reason is not None:
+        print("without an ordinary user's benches:", reason)
+        users.remove(USER)
+    return users
 
 
 def _chosen(given: str, known: list[str], option: str) -> list[str]:

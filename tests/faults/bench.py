@@ -15,6 +15,7 @@ from pathlib import Path
 
 from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.testbed.kernel import procfs
+from tests.integration.ordinary_user import OrdinaryUser, first_and_bench_of
 from tests.integration.two_hosts import TwoHosts, enter
 from tests.integration.waiting import frames_sent
 
@@ -35,6 +36,7 @@ location: {location}
 switch_environment: {place}
 idle: {idle}
 """
+BENCH_INSIDE = 2  # the process number of a bench below the first process
 # What makes and holds containers; the rest of a session is engines and switches.
 CONTAINER_PROGRAMS = (
     "lxc-execute", "lxc-start", "[lxc monitor]", "dockerd", "docker", "containerd",
@@ -66,6 +68,7 @@ class Job:
     groups: list[Path] = field(default_factory=list)  # cgroups that a fault made for it
     hosts: TwoHosts | None = None  # it runs on the left one
     has_machines: bool = False
+    user: OrdinaryUser | None = None  # it runs as this one, in namespaces of its own
 
     @classmethod
     def start(
@@ -75,21 +78,25 @@ class Job:
         more: Mapping[str, str] | None = None,
         hosts: TwoHosts | None = None,
         has_machines: bool = False,
+        user: OrdinaryUser | None = None,
     ) -> Job:
         """Start `switchmark` with these arguments, and this added to its environment."""
         errors = places.campaign.with_suffix(".stderr")
+        own = {
+            "SWITCHMARK_STATE_DIR": str(places.state), "SWITCHMARK_CACHE_DIR": str(places.cache),
+        } if user is None else user.environment()  # fmt: skip
         with errors.open("wb") as log:
             process = subprocess.Popen(
                 [
                     *(enter(hosts.left.pid) if hosts else []),
+                    *(user.prefix if user else ()),
                     *(sys.executable, "-m", "switchmark", *args),
                 ],
                 cwd=places.campaign.parent,
                 env={
                     **os.environ,
                     "PYTHONPATH": str(ROOT),
-                    "SWITCHMARK_STATE_DIR": str(places.state),
-                    "SWITCHMARK_CACHE_DIR": str(places.cache),
+                    **own,
                     "RUST_BACKTRACE": "0",
                     **({"SWITCHMARK_TESTBED": str(hosts.testbed)} if hosts else {}),
                     **(more or {}),
@@ -98,7 +105,19 @@ class Job:
                 stdout=subprocess.DEVNULL,
                 stderr=log,
             )
-        return cls(places, process, errors, hosts=hosts, has_machines=has_machines)
+        return cls(places, process, errors, hosts=hosts, has_machines=has_machines, user=user)
+
+    @property
+    def first(self) -> int | None:
+        """The first process of its namespaces, as the host numbers it; None: it has none."""
+        found = first_and_bench_of(self.process.pid) if self.user else None
+        return found[0] if found else None
+
+    @property
+    def bench(self) -> int:
+        """The process that measures: the one that was started, or the one below it."""
+        found = first_and_bench_of(self.process.pid) if self.user else None
+        return found[1] if found else self.process.pid
 
     @property
     def patience(self) -> float:
@@ -116,12 +135,15 @@ class Job:
 
     def ledger(self) -> list[str]:
         """The lines of its ledger; none before it has one."""
-        for path in self.places.state.glob("*.ledger"):
+        state, owner = self.places.state, self.process.pid
+        if self.user:  # (the number of the bench in its own namespace)
+            state, owner = Path(f"/proc/{self.first or 0}/root/run/switchmark"), BENCH_INSIDE
+        for path in state.glob("*.ledger"):
             with suppress(
                 OSError, ValueError, KeyError, IndexError
             ):  # (it is being begun, or ended)
                 lines = path.read_text().splitlines()
-                if json.loads(lines[0])["pid"] == self.process.pid:
+                if json.loads(lines[0])["pid"] == owner:
                     self.session = path.stem
                     return lines
         return []

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 
 from tests.faults.inflict import FAULTS, Fault
 from tests.faults.phases import PHASES
+from tests.integration.ordinary_user import SWITCHES as USER_SWITCHES
 
 LOCAL, REMOTE, HOST = "local", "remote", "host"
+ROOT, USER = "root", "user"  # who runs the bench
+USER_SHARE = 0.3  # of the cases that an ordinary user's bench can have
 REMOTE_SHARE = 0.25  # of the cases that can be between two hosts: they take twice as long
 CONTAINED_SHARE = 0.3  # of the cases whose switch can be elsewhere than on the host
 # Between two hosts others have more than two cores can give: both hosts are this machine.
@@ -26,6 +29,7 @@ class There:
     phases: Sequence[str] = tuple(PHASES)
     locations: Sequence[str] = (LOCAL, REMOTE)
     places: Mapping[str, Sequence[str]] = field(default_factory=dict)  # of a switch
+    users: Sequence[str] = (ROOT,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Case:
     delay: float  # share of the phase's first moments that passes before the fault
     location: str = LOCAL
     place: str = HOST  # the switch's environment
+    user: str = ROOT
 
 
 def draw(seed: int, there: There) -> Case:
@@ -49,11 +54,13 @@ def draw(seed: int, there: There) -> Case:
     def of(part: str) -> random.Random:
         return random.Random(f"{seed} {part}")
 
-    fault = of("fault").choice(there.faults)
+    faults = [one for one in there.faults if USER in there.users or not one.only_user]
+    fault = of("fault").choice(faults)
     own = fault.phases or list(PHASES)
     phase = of("phase").choice([one for one in own if one in there.phases] or list(there.phases))
     switch, environment = of("pair").choice(_pairs(fault, there))
     location = _location(of("location"), fault, switch, environment, there)
+    place = HOST if fault.only_user else _place(of("place"), switch, location, there)
     return Case(
         seed=seed,
         fault=fault,
@@ -63,7 +70,8 @@ def draw(seed: int, there: There) -> Case:
         finished_before=0 if phase == "plan" else of("trial").randrange(2),
         delay=of("delay").random(),
         location=location,
-        place=_place(of("place"), switch, location, there),
+        place=place,
+        user=_user(of("user"), fault, (switch, environment, location, place), there),
     )
 
 
@@ -79,6 +87,14 @@ def _location(rng: random.Random, fault: Fault, switch: str, environment: str, t
     if fault.location == REMOTE or (can and LOCAL not in there.locations):
         return REMOTE
     return REMOTE if can and REMOTE in there.locations and rng.random() < REMOTE_SHARE else LOCAL
+
+
+def _user(rng: random.Random, fault: Fault, where: tuple[str, ...], there: There) -> str:
+    switch, *rest = where
+    can = fault.user and switch in USER_SWITCHES and rest == ["netns", LOCAL, HOST]
+    if not can or USER not in there.users:
+        return ROOT
+    return USER if fault.only_user or ROOT not in there.users or rng.random() < USER_SHARE else ROOT
 
 
 def _place(rng: random.Random, switch: str, location: str, there: There) -> str:

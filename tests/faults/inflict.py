@@ -15,6 +15,7 @@ from pathlib import Path
 from tests.faults import clock, far, network, shortages, storage
 from tests.faults.bench import Job
 from tests.faults.undo import Inflict, Undo, for_good, send
+from tests.integration.ordinary_user import SWITCHES as USER_SWITCHES
 
 RUNNING = ["deploy", "verify", "measure", "tear down", "write"]
 TRAFFIC = ["verify", "measure"]
@@ -41,6 +42,8 @@ class Fault:
     prepare: Callable[[Path], Mapping[str, str]] | None = None  # the bench's environment
     on_disk: bool = False  # its results are on a disk that can fail
     campaign: str = ""  # what its campaign says besides
+    user: bool = False  # it is drawn for an ordinary user's bench, too
+    only_user: bool = False
 
     def pairs_of(self, there: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
         """Those of the machine's pairs of a switch and an environment that it can befall; all
@@ -60,7 +63,19 @@ def _nothing(_job: Job, _rng: random.Random) -> Undo:
 
 
 def _signal(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None:
+    """A user signals what was started; SIGKILL and SIGSTOP, which cannot be passed on, may befall
+    the process that measures."""
+    pid = job.bench if number in (signal.SIGKILL, signal.SIGSTOP) else job.process.pid
+    return send(pid, number) if job.running else None
+
+
+def _supervisor(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None:
     return send(job.process.pid, number) if job.running else None
+
+
+def _first(number: signal.Signals, job: Job, _rng: random.Random) -> Undo | None:
+    first = job.first
+    return send(first, number) if job.running and first else None
 
 
 def signal_one(
@@ -86,20 +101,23 @@ def _kill_all(job: Job, _rng: random.Random) -> Undo | None:
 
 def _bench(number: signal.Signals, lasts_s: float | None = None) -> Fault:
     return Fault(
-        f"{number.name} of the bench", partial(_signal, number), lasts_s=lasts_s, travels=True
-    )
+        f"{number.name} of the bench", partial(_signal, number), lasts_s=lasts_s, travels=True,
+        user=True,
+    )  # fmt: skip
 
 
 def _engine(number: signal.Signals, lasts_s: float | None = None) -> Fault:
     inflict = partial(signal_one, Job.engines, number)
-    return Fault(f"{number.name} of an engine", inflict, TRAFFIC, lasts_s=lasts_s, travels=True)
+    return Fault(
+        f"{number.name} of an engine", inflict, TRAFFIC, lasts_s=lasts_s, travels=True, user=True
+    )
 
 
 def _switch(number: signal.Signals, lasts_s: float | None = None) -> Fault:
     inflict = partial(signal_one, Job.switches, number)
     return Fault(
         f"{number.name} of a switch's process", inflict, RUNNING, PROGRAMS, lasts_s=lasts_s,
-        travels=True,
+        travels=True, user=True,
     )  # fmt: skip
 
 
@@ -108,6 +126,14 @@ def _monitor(number: signal.Signals, lasts_s: float | None = None) -> Fault:
     return Fault(
         f"{number.name} of a container's monitor", inflict, RUNNING,
         environments=("lxc", "docker"), lasts_s=lasts_s,
+    )  # fmt: skip
+
+
+def _of_user(name: str, inflict: Inflict, lasts_s: float | None = None) -> Fault:
+    """It befalls what starts an ordinary user's bench in namespaces of its own."""
+    return Fault(
+        name, inflict, switches=USER_SWITCHES, environments=("netns",), lasts_s=lasts_s,
+        user=True, only_user=True,
     )  # fmt: skip
 
 
@@ -128,7 +154,7 @@ def _far(
 
 
 FAULTS: list[Fault] = [
-    Fault("none", _nothing, travels=True),
+    Fault("none", _nothing, travels=True, user=True),
     _bench(signal.SIGKILL),
     _bench(signal.SIGTERM),
     _bench(signal.SIGINT),
@@ -136,7 +162,7 @@ FAULTS: list[Fault] = [
     _bench(signal.SIGQUIT),
     _bench(signal.SIGABRT),
     _bench(signal.SIGSTOP, STOPPED_S),
-    Fault("SIGKILL of everything", _kill_all, RUNNING, travels=True),
+    Fault("SIGKILL of everything", _kill_all, RUNNING, travels=True, user=True),
     _engine(signal.SIGKILL),
     _engine(signal.SIGTERM),
     _engine(signal.SIGSTOP, STOPPED_S),
@@ -147,7 +173,8 @@ FAULTS: list[Fault] = [
     _monitor(signal.SIGTERM),
     _monitor(signal.SIGSTOP, STOPPED_S),
     Fault(
-        "disk of results full", partial(storage.fill, lambda job: job.places.results), travels=True
+        "disk of results full", partial(storage.fill, lambda job: job.places.results), travels=True,
+        user=True,
     ),
     Fault(
         "disk of the state folder full", partial(storage.fill, lambda job: job.places.state),
@@ -155,8 +182,9 @@ FAULTS: list[Fault] = [
     ),
     Fault("results read-only", storage.cover_read_only),
     Fault("file system of results becomes read-only", storage.fail_disk, on_disk=True),
-    Fault("results moved away", storage.move_away, RUNNING, travels=True),
-    Fault("results removed", storage.remove, RUNNING, takes_results=True, travels=True),
+    Fault("results moved away", storage.move_away, RUNNING, travels=True, user=True),
+    Fault("results removed", storage.remove, RUNNING, takes_results=True, travels=True,
+          user=True),
     Fault("no more processes", shortages.no_more_processes, travels=True),
     Fault("no more memory", shortages.no_more_memory, travels=True),
     Fault("no more descriptors", shortages.no_more_descriptors, travels=True),
@@ -171,6 +199,10 @@ FAULTS: list[Fault] = [
     Fault("a socket's path is taken", network.take_socket, ["deploy"], HUNGRY, NAMED),
     Fault("hugepages used up", shortages.hugepages_used_up, ["plan", "deploy"], HUNGRY),
     Fault("the clock jumps", clock.jump, environments=("netns", "bare"), prepare=clock.prepare),
+    _of_user("SIGKILL of the supervisor", partial(_supervisor, signal.SIGKILL)),
+    _of_user("SIGSTOP of the supervisor", partial(_supervisor, signal.SIGSTOP), STOPPED_S),
+    _of_user("SIGKILL of the first process", partial(_first, signal.SIGKILL)),
+    _of_user("SIGSTOP of the first process", partial(_first, signal.SIGSTOP), STOPPED_S),
     _far("none with a far host", _nothing),
     _far("SIGKILL of the bench with a far host", partial(_signal, signal.SIGKILL)),
     _far("SIGTERM of the bench with a far host", partial(_signal, signal.SIGTERM)),

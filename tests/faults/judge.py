@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 import subprocess
@@ -14,9 +15,10 @@ from pathlib import Path
 
 from tests.faults import machines, snapshot, storage
 from tests.faults.bench import MACHINES, Job, Places, begun, campaign, stored
-from tests.faults.case import Case
+from tests.faults.case import USER, Case
 from tests.faults.phases import meet
 from tests.faults.undo import Undo
+from tests.integration.ordinary_user import OrdinaryUser, user_with
 from tests.integration.two_hosts import TwoHosts, missing
 
 ENDS_WITHIN_S = 400.0  # only what hangs takes so long, on whatever machine
@@ -25,6 +27,7 @@ DISK_MB = 32
 # What applications do while nothing comes. That they measure is told by the time that they use; in
 # other phases they would only take the cores from the cases beside this one.
 POLLING, SLEEPING = "auto", "sleep"
+DIES_WITHIN_S = 10.0  # the kernel has been told, and needs a core
 SETTLES_S = 60.0  # the kernel takes namespaces and devices away late, on a busy machine later
 
 
@@ -74,6 +77,7 @@ class _Rig:
         self.hosts: TwoHosts | None = None  # where the case has a far one
         self.has_machines = case.environment in MACHINES
         self.trials = 0
+        self.user: OrdinaryUser | None = None
         self.places = Places(
             folder / "state", folder / "results", folder.parent / "cache", folder / "faults.yaml"
         )
@@ -96,6 +100,12 @@ class _Rig:
             case.fault.campaign,
         )
         self.places.campaign.write_text(text)
+        if case.user == USER:
+            home = self.folder / "home"
+            home.mkdir()
+            self.user = user_with(home)
+            owner = home.stat()
+            os.chown(self.places.results, owner.st_uid, owner.st_gid)
         self.more = case.fault.prepare(self.folder) if case.fault.prepare else {}
         if self.has_machines:
             self.more = {**self.more, **machines.prepare(self.folder.parent)}
@@ -135,6 +145,7 @@ class _Rig:
             for group in job.groups:
                 _remove_group(group)
         self._look(job, say)
+        self._look_for_processes(say)
         self._resume(say)
         after = stored(self.places)
         if not case.fault.takes_results:
@@ -152,7 +163,7 @@ class _Rig:
         return Job.start(
             places, "run", str(places.campaign), "--no-baseline", "--quiet", "--results",
             str(places.results), *more, more=self.more, hosts=self.hosts,
-            has_machines=self.has_machines,
+            has_machines=self.has_machines, user=self.user,
         )  # fmt: skip
 
     def _resume(self, say: Callable[[str], object]) -> None:
@@ -185,7 +196,7 @@ class _Rig:
         return "; ".join(sorted(messages - {""}))[:300]
 
     def _clean(self, say: Callable[[str], object]) -> None:
-        job = Job.start(self.places, "clean", more=self.more, hosts=self.hosts)
+        job = Job.start(self.places, "clean", more=self.more, hosts=self.hosts, user=self.user)
         if not wait(job, ENDS_WITHIN_S) or job.process.returncode:
             say(f"clean ends with {job.process.poll()}: {_last(job)}")
         end(job)
@@ -194,6 +205,21 @@ class _Rig:
             say(f"ledgers are left: {', '.join(left)}")
         for one in self.hosts.remains() if self.hosts else ():
             say(f"left on one of two hosts: {one}")
+
+    def _look_for_processes(self, say: Callable[[str], object]) -> None:
+        """Of an ordinary user's bench nothing lives on, and all results are the user's."""
+        if self.user is None:
+            return
+        deadline = time.monotonic() + DIES_WITHIN_S
+        while (living := self.user.processes()) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if living:
+            say(f"processes live on: {living}")
+        owner = self.user.home.stat().st_uid
+        for path in self.places.results.rglob("*"):
+            with suppress(FileNotFoundError):
+                if path.stat().st_uid != owner and path.name != "filled":
+                    say(f"not the user's: {path}")
 
     def _look(self, job: Job, say: Callable[[str], object]) -> None:
         """Note its session, and what must never be said."""

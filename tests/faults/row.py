@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 
 from tests.faults.bench import ROOT
+from tests.faults.case import ROOT as ROOT_USER
 from tests.faults.judge import Verdict
 
 
@@ -31,6 +32,7 @@ class Row:
     trials_kept: int
     seconds: float
     revision: str
+    user: str = ROOT_USER  # older rows are root's
 
     @classmethod
     def of(cls, verdict: Verdict) -> Row:
@@ -51,17 +53,19 @@ class Row:
             trials_kept=verdict.trials_kept,
             seconds=round(verdict.seconds, 1),
             revision=revision(),
+            user=case.user,
         )
 
     @property
     def case(self) -> str:
         """The case in words."""
+        whose = ", an ordinary user's" if self.user != ROOT_USER else ""
         far = ", between two hosts" if self.location == "remote" else ""
         inside = self.switch_environment
         within = f" in {inside}" if inside != "host" else ""
         return (
             f"case {self.seed}: {self.fault} in {self.phase} (trial {self.trial}), "
-            f"{self.switch}{within}, {self.environment}{far}"
+            f"{self.switch}{within}, {self.environment}{far}{whose}"
         )
 
     @property
@@ -71,7 +75,7 @@ class Row:
             ["tools/faults", "--case", str(self.seed), "--faults", self.fault,
              "--phases", self.phase, "--switches", self.switch,
              "--environments", self.environment, "--locations", self.location,
-             "--switch-environments", self.switch_environment]
+             "--switch-environments", self.switch_environment, "--users", self.user]
         )  # fmt: skip
 
     def line(self) -> str:

@@ -63,6 +63,7 @@ def tables(rows: Sequence[Row]) -> str:
             by("environment", lambda row: row.environment, (), rows),
             by("location", lambda row: row.location, (), rows),
             by("the switch is in", lambda row: row.switch_environment, (), rows),
+            by("run by", lambda row: row.user, (), rows),
         ]
     )
 

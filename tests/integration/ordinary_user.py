@@ -96,17 +96,10 @@ class OrdinaryUser:
 def ordinary_user() -> Iterator[OrdinaryUser]:
     """An ordinary user with an empty home. Skips the test if there can be none."""
     home = Path(tempfile.mkdtemp(prefix="smuser", dir="/var/tmp"))
-    prefix: tuple[str, ...] = ()
+    user = user_with(home)
     try:
-        if os.geteuid() == 0:
-            nobody = pwd.getpwnam("nobody")
-            os.chown(home, nobody.pw_uid, nobody.pw_gid)
-            prefix = (
-                "setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups",
-                "--inh-caps=-all", "--bounding-set=-all", "--",
-            )  # fmt: skip
-        user = OrdinaryUser(home, prefix)
-        _need(user)
+        if (reason := why_not(user)) is not None:
+            pytest.skip(reason)
         yield user
     finally:
         for pid in user.processes():
@@ -115,22 +108,49 @@ def ordinary_user() -> Iterator[OrdinaryUser]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _need(user: OrdinaryUser) -> None:
+def user_with(home: Path) -> OrdinaryUser:
+    """The user who has this folder as home: the one who runs the tests or, for root, `nobody`."""
+    if os.geteuid() != 0:
+        return OrdinaryUser(home, ())
+    nobody = pwd.getpwnam("nobody")
+    os.chown(home, nobody.pw_uid, nobody.pw_gid)
+    rights = ("--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--")
+    ids = (f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}")
+    return OrdinaryUser(home, ("setpriv", *ids, *rights))
+
+
+def why_not(user: OrdinaryUser) -> str | None:
+    """Why this user cannot measure here; None if nothing is known to prevent it."""
     try:
         engine = find_engine()
     except UnavailableError as error:
-        pytest.skip(str(error))
+        return str(error)
     if _fails([*user.prefix, sys.executable, "-c", "import typer"]):
-        pytest.skip(f"an ordinary user cannot run {sys.executable}")
+        return f"an ordinary user cannot run {sys.executable}"
     if _fails([*user.prefix, "test", "-r", str(ROOT / "switchmark"), "-a", "-x", str(engine)]):
-        pytest.skip(f"an ordinary user cannot read {ROOT} or {engine}")
+        return f"an ordinary user cannot read {ROOT} or {engine}"
     make = "unshare --user --map-root-user --net ip link add v type veth"
     if _fails([*user.prefix, *make.split()]):
-        pytest.skip("an ordinary user cannot make user namespaces here")
+        return "an ordinary user cannot make user namespaces here"
+    return None
 
 
 def _fails(command: list[str]) -> bool:
     return subprocess.run(command, capture_output=True, check=False).returncode != 0
+
+
+def children_of(pid: int) -> list[int]:
+    """The children of a process; none if it has ended."""
+    try:
+        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    except OSError:
+        return []
+
+
+def first_and_bench_of(supervisor: int) -> tuple[int, int] | None:
+    """The first process of the namespaces and the bench; None before they have started."""
+    found = [(one, below) for one in children_of(supervisor) for below in children_of(one)]
+    return found[0] if found else None
 
 
 def wait_until(is_true: object, what: str, timeout_s: float = DEADLINE_S) -> None:

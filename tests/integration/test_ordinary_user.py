@@ -16,7 +16,14 @@ import pytest
 
 from switchmark.switch.registry import SWITCHES as KNOWN
 from tests.integration.machine import needs_root
-from tests.integration.ordinary_user import ROOT, SWITCHES, OrdinaryUser, ordinary_user, wait_until
+from tests.integration.ordinary_user import (
+    ROOT,
+    SWITCHES,
+    OrdinaryUser,
+    first_and_bench_of,
+    ordinary_user,
+    wait_until,
+)
 
 pytestmark = pytest.mark.integration
 SHORT = ("environment=netns", "duration=0.3s", "rate=5k", "repetitions=1", "idle=sleep")
@@ -211,20 +218,6 @@ def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) 
         check=False,
     )  # fmt: skip
     assert done.stdout.split("\n")[:3] == ["[]", "[]", "True"], done.stdout + done.stderr
-
-
-def children_of(pid: int) -> list[int]:
-    """The children of a process; none if it has ended."""
-    try:
-        return [int(one) for one in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    except OSError:
-        return []
-
-
-def first_and_bench_of(supervisor: int) -> tuple[int, int] | None:
-    """The first process of the namespaces and the bench; None before they have started."""
-    found = [(one, below) for one in children_of(supervisor) for below in children_of(one)]
-    return found[0] if found else None
 
 
 def engines(user: OrdinaryUser) -> bool:

@@ -17,7 +17,7 @@ from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED, KVM
 from tests.faults import judge, machines, network, shortages, snapshot, storage, undo
 from tests.faults.bench import Job
-from tests.faults.case import BETWEEN, There, draw
+from tests.faults.case import BETWEEN, ROOT, USER, There, draw
 from tests.faults.inflict import FAULTS
 from tests.faults.judge import Verdict
 from tests.faults.phases import PHASES
@@ -26,7 +26,7 @@ from tests.faults.table import tell, tell_all
 
 PAIRS = [(s, e) for s in ("linux-bridge", "ovs-dpdk") for e in ("netns", "lxc")]
 PLACES = {"linux-bridge": ["host", "netns"], "ovs-dpdk": ["host", "lxc"]}
-THERE = There(PAIRS, places=PLACES)
+THERE = There(PAIRS, places=PLACES, users=(ROOT, USER))
 
 
 def test_a_seed_is_a_case_and_all_faults_and_phases_are_drawn() -> None:
@@ -52,9 +52,22 @@ def test_a_case_is_the_same_on_a_machine_that_has_others_by_what_is_printed_of_i
         case = draw(seed, THERE)
         elsewhere = There(
             [(case.switch, case.environment)], [case.fault], [case.phase], [case.location],
-            {case.switch: [case.place]},
+            {case.switch: [case.place]}, [case.user],
         )  # fmt: skip
         assert draw(seed, elsewhere) == case
+
+
+def test_an_ordinary_users_bench_is_drawn_where_it_can_run() -> None:
+    cases = [draw(seed, THERE) for seed in range(2000)]
+    own = [case for case in cases if case.user == USER]
+    assert {(case.environment, case.location, case.place) for case in own} == {
+        ("netns", "local", "host")
+    }
+    assert all(case.fault.user for case in own)
+    assert {fault.name for fault in FAULTS if fault.only_user} < {case.fault.name for case in own}
+    assert all(case.user == USER for case in cases if case.fault.only_user)
+    roots = [draw(seed, There(PAIRS, places=PLACES)) for seed in range(500)]
+    assert not any(case.user == USER or case.fault.only_user for case in roots)
 
 
 def test_where_two_hosts_are_needed_the_switch_is_one_that_can() -> None:
@@ -157,7 +170,7 @@ def ended_job(tmp_path: Path) -> Job:
         SimpleNamespace(
             process=process, running=False, session="", places=places, groups=[], hosts=None,
             engines=lambda _role="": [], switches=lambda: [], monitors=lambda: [],
-            processes=lambda: [],
+            processes=lambda: [], bench=process.pid, first=None,
         ),
     )  # fmt: skip
 
