@@ -58,6 +58,15 @@ def hierarchy_of(controller: str) -> Path | None:
     return None
 
 
+def hand_on(group: Path) -> None:
+    """Let groups in this one be limited, too: version 2 does it on request."""
+    control = group / "cgroup.subtree_control"
+    if control.exists():
+        held = (group / "cgroup.controllers").read_text().split()
+        wanted = [name for name in ("cpu", "memory", "pids") if name in held]
+        control.write_text(" ".join(f"+{name}" for name in wanted))
+
+
 def write(group: Path, files: dict[str, str]) -> None:
     for name, value in files.items():
         if (group / name).exists():
@@ -77,7 +86,9 @@ def groups() -> Iterator[list[str]]:
     )
     try:
         for inner in found:
-            inner.mkdir(parents=True)
+            inner.parent.mkdir()
+            hand_on(inner.parent)
+            inner.mkdir()
             quota = {"cpu.cfs_quota_us": "20000", "cpu.max": "20000 100000"}
             write(inner.parent, {**quota, "pids.max": "50"})
             limit = str(300 * MIB)

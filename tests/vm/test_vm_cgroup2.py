@@ -8,7 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from switchmark.results.record import Record
-from tests.vm.conftest import HUGEPAGES, check_forwarded, records, trial
+from tests.vm.conftest import (
+    HUGEPAGES,
+    check_contract,
+    check_forwarded,
+    inside,
+    records,
+    trial,
+)
 from tests.vm.guest import Machine, Outcome
 
 PREPARE = f"""\
@@ -65,6 +72,16 @@ def test_a_program_on_the_host(
     check_quota(eighth, 0.125)
     for record in (half, eighth):
         assert record.cpu_quota is not None and record.cpu_quota.group.endswith("-limit")
+
+
+def test_limits_are_read_and_refused(
+    new_machine: Callable[..., Machine], keep: Callable[[Outcome], Outcome]
+) -> None:
+    """As on a host with groups of version 1: a quota, memory and tasks, of parents, too."""
+    job = inside("tests/integration/test_place_limits.py", "process_reads or memory or less_than")
+    enabled = "echo '+cpu +memory +pids' >/sys/fs/cgroup/cgroup.subtree_control\n"
+    outcome = keep(new_machine().run(f"{PREPARE}{enabled}{job}"))
+    check_contract(outcome, 3)
 
 
 @pytest.mark.parametrize("place", ["lxc", "docker"])
