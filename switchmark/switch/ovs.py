@@ -13,6 +13,7 @@ from dataclasses import replace
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.tools import allowed_cores, kernel_has, kernel_release
+from switchmark.testbed.place import Facility
 
 
 class OvsKernel(OvsSwitch):
@@ -20,6 +21,7 @@ class OvsKernel(OvsSwitch):
 
     name = "ovs"
     datapath = "system"
+    needs = (Facility.NETWORK_NAMESPACE,)
     capabilities = replace(
         COMMON,
         in_kernel=True,

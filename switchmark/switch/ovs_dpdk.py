@@ -37,7 +37,6 @@ from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
 from switchmark.testbed import hugepages, place
 from switchmark.testbed.host import Session
-from switchmark.testbed.place import Facility
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
 # `netdev` and `dummy` are the same datapath (dpif-netdev). They differ in the ports of type
@@ -71,7 +70,7 @@ OPTIONS = (
     SwitchOption(
         "datapath",
         "the type of the datapath: `dummy` is `netdev` with internal ports that are not network "
-        "devices, and needs no network namespace; `auto`: `netdev` if one can be made",
+        "devices, and needs no network namespace; `auto`: `netdev` if both can be made",
         "auto",
         ("auto", NETDEV, DUMMY),
     ),
@@ -116,9 +115,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
                 f"{self.program()} is built without DPDK ({version})",
                 remedy=f"apt install {self.package}, or set {self.setting}",
             )
-        if self.option("datapath") == NETDEV and (
-            problem := place.missing(Facility.NETWORK_NAMESPACE)
-        ):
+        if self.option("datapath") == NETDEV and (problem := place.missing(*OvsSwitch.needs)):
             return problem
         return hugepages.none_reserved() or available(version)
 
@@ -139,8 +136,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
             )
         if chosen != "auto":
             return chosen
-        apart = cables or place.can(Facility.NETWORK_NAMESPACE).available
-        return NETDEV if apart else DUMMY
+        return NETDEV if cables or place.missing(*OvsSwitch.needs) is None else DUMMY
 
     def makes_devices(self) -> bool:
         """See `OvsSwitch`."""

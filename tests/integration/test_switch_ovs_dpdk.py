@@ -100,14 +100,18 @@ def test_dummy_datapath_forwards_and_counts_without_any_privilege(
             switch.stop()
 
 
-@pytest.mark.parametrize(("can", "datapath"), [(True, "netdev"), (False, "dummy")])
-def test_datapath_is_chosen_by_whether_a_namespace_can_be_made(
-    session: Session, monkeypatch: pytest.MonkeyPatch, can: bool, datapath: str
+@pytest.mark.parametrize(
+    ("missing", "datapath"),
+    [(None, "netdev"), (Facility.NETWORK_NAMESPACE, "dummy"), (Facility.TUN, "dummy")],
+)
+def test_datapath_is_chosen_by_whether_taps_can_be_made(
+    session: Session, monkeypatch: pytest.MonkeyPatch, missing: Facility | None, datapath: str
 ) -> None:
-    answer = model.available("yes") if can else model.unavailable("no", remedy="none")
-    monkeypatch.setattr(
-        place, "can", lambda facility: {Facility.NETWORK_NAMESPACE: answer}[facility]
-    )
+    """In a network namespace of their own."""
+    answers = dict.fromkeys(Facility, model.available("yes"))
+    if missing is not None:
+        answers[missing] = model.unavailable("no", remedy="none")
+    monkeypatch.setattr(place, "can", answers.__getitem__)
     switch = OvsDpdk()
     try:
         switch.start(session, absent_ports(session), ConnectMode.CROSS_CONNECT, [CORE])

@@ -68,7 +68,8 @@ class OvsSwitch(WithProgram, WithResources):
     setting = "SWITCHMARK_OVS_VSWITCHD"  # the environment variable that names the program
     programs: Sequence[str] = ("/usr/lib/openvswitch-switch/ovs-vswitchd", "ovs-vswitchd")
     package = "openvswitch-switch"  # where to get it
-    needs: Sequence[Facility] = (Facility.NETWORK_NAMESPACE,)  # for its devices
+    # For the devices of its bridge, which are taps unless the datapath is the kernel's.
+    needs: Sequence[Facility] = (Facility.NETWORK_NAMESPACE, Facility.TUN)
 
     split: Split | None = None
     instance: OvsInstance

@@ -68,7 +68,8 @@ TEXTS: dict[Facility, Texts] = {
     ),
     Facility.NETWORK_NAMESPACE: Texts(
         "make network namespaces",
-        root="use a kernel with CONFIG_NET_NS and CONFIG_VETH",
+        root="use a kernel with CONFIG_NET_NS and CONFIG_VETH, in a container "
+        "docker run --privileged",
         container=_PRIVILEGED,
         instead="use environment=bare with switches whose ports are sockets (basicfwd, testpmd)",
     ),

@@ -42,6 +42,7 @@ CALLS = {
                 "perf_event_open": 241},
 }  # fmt: skip
 SETTING = "/proc/sys/net/core/rmem_max"
+NETWORK_SETTING = "/proc/sys/net/ipv6/conf/all/disable_ipv6"
 SYS_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
 USER_NAMESPACE_TIMEOUT_S = 10.0
 
@@ -70,10 +71,12 @@ def user_namespace() -> None:
 
 def network_namespace() -> None:
     """Make a network namespace and a mount namespace, a veth pair in the one, a mount in the
-    other."""
+    other. Settings of the network must be writable: IPv6 is switched off in each namespace."""
 
     def make() -> None:
         _checked(libc().unshare(CLONE_NEWNET))
+        with suppress(FileNotFoundError):  # a kernel without IPv6
+            os.close(os.open(NETWORK_SETTING, os.O_WRONLY | os.O_CLOEXEC))
         _netlink(_new_veth())
         _checked(libc().unshare(CLONE_NEWNS))
         _checked(libc().mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
