@@ -213,6 +213,7 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
         "max_ports": can.max_ports,
         "longest_frame_bytes": can.longest_frame_bytes,
         "needs_hugepages": can.needs_hugepages,
+        "page_sizes": [str(size) for size in can.page_sizes],
         "options": [f"{option.name} ({option.allowed})" for option in can.options],
         "description": can.description,
     }

@@ -198,6 +198,7 @@ def _document(made: Plan) -> dict[str, Any]:
         "baselines": [_described(trial) for trial in made.baselines],
         "trials": [_described(trial) for trial in made.trials],
         "stand_ins": stand_ins(made),
+        "pages": made.prepared.pages,
         "placements": [
             {
                 **dict(zip(_PLACED_BY, key, strict=True)),
@@ -235,6 +236,8 @@ def _print_summary(made: Plan) -> None:
         )
     if campaign.mixed_connect_modes:
         print_line("connect modes are mixed on purpose: each switch runs in its own")
+    if (pages := made.prepared.pages) is not None:
+        print_line(f"page_size auto stands for {pages.size}: {pages.reason}")
     print_line()
 
 

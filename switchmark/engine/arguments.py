@@ -101,6 +101,7 @@ def engine_args(
         "--idle", _between_frames(idle),
         "--session",
     ]  # fmt: skip
+    args += _pages(port)
     own = port.lent or (port.nic.tester if port.nic else "")
     if is_pci(own):
         args += ["--eal", f"--allow={own}"]  # and no other that DPDK could have
@@ -133,6 +134,10 @@ def engine_args(
 def _buffers(trial: Trial) -> list[str]:
     """The engine's option about the buffers of its sockets."""
     return ["--unforced-buffers"] if trial.socket_buffers == UNFORCED else []
+
+
+def _pages(port: NodePort) -> list[str]:
+    return ["--dpdk-pages", "4KiB"] if port.small_pages else []
 
 
 def _io_at(trial: Trial, port: NodePort) -> Io:
@@ -218,6 +223,7 @@ def forwarder_args(trial: Trial, ports: tuple[NodePort, ...], idle: str) -> list
         "--dst-mac-b", b.peer_mac,
         *gathers,
         *_buffers(trial),
+        *_pages(a),
         "--frame-size", str(trial.frame_sizes.largest),
         "--interval", "1",
         "--idle", _between_frames(idle),

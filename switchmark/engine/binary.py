@@ -11,6 +11,7 @@ from switchmark.errors import UnavailableError
 from switchmark.testbed.output import stdout_of
 
 NAME = "switchmark-traffic"
+WITHOUT_DPDK = "install libdpdk-dev (22.11 or later), and build it again"
 _NOT_FOR_MEASURING = "not for measuring"  # engine/build.c
 
 
@@ -38,6 +39,11 @@ def engine_version(engine: Path) -> str | None:
     """The version that the engine prints; None when it prints none."""
     told = stdout_of([engine, "--version"])
     return told.splitlines()[0] if told else None
+
+
+def has_dpdk(engine: Path) -> bool:
+    """Return True unless the engine says that it was built without DPDK; older ones do not say."""
+    return "DPDK: none" not in (stdout_of([engine, "--version"]) or "")
 
 
 def build_problem(engine: Path) -> str | None:

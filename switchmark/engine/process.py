@@ -70,6 +70,11 @@ class EngineProcess:
     _asked_s: float = field(default_factory=time.monotonic)  # for its last trial
 
     @property
+    def page_size_kib(self) -> int | None:
+        """The page size of its DPDK memory; None if it has none, or is not ready."""
+        return self._ready.page_size_kib if self._ready else None
+
+    @property
     def ready(self) -> Ready:
         """Its `ready` event."""
         if self._ready is None:

@@ -33,6 +33,7 @@ from switchmark.testbed.facts import Facts, gather
 from switchmark.testbed.programs import digest
 from switchmark.testbed.state import cache_dir, make_folder, read_trusted
 from switchmark.trial.evidence import Baseline
+from switchmark.trial.page_size import ends_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import over_cable
 from switchmark.whole import write_whole
@@ -117,6 +118,7 @@ def point_of(plan: TrialPlan) -> dict[str, Any]:
         "idle": plan.placement.idle,
         "application_cores": plan.placement.application_cores,
         "catch_up_us": plan.placement.catch_up_us,
+        "page_size": ends_kib(plan),
     }
     if plan.far is None or not over_cable(plan):
         return point

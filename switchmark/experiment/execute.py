@@ -122,6 +122,8 @@ def _execute(
     for reason in prepared.left_out:
         request.say(f"{campaign.name}: left out: {reason}")
     prepared.check()
+    if prepared.pages is not None and prepared.pages.is_small:
+        request.say(f"{campaign.name}: DPDK has pages of 4 KiB: {prepared.pages.reason}")
     with _open_run(campaign, request) as run:
         request.opened(run.directory)
         try:

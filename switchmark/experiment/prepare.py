@@ -15,6 +15,7 @@ from switchmark.campaign.notation import to_notation
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.errors import UnavailableError
+from switchmark.experiment.pages import choose_pages, with_such_pages
 from switchmark.experiment.steps import (
     Step,
     check_available,
@@ -33,6 +34,7 @@ from switchmark.testbed import facts, hugepages, place, tuning
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
+from switchmark.trial.page_size import PageChoice
 from switchmark.trial.place_needs import misfits, no_room_to_poll
 from switchmark.trial.plan import Cores
 
@@ -48,6 +50,7 @@ class Prepared:
     left_out: list[str]  # why each of these was left out, under `skip_unavailable`
     instead: str | None  # under `first_available`: what was left out, why, and what takes its place
     refused: list[str]  # why the start is refused, a line each; empty: it is not
+    pages: PageChoice | None = None  # the page size of trials that leave it to the run
 
     def check(self) -> None:
         """Raise UnavailableError if the start is refused."""
@@ -78,6 +81,7 @@ def prepare(
     else:
         cores = Cores(facts.read_cpus(), tuned=campaign.tuning)
     steps = plan_steps(campaign, there, baselines=baselines, site=site, cores=cores)
+    pages: PageChoice | None = None
     if target is not None:
         refused += _lacked_by(target, steps)
     elif not refused:
@@ -89,6 +93,10 @@ def prepare(
         except UnavailableError as error:
             refused += str(error).splitlines()
         refused += _tuning_problems(campaign.tuning)
+        if not refused:
+            steps, pages = choose_pages(steps)
+            steps, missing, refused = with_such_pages(campaign, steps, pages)
+            left_out += missing
         refused += _refused_by_engine(campaign, steps)
         if not refused:
             steps, missing, refused = _fitting(campaign, steps)
@@ -98,7 +106,12 @@ def prepare(
             refused += [f"{campaign.name}: {problem}" for problem in short]
     left_out, refused = list(dict.fromkeys(left_out)), list(dict.fromkeys(refused))
     return Prepared(
-        campaign, steps, left_out, sentence(choices, lambda name: traits_of(name).noun), refused
+        campaign,
+        steps,
+        left_out,
+        sentence(choices, lambda name: traits_of(name).noun),
+        refused,
+        pages,
     )
 
 
@@ -153,7 +166,7 @@ def _fitting(
     problems: dict[str, str] = {}
     fitting = []
     for step in steps:
-        found = misfits(step.plan, limits, small_pages=False)
+        found = misfits(step.plan, limits, small_pages=step.plan.small_pages)
         for problem in found:
             problems.setdefault(problem, f"{to_notation(step.plan.trial)}: {problem}")
         fitting += [] if found else [step]

@@ -18,6 +18,7 @@ from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
+from switchmark.model.page_size import PageSize
 from switchmark.model.ports import PortKind
 from switchmark.testbed.programs import holds
 
@@ -43,6 +44,7 @@ class MoonGen(Instrument):
         ),
         largest_burst=512,
         largest_frame_bytes=1518,
+        page_sizes=(PageSize.SMALL,),
         most_rate_pps=100_000_000,
     )
 

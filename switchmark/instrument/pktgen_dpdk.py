@@ -17,8 +17,8 @@ from pathlib import Path
 from switchmark.errors import TrialFailed
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
+    eal_memory,
     fanout_group,
-    no_hugepages,
     port_device,
     start_in_another_group,
 )
@@ -35,6 +35,7 @@ from switchmark.instrument.support.udp import UDP_PORT, address
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import PortKind
 from switchmark.testbed.programs import no_program
 
@@ -45,7 +46,9 @@ SAYS_DPDK = r"(DPDK \d+\.[\w.~+-]+)"
 SAYS_LUA = r"(Lua script)"
 SCRIPT = "pktgen_dpdk.lua"
 SMALLEST_RUN_S = 3.0  # holds a whole sample, wherever Pktgen's second begins
-BOTH_NEED_MB = 2600  # five pools of 24,576 buffers of 10 KiB for each, whatever the port has
+MEMORY_MB = 1300  # five pools of 24,576 buffers of 10 KiB, whatever the port has
+SMALL_PAGES_MB = 1600  # there a buffer takes whole pages
+IN_HUGEPAGES = ("--in-memory", "--single-file-segments")  # as much as it asks for
 _LOOK_S = 0.05
 _LINE = re.compile(r"^switchmark (\w+) ?(.*)$")
 _S = 1_000_000_000
@@ -68,6 +71,8 @@ class PktgenDpdk(Instrument):
         largest_burst=128,
         shortest_sample_s=1.0,
         largest_frame_bytes=1518,
+        page_sizes=EITHER,
+        memory_mb=MEMORY_MB,
         linux_capabilities={
             PortKind.VHOST_USER: (),
             PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
@@ -75,13 +80,13 @@ class PktgenDpdk(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the program is, was built with Lua, and has memory."""
+        """Available if the program is there, and was built with Lua."""
         program = named_program(SETTING, PROGRAM)
         if program is None:
             return no_program(SETTING, PROGRAM, OBTAIN)
         if version_of(str(program), ASK, SAYS_LUA) == UNKNOWN:
             return unavailable(f"{program} was built without Lua", remedy=OBTAIN)
-        return no_hugepages(BOTH_NEED_MB) or available(f"with {_dpdk(program)}")
+        return available(f"with {_dpdk(program)}")
 
     def refusals(self, sweep: Sweep) -> Iterator[str]:
         """Refuse runs without a whole sample."""
@@ -252,7 +257,8 @@ def _command(job: Job, station: Station, program: Path, script: Path) -> list[st
     main, worker = cores[-1], cores[-1] + 1
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", str(program),
-        "--in-memory", "--single-file-segments", "--no-pci",
+        *(eal_memory(station, SMALL_PAGES_MB) if station.port.small_pages else IN_HUGEPAGES),
+        "--no-pci",
         "--no-telemetry", f"--file-prefix=pg-{station.node}",
         "--lcores", f"{main}@{main},{worker}@{cores[0]}", f"--main-lcore={main}",
         f"--vdev={port_device(job, station)}", "--",

@@ -15,8 +15,8 @@ from typing import Any
 
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
+    eal_memory,
     fanout_group,
-    no_hugepages,
     port_device,
     start_in_another_group,
 )
@@ -27,6 +27,7 @@ from switchmark.instrument.support.reading import CountedInterval
 from switchmark.instrument.support.udp import FCS, UDP_PORT, address
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import PortKind
 
 PROGRAM = "dpdk-testpmd"
@@ -51,6 +52,8 @@ class TestpmdInstrument(Instrument):
         paces=False,
         largest_burst=512,
         largest_frame_bytes=1518,  # that fits one of its buffers, on every port
+        page_sizes=EITHER,
+        memory_mb=MEMORY_MB,
         linux_capabilities={
             PortKind.VHOST_USER: ("ipc_lock",),
             PortKind.VETH: ("ipc_lock", "net_admin", "net_raw"),
@@ -59,9 +62,8 @@ class TestpmdInstrument(Instrument):
     )
 
     def availability(self) -> Availability:
-        """Available where the program is installed, and has memory."""
-        found = find(PROGRAM, "dpdk-dev", ASK_VERSION, SAYS_VERSION)
-        return (no_hugepages(2 * MEMORY_MB) if found.available else None) or found
+        """Available if the program is installed."""
+        return find(PROGRAM, "dpdk-dev", ASK_VERSION, SAYS_VERSION)
 
     def launch(self, job: Job) -> PolledRun:
         """Start both programs."""
@@ -170,7 +172,7 @@ def _command(job: Job, station: Station, options: list[str]) -> list[str]:
     core = station.first_core
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,
-        "--in-memory", "--single-file-segments", "-m", str(MEMORY_MB), "--no-pci",
+        *eal_memory(station, MEMORY_MB), "--no-pci",
         "--no-telemetry", f"--file-prefix=tp-{station.node}", "--lcores", f"0@{core},1@{core}",
         f"--vdev={port_device(job, station)}", "--",
         "-i", *options, "--nb-cores=1", f"--total-num-mbufs={BUFFERS}", "--disable-link-check",

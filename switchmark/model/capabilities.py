@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from switchmark.errors import SwitchmarkError
 from switchmark.model.io import Io
+from switchmark.model.page_size import PageSize
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.taxonomy import Taxonomy
 
@@ -67,7 +68,9 @@ class Capabilities:
     main_thread: bool = False  # one that does not forward, and can be put on a core of its own
     max_ports: int | None = None
     longest_frame_bytes: int | None = None  # with FCS; None: it limits no frame of the engine
-    needs_hugepages: bool = False
+    # What its buffers can lie in, if that is memory of DPDK or of a program that takes hugepages as
+    # DPDK does.
+    page_sizes: tuple[PageSize, ...] = ()
     takes_program: bool = False  # `program` may name the executable (`WithProgram`)
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
@@ -98,6 +101,11 @@ class Capabilities:
         if self.overhead_s is not None:
             return self.overhead_s
         return IN_KERNEL_OVERHEAD_S if self.in_kernel else PROGRAM_OVERHEAD_S
+
+    @property
+    def needs_hugepages(self) -> bool:
+        """Return True for a switch whose buffers can lie in hugepages only."""
+        return self.page_sizes == (PageSize.HUGE,)
 
     @property
     def is_contender(self) -> bool:

@@ -37,6 +37,8 @@ class NodePort:
     made: MadePort | None = None  # by the switch, before the node
     lent: str | None = None  # the end of a cable, in place of a port of its own: device or PCI
     nic: Nic | None = None  # real ports in place of what would be made
+    # Memory of a DPDK program that has the port: on the kernel's ordinary pages, not in hugepages.
+    small_pages: bool = False
     back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
 
 

@@ -322,6 +322,14 @@ class Trial(Frozen):
         "MiB if the kernel permits), or `unforced` (at most `net.core.rmem_max` and `wmem_max`, as "
         "an ordinary user gets); the record has what was granted", noun="choice of socket buffers",
         say="{} socket buffers".format)] = "largest"
+    page_size: Annotated[Literal["auto", "huge", "4KiB"], Parameter(
+        "page_size", CORES, SAME, "huge, 4KiB",
+        "the pages of the memory that DPDK programs (and VPP) keep packets in: `huge`, `4KiB` "
+        "(ordinary pages, which need no hugepages), or `auto`: `huge` for a whole run if it can "
+        "have all hugepages that it needs, otherwise `4KiB`; trials without such memory ignore it "
+        "(docs/page-sizes.md)", noun="page size",
+        say=lambda value: "page size as the run has it" if value == "auto" else
+            "hugepages" if value == "huge" else "pages of 4 KiB")] = "auto"
     # fmt: on
 
     @property

@@ -18,6 +18,7 @@ from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.calibration import Calibrations, machine_facts
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.certified import Certificates
+from switchmark.experiment.pages import choose_pages
 from switchmark.experiment.steps import Step, check_available
 from switchmark.experiment.wire import baseline_of
 from switchmark.model.campaign import CampaignDefinition
@@ -39,7 +40,7 @@ from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed import HealthLimits, Testbed
 from switchmark.testbed.undo.clean import clean_stale
 from switchmark.trial.evidence import Baseline
-from switchmark.trial.plan import Cores, TrialPlan, plan_trial
+from switchmark.trial.plan import Cores, TrialPlan, plan_trial, with_pages
 from switchmark.trial.run import run_trial
 
 _WIRE = "(V=direct, P=64)"
@@ -111,7 +112,8 @@ class TestbedExecutor:
         with self._site(lease) as site:
             cores = Cores(read_cpus(), tuned=campaign.tuning)
             plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
-            steps = [Step(plan, None) for plan in plans]
+            steps, _ = choose_pages([Step(plan, None) for plan in plans])
+            plans = [step.plan for step in steps]
             check_available(steps)
             with open_session(wait_s=_WAIT_S) as session:
                 tuned = asdict(tuning.apply(session, campaign.tuning))
@@ -193,6 +195,7 @@ class TestbedExecutor:
             wire = baseline_of(plan, self._there.switches[plan.trial.switch])
             if wire is not None and kept.find(plan) == Baseline():
                 planned = plan_trial(campaign, wire, self._there, cores, site)
+                planned = with_pages(planned, plan.small_pages)
                 wires[wire] = Step(planned, None, is_baseline=True)
         return list(wires.values())
 

@@ -189,10 +189,10 @@ class HostAgent:
         )  # fmt: skip
 
     def do_make_ports(
-        self, name: str, options: str, program: str, wanted: list[Any]
+        self, name: str, options: str, program: str, small_pages: bool, wanted: list[Any]
     ) -> list[MadePort]:
         """Have the switch of this host make its ports, before the nodes; it is started later."""
-        switch = configured(make_switch(name), options, program)
+        switch = configured(make_switch(name), options, program, small_pages=small_pages)
         if not isinstance(switch, MakesPorts):
             raise UsageError(f"{name}: it makes no ports itself")
         self._switch = switch  # from now on there is something to stop
@@ -205,13 +205,16 @@ class HostAgent:
         name: str,
         options: str,
         program: str,
+        small_pages: bool,
         ports: list[Any],
         mode: str,
         cores: list[int],
     ) -> None:
         """Start the switch of this host, the one that has made its ports where one has."""
         made, self._made_ports = self._made_ports, None
-        self._switch = made or configured(make_switch(name), options, program)
+        self._switch = made or configured(
+            make_switch(name), options, program, small_pages=small_pages
+        )
         own = [from_plain(SwitchPort, port) for port in ports]
         self._switch.start(self._session, own, ConnectMode(mode), cores)
 

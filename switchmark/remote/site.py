@@ -136,7 +136,12 @@ class SiteSwitch:
         self.cores: Sequence[int] = ()  # given before it is started
         self._connection = site.connection
         self.program = program  # as on this host; empty: as it is found there
-        self._which: dict[str, Any] = {"name": name, "options": options, "program": program}
+        self.small_pages = False  # see `HasPages`
+        self._asked: dict[str, Any] = {"name": name, "options": options, "program": program}
+
+    @property
+    def _which(self) -> dict[str, Any]:
+        return self._asked | {"small_pages": self.small_pages}
 
     def check_facing(self, device: str, mtu_bytes: int) -> None:
         """Raise UnavailableError where the interface cannot be lent to it."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from switchmark.engine.binary import engine_version, find_engine
+from switchmark.engine.binary import WITHOUT_DPDK, engine_version, find_engine, has_dpdk
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.capabilities import (
     Availability,
@@ -20,18 +20,19 @@ from switchmark.model.capabilities import (
     unavailable,
     unavailable_for,
 )
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, take_in
 from switchmark.switch.support.forwarder import Pair, ask, report_soon
 from switchmark.switch.support.options import WithOptions, WithProgram
+from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, device_of, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
-from switchmark.testbed import hugepages
 from switchmark.testbed.host import Session
 
-MEMORY_MB = 128  # of hugepages, for each process
+MEMORY_MB = 128  # for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for
 REPORT_DEADLINE_S = 15.0  # a process that has ended is noticed at once; one may have to wait long
 ETHERNET_AND_FCS_BYTES = 18
@@ -44,7 +45,7 @@ def only_pci(ports: Iterable[SwitchPort]) -> list[str]:
     ]
 
 
-class BasicForwarder(WithProgram, WithOptions, WithResources):
+class BasicForwarder(WithProgram, WithOptions, WithPages, WithResources):
     """The engine as a port-to-port forwarder."""
 
     name = "basicfwd"
@@ -55,7 +56,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         polling=True,
         multi_core=True,
         runs_in=("host", "netns", "lxc", "docker"),
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
@@ -68,9 +69,11 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
         self._pairs: list[Pair] = []
 
     def availability(self) -> Availability:
-        """Available where the engine is built, with hugepages reserved."""
+        """Available if the engine is built, with DPDK."""
         found = self._check_engine()
-        return (hugepages.none_reserved() or found) if found.available else found
+        if found.available and not has_dpdk(self._engine()):
+            return unavailable(f"{self._engine()} is built without DPDK", remedy=WITHOUT_DPDK)
+        return found
 
     def _engine(self) -> Path:
         """The build of the engine that forwards: the one that was chosen, else the bench's own.
@@ -118,7 +121,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:  # noqa: ARG002
         """See `TakesHugepages`."""
-        return [MEMORY_MB] * (len(ports) // 2) if self.capabilities.needs_hugepages else []
+        return [MEMORY_MB] * (len(ports) // 2) if self.capabilities.page_sizes else []
 
     # What a forwarder over other ports has different:
 
@@ -126,7 +129,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def _check_means(self, pairs: int) -> None:
         """Raise `UnavailableError` when the machine has too little memory for so many pairs."""
-        hugepages.require(self.name, pairs * MEMORY_MB)
+        self.require_memory(pairs * MEMORY_MB)
 
     def _move_in(
         self, resources: Resources, ports: Sequence[SwitchPort]
@@ -151,6 +154,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
 
     def _more_arguments(self, tag: str) -> list[str]:
         memory = ["--dpdk-memory-mb", str(MEMORY_MB)]
+        memory += ["--dpdk-pages", "4KiB"] if self.small_pages else []
         return [*memory, "--eal", f"--file-prefix=sm{tag}"]
 
     def _arguments(self, pair: tuple[SwitchPort, SwitchPort], core: int) -> list[str]:
@@ -213,7 +217,7 @@ class BasicForwarder(WithProgram, WithOptions, WithResources):
             "connect_mode": ConnectMode.CROSS_CONNECT.value,
             "cores": ",".join(map(str, self._cores)),
             "idle": self._idle,
-            "hugepages_mb": str(MEMORY_MB * len(self._pairs)),
+            **self.memory_details(MEMORY_MB * len(self._pairs)),
             **self.option_details(),
         }
 

@@ -1,6 +1,7 @@
 """`bess`: the Berkeley Extensible Software Switch, vhost-user ports, driven through gRPC.
 
-`bessd` runs in a mount namespace of its own with its own hugetlbfs, which goes away with it.
+`bessd` runs in a mount namespace of its own with its own hugetlbfs, which goes away with it; on
+small pages it needs neither.
 Its client library needs a Python of its own (grpcio, protobuf), so a small driver
 (`bess_driver.py`) runs there and speaks JSON lines with us.
 """
@@ -24,6 +25,7 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.changes import Change
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.rights import Rights
 from switchmark.model.taxonomy import MODULAR, PIPELINE, RTC, STRUCTURED, Taxonomy
@@ -43,6 +45,8 @@ from switchmark.testbed.walls import narrowed
 
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
+BUFFER_BYTES = 2688  # with its headers
+SMALL_EAL_MB = 512  # that bessd gives EAL on small pages (init_eal in core/dpdk.cc)
 QUEUE_FRAMES = 1024  # descriptors of each direction of a port
 BURST = 32  # compiled in
 ANSWER_TIMEOUT_S = 10.0
@@ -92,7 +96,7 @@ class Bess(WithOptions, ProgramSwitch):
         writes=(),
         connect_modes=(ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
@@ -126,27 +130,22 @@ class Bess(WithOptions, ProgramSwitch):
         return os.environ.get(PYTHON_SETTING) or str(which("python3") or "python3")
 
     def memory_mb(self) -> int:
-        """The memory of all ports together."""
+        """The memory of all ports together. On small pages bessd maps its buffers beside the memory
+        of EAL."""
+        if self.small_pages:
+            return SMALL_EAL_MB + (BUFFERS * BUFFER_BYTES >> 20)
         return MEMORY_MB
 
     def launch(self, program: Path) -> None:
         """Start the daemon, then the driver, which builds the pipeline."""
         folder = self._folder = self.resources.folder("bess")
-        huge, control = folder / "huge", check_socket_path(folder / "grpc.sock")
-        huge.mkdir()
+        control = check_socket_path(folder / "grpc.sock")
         core = self.cores[0]
         may = self.resources.in_folders(rights(self, self.ports))
-        bessd = [
-            *(str(program), "-f", "-i", str(folder / "pid"), "-m", str(MEMORY_MB)),
-            *("-buffers", str(BUFFERS), "-c", str(core), "-no_crashlog", "-logtostderr"),
-            *("-grpc_url", f"unix:{control}"),
-        ]
+        bessd = self._daemon(program, folder, control)
+        bessd = bessd if may is None else narrowed(bessd, may)
         self.process = self.resources.spawn(
-            [
-                *("unshare", "--mount", "--propagation", "private"),
-                *("sh", "-c", LAUNCH, str(huge)),
-                *(bessd if may is None else narrowed(bessd, may)),
-            ],
+            bessd if self.small_pages else self._with_hugetlbfs(bessd, folder),
             cores=[core],
             env={"RUNTIME_DIRECTORY": str(folder)},
             netns=self.netns,
@@ -159,6 +158,23 @@ class Bess(WithOptions, ProgramSwitch):
         with understood(self.name):
             self._version = str(self._answer()["version"])
         self._request(build_request(self.ports, self.mode, core, self.option("cable_driver")))
+
+    def _daemon(self, program: Path, folder: Path, control: str) -> list[str]:
+        """The daemon's command line. Without memory in hugepages it gives EAL `--no-huge`."""
+        return [
+            *(str(program), "-f", "-i", str(folder / "pid")),
+            *("-m", "0" if self.small_pages else str(MEMORY_MB)),
+            *("-buffers", str(BUFFERS), "-c", str(self.cores[0]), "-no_crashlog", "-logtostderr"),
+            *("-grpc_url", f"unix:{control}"),
+        ]
+
+    @staticmethod
+    def _with_hugetlbfs(command: list[str], folder: Path) -> list[str]:
+        """Run a command in a mount namespace with a hugetlbfs of its own."""
+        huge = folder / "huge"
+        huge.mkdir()
+        unshare = ("unshare", "--mount", "--propagation", "private")
+        return [*unshare, "sh", "-c", LAUNCH, str(huge), *command]
 
     def _request(self, request: dict[str, Any]) -> dict[str, Any]:
         assert self._driver is not None

@@ -20,6 +20,7 @@ from switchmark.model.capabilities import (
     Capabilities,
     unavailable,
 )
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, RTC, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
@@ -141,7 +142,7 @@ class FastClick(WithOptions, ProgramSwitch):
         writes=(),
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT, ConnectMode.STATIC_MAC),
         polling=True,
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
@@ -176,6 +177,19 @@ class FastClick(WithOptions, ProgramSwitch):
         """The memory of all ports together, in MiB."""
         return BASE_MB + self._pool_mb() * memory_nodes()
 
+    def _eal(self, program: Path, devices: Sequence[str]) -> list[str]:
+        """The program, and the words that it hands to EAL."""
+        return [
+            *(str(program), "--dpdk", "-l", str(self.cores[0])),
+            *(*self.eal_memory(self._eal_mb()), "--no-telemetry"),
+            *(f"--file-prefix=sm{self.session.id}click", *devices),
+        ]
+
+    def _eal_mb(self) -> int:
+        """What EAL is to take: hugepages on the first NUMA node, it takes those of others as it
+        needs them; small pages all at once."""
+        return self.memory_mb() if self.small_pages else BASE_MB + self._pool_mb()
+
     def _pool(self) -> str:
         """Whose buffers hold its packets."""
         program = self.program_for(None)
@@ -183,7 +197,7 @@ class FastClick(WithOptions, ProgramSwitch):
         return "DPDK" if holds(program, POOL_WORDS) else "Click"
 
     def _pool_mb(self) -> int:
-        return (BUFFERS[self._pool()] * BUFFER_BYTES >> 20) + 1
+        return (BUFFERS[self._pool()] * self.buffer_takes(BUFFER_BYTES) >> 20) + 1
 
     def launch(self, program: Path) -> None:
         """Write the configuration, start, and wait for the control socket."""
@@ -194,12 +208,7 @@ class FastClick(WithOptions, ProgramSwitch):
         file.write_text(self._config)
         devices = eal_devices(self.name, self.ports, self.option("cable_driver"))
         self.run(
-            [
-                *(str(program), "--dpdk", "-l", str(self.cores[0]), "--in-memory"),
-                *("-m", str(BASE_MB + self._pool_mb()), "--no-telemetry"),
-                *(f"--file-prefix=sm{self.session.id}click", *devices, "--", str(file)),
-            ],
-            {"RUNTIME_DIRECTORY": str(folder)},
+            [*self._eal(program, devices), "--", str(file)], {"RUNTIME_DIRECTORY": str(folder)}
         )
         self.until(self._answers, "its control socket")
 

@@ -18,6 +18,7 @@ from switchmark.model.capabilities import (
     unavailable,
 )
 from switchmark.model.options import cores_refusal
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import (
     ConnectMode,
     PortCounters,
@@ -29,16 +30,18 @@ from switchmark.model.rights import Rights
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, AtInterface, devargs
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ovs_instance import option
-from switchmark.switch.support.ovs_memory import plan_pools
+from switchmark.switch.support.ovs_memory import PoolPlan, plan_pools
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
+from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
-from switchmark.testbed import hugepages, place
+from switchmark.testbed import place
 from switchmark.testbed.host import Session
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
+SMALL_PAGES = "--no-huge --legacy-mem --no-shconf"
 # `netdev` and `dummy` are the same datapath (dpif-netdev). They differ in the ports of type
 # `internal`, to which no frame of a measurement goes: those of `netdev` are taps, and need
 # CAP_NET_ADMIN and a network namespace; those of `dummy` are objects of the daemon.
@@ -85,7 +88,7 @@ OPTIONS = (
 )  # fmt: skip
 
 
-class OvsDpdk(WithOptions, OvsSwitch):
+class OvsDpdk(WithPages, WithOptions, OvsSwitch):
     """Open vSwitch with DPDK."""
 
     name = "ovs-dpdk"
@@ -103,13 +106,13 @@ class OvsDpdk(WithOptions, OvsSwitch):
         multi_core=True,
         main_thread=True,
         cable_ends=DPDK_ENDS,
-        needs_hugepages=True,
+        page_sizes=EITHER,
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )
 
     def check_datapath(self, version: str) -> Availability:
-        """Check that the daemon is built with DPDK, and that hugepages are reserved."""
+        """Check that the daemon is built with DPDK."""
         if "DPDK" not in version:
             return unavailable(
                 f"{self.program()} is built without DPDK ({version})",
@@ -117,7 +120,7 @@ class OvsDpdk(WithOptions, OvsSwitch):
             )
         if self.option("datapath") == NETDEV and (problem := place.missing(*OvsSwitch.needs)):
             return problem
-        return hugepages.none_reserved() or available(version)
+        return available(version)
 
     def start(
         self, session: Session, ports: Sequence[SwitchPort], mode: ConnectMode, cores: Sequence[int]
@@ -172,12 +175,15 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:  # noqa: ARG002
         """See `TakesHugepages`."""
-        pools = plan_pools(len(ports), max(port.mtu_bytes for port in ports))
-        return [pools.memory_mb * memory_nodes()]
+        return [self._plan_pools(ports).memory_mb * memory_nodes()]
+
+    def _plan_pools(self, ports: Sequence[SwitchPort]) -> PoolPlan:
+        mtu_bytes = max(port.mtu_bytes for port in ports)
+        return plan_pools(len(ports), mtu_bytes, small_pages=self.small_pages)
 
     def before_launch(self) -> None:
         """Check that there is memory for the buffers, and take in the interfaces of cables."""
-        hugepages.require(self.name, self._pools.memory_mb * memory_nodes())
+        self.require_memory(self._pools.memory_mb * memory_nodes())
         namespace = self.instance.namespace if self.makes_devices() else None
         if namespace and (cables := lent_of(self._ports)):
             namespace.adopt(cables, cables)
@@ -189,13 +195,10 @@ class OvsDpdk(WithOptions, OvsSwitch):
 
     def settings(self) -> dict[str, str]:
         """The daemon's settings, defaults that matter for the numbers included."""
-        self._pools = plan_pools(len(self._ports), max(port.mtu_bytes for port in self._ports))
-        memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
+        self._pools = self._plan_pools(self._ports)
         return {
             "dpdk-init": "true",
-            "dpdk-extra": f"{self._pci} {EAL_OPTIONS} --file-prefix={self.instance.bridge}",
-            "dpdk-socket-mem": memory,
-            "dpdk-socket-limit": memory,
+            **self._memory_settings(),
             "per-port-memory": "true" if self._pools.per_port else "false",
             "pmd-cpu-mask": hex(sum(1 << core for core in self._cores)),
             "pmd-maxsleep": self.option("pmd_maxsleep_us"),
@@ -203,6 +206,21 @@ class OvsDpdk(WithOptions, OvsSwitch):
             "tx-flush-interval": "0",
             "smc-enable": "false",
             "pmd-auto-lb": "false",
+        }
+
+    def _memory_settings(self) -> dict[str, str]:
+        """The settings of the daemon's memory. It adds `--in-memory` by itself. On small pages
+        there is one memory for all NUMA nodes, whose size is another option."""
+        whole_mb = self._pools.memory_mb * memory_nodes()
+        memory = ",".join([str(self._pools.memory_mb)] * memory_nodes())
+        eal = f"{SMALL_PAGES} -m {whole_mb} --no-telemetry" if self.small_pages else EAL_OPTIONS
+        extra = f"{self._pci} {eal} --file-prefix={self.instance.bridge}"
+        if self.small_pages:
+            return {"dpdk-extra": extra}
+        return {
+            "dpdk-extra": extra,
+            "dpdk-socket-mem": memory,
+            "dpdk-socket-limit": memory,
         }
 
     @property
@@ -263,6 +281,6 @@ class OvsDpdk(WithOptions, OvsSwitch):
             "rxq_assignment": "; ".join(queues),
             "n_rxq": "1",
             **self.option_details(),
-            "hugepages_mb": str(self._pools.memory_mb * memory_nodes()),
+            **self.memory_details(self._pools.memory_mb * memory_nodes()),
             "buffer_pools": "one a port" if self._pools.per_port else "one shared",
         }

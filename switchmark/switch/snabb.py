@@ -16,6 +16,7 @@ from pathlib import Path
 from switchmark.errors import TrialFailed
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.changes import Change
+from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MODULAR, PIPELINE, STRUCTURED, Taxonomy
 from switchmark.switch.support.changes import PORTS
@@ -64,7 +65,7 @@ class Snabb(ProgramSwitch):
         writes=("/tmp",),  # a lock, whose place is not to be chosen
         connect_modes=(ConnectMode.LEARNING, ConnectMode.CROSS_CONNECT),
         polling=True,
-        needs_hugepages=True,
+        page_sizes=(PageSize.HUGE,),
         takes_program=True,
         reconfigures=True,
         taxonomy=Taxonomy(MODULAR, STRUCTURED, PIPELINE, "high", "Lua, C", "VM-to-VM"),

@@ -22,6 +22,7 @@ from switchmark.model.capabilities import (
     SwitchOption,
     unavailable,
 )
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import MATCH_ACTION, RTC, SELF, Taxonomy
 from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbers
@@ -67,6 +68,7 @@ def arguments(
     core: int,
     file_prefix: str,
     cable_driver: str = "af-xdp",
+    memory: Sequence[str] = ("--in-memory", "-m", str(MEMORY_MB)),
 ) -> list[str]:
     """EAL's options, then the generated program's own: its ports and which core polls them.
 
@@ -80,7 +82,7 @@ def arguments(
         devices += ["--vdev", "net_null0,no-rx=1"]
         count += 1
     return [
-        *(str(program), "--lcores", f"0@{core}", "--in-memory", "-m", str(MEMORY_MB)),
+        *(str(program), "--lcores", f"0@{core}", *memory),
         *(f"--file-prefix={file_prefix}", *devices),
         *("--", "-p", hex((1 << count) - 1), "--config", queues),
     ]
@@ -98,7 +100,7 @@ class T4p4s(TelemetrySwitch):
         port_kinds=(PortKind.VHOST_USER,),
         connect_modes=(ConnectMode.STATIC_MAC, ConnectMode.CROSS_CONNECT),
         polling=True,
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
@@ -139,8 +141,9 @@ class T4p4s(TelemetrySwitch):
         return f"t4p4s program {digest(program)[:12]}, {dpdk}" if dpdk else ""
 
     def memory_mb(self) -> int:
-        """The memory of all ports together."""
-        return MEMORY_MB
+        """The memory of all ports together. The buffers of its one pool, of 2 KiB each, take twice
+        as much on small pages."""
+        return MEMORY_MB * 2 if self.small_pages else MEMORY_MB
 
     def launch(self, program: Path) -> None:
         """Start it and wait until its telemetry answers."""
@@ -161,7 +164,15 @@ class T4p4s(TelemetrySwitch):
         self._telemetry = self.telemetry_socket(folder, prefix)
         driver = self.option("cable_driver")
         self.run(
-            arguments(program, self.ports, self.mode, self.cores[0], prefix, driver),
+            arguments(
+                program,
+                self.ports,
+                self.mode,
+                self.cores[0],
+                prefix,
+                driver,
+                self.eal_memory(self.memory_mb()),
+            ),
             {"RUNTIME_DIRECTORY": str(folder)},
         )
         self.until(self._all_started, "its ports")

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
 from switchmark.model.capabilities import Capabilities
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
@@ -49,7 +50,7 @@ class Testpmd(TelemetrySwitch):
         runs_in=("host", "netns", "lxc", "docker"),
         main_thread=True,
         max_ports=32,  # DPDK's own limit
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),
@@ -65,8 +66,9 @@ class Testpmd(TelemetrySwitch):
         return dpdk_version(program)
 
     def memory_mb(self) -> int:
-        """Hugepages in MiB for the buffers of all ports, which lie in one pool."""
-        bytes_needed = self._buffers() * (self._buffer_bytes() + BUFFER_OVERHEAD_BYTES)
+        """Memory in MiB for the buffers of all ports, which lie in one pool."""
+        each = self.buffer_takes(self._buffer_bytes() + BUFFER_OVERHEAD_BYTES)
+        bytes_needed = self._buffers() * each
         return BASE_MB + (bytes_needed >> 20) + 1
 
     def _buffers(self) -> int:
@@ -109,7 +111,8 @@ class Testpmd(TelemetrySwitch):
         threads += [f"{number}@{core}" for number, core in enumerate(self.cores, 1)]
         ports = eal_devices(self.name, self.ports, self.option("cable_driver"))
         return [
-            *("--in-memory", "--single-file-segments", "-m", str(self.memory_mb())),
+            *self.eal_memory(self.memory_mb()),
+            *([] if self.small_pages else ["--single-file-segments"]),
             *(f"--file-prefix={prefix}", "--lcores", ",".join(threads), *ports),
         ]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from switchmark.errors import TrialFailed, UnavailableError
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
+from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support import vpp_changes
@@ -77,7 +78,7 @@ class Vpp(WithOptions, ProgramSwitch):
         polling=True,
         multi_core=True,
         main_thread=True,
-        needs_hugepages=True,
+        page_sizes=EITHER,
         takes_program=True,
         cable_ends=DPDK_ENDS,
         reconfigures=True,
@@ -124,7 +125,9 @@ class Vpp(WithOptions, ProgramSwitch):
         self.resources.note(FilesNamed("/dev/shm", prefix))
         config, script = self._folder / "startup.conf", self._folder / "commands"
         more, main = self._plugins(program), self._main_core
-        text = startup_config(self._folder, prefix, main, self._workers, more, nics)
+        text = startup_config(
+            self._folder, prefix, main, self._workers, more, nics, small_pages=self.small_pages
+        )
         config.write_text(text)
         script.write_text("\n".join(self._commands()) + "\n")
         cores = sorted({self._main_core, *self._workers})

@@ -239,8 +239,8 @@ def _hugepages(facts: Facts) -> Finding:
         "hugepages",
         seen,
         Level.POOR,
-        f"less than {COMFORTABLE_HUGEPAGES_MB} MiB free: DPDK switches and applications may not"
-        " start",
+        f"less than {COMFORTABLE_HUGEPAGES_MB} MiB free: runs that need more have the memory of "
+        "DPDK on pages of 4 KiB",
         f"echo {used + wanted} > {NR_HUGEPAGES}",
     )
 

@@ -1,10 +1,16 @@
-"""Hugepages: how many there are, and what to do where there are too few."""
+"""Hugepages: how many can be had, and what to do if there are too few.
+
+Programs take them by memfd, which needs neither root nor a mount. The kernel's counters are those
+of the machine: a control group may have less, which shows only when a page is touched.
+"""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
@@ -12,6 +18,21 @@ from switchmark.model.capabilities import Availability, unavailable
 
 HUGEPAGES_DIR = Path("/sys/kernel/mm/hugepages")
 DEFAULT_SIZE_KB = 2048
+SHARE = 0.9  # of the free hugepages that `page_size: auto` relies on: others take some meanwhile
+TOUCH_TIMEOUT_S = 30.0
+# Prints a byte for each page that it could touch. At a limit the kernel ends it by SIGBUS.
+# 26 is MFD_HUGE_SHIFT of linux/memfd.h.
+_TOUCH = """
+import mmap, os, resource, sys
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+size, count = int(sys.argv[1]), int(sys.argv[2])
+fd = os.memfd_create("switchmark", os.MFD_HUGETLB | (size.bit_length() - 1) << 26)
+for number in range(count):
+    os.ftruncate(fd, (number + 1) * size)
+    with mmap.mmap(fd, size, offset=number * size) as page:
+        page[0] = 1
+    os.write(1, b".")
+"""
 NR_HUGEPAGES = HUGEPAGES_DIR / f"hugepages-{DEFAULT_SIZE_KB}kB" / "nr_hugepages"
 
 
@@ -40,6 +61,38 @@ def free_mb(found: Sequence[HugepagePool] | None = None) -> int:
     """Free memory in hugepages of all sizes, MiB."""
     each = pools() if found is None else found
     return sum(pool.free * pool.size_kb for pool in each) // 1024
+
+
+def touched(size_kb: int, wanted: int) -> int:
+    """Return how many of so many hugepages this process could have now: they are taken and written
+    to in a child process, and given back at once."""
+    command = [sys.executable, "-IS", "-c", _TOUCH, str(size_kb << 10), str(wanted)]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=False,
+            timeout=TOUCH_TIMEOUT_S,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    return done.stdout.count(b".")
+
+
+def obtainable(demands_mb: Sequence[int]) -> tuple[HugepagePool, ...]:
+    """Return the hugepages that processes with these demands can rely on: `SHARE` of what is free
+    or, where a control group has less, what could be touched."""
+    found = []
+    for pool in pools():
+        usable = int(pool.free * SHARE)
+        each = (-(-demand * 1024 // pool.size_kb) for demand in demands_mb)
+        wanted = min(usable, sum(each))
+        had = touched(pool.size_kb, wanted) if wanted else 0
+        found.append(replace(pool, free=usable if had == wanted else had))
+    return tuple(found)
+
+
+def used_size_kb() -> int:
+    """Return the size of the hugepages that programs get: the smallest of which there are some."""
+    return next((pool.size_kb for pool in pools() if pool.total), DEFAULT_SIZE_KB)
 
 
 def are_reserved() -> bool:

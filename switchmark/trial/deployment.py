@@ -23,7 +23,7 @@ from switchmark.testbed.host import Session
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.failure import one_line
 from switchmark.trial.instrument_run import InstrumentRun
-from switchmark.trial.memory_needs import memory_needs_mb
+from switchmark.trial.memory_needs import lacking_for
 from switchmark.trial.nodes import create_nodes, with_made
 from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.running_switch import RunningSwitch
@@ -187,8 +187,7 @@ class Deployment:
     def _deploy(self) -> None:
         plan = self.plan
         # Before the applications start, which take memory that the switch would then lack.
-        needs = memory_needs_mb(plan)
-        if (words := hugepages.lacking(needs, hugepages.pools(), free=True)) is not None:
+        if (words := lacking_for(plan, hugepages.pools(), free=True)) is not None:
             raise UnavailableError(words)
         if plan.far is not None:
             self.far_placement = plan.far.begin()

@@ -14,11 +14,13 @@ from switchmark.engine.arguments import UNFORCED, io_of, needed_capabilities, vn
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
+from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.choices import WIRE
-from switchmark.model.io import sends_datagrams
+from switchmark.model.choices import OWN_ENGINE, WIRE
+from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.node import NodeSpec
+from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve as resolve_scenario
 from switchmark.model.topology import NodePlace, Topology, wire_kind
@@ -33,6 +35,7 @@ from switchmark.switch.direct import Direct
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
 from switchmark.switch.support.base import (
+    HasPages,
     HasSocketBuffers,
     Switch,
     has_main_thread,
@@ -105,7 +108,7 @@ def plan_trial(
         switch.unforced_buffers = trial.socket_buffers == UNFORCED
     far = _far_side(trial, can, topology, site) if remote and site is not None else None
     environment = ENVIRONMENTS[trial.environment]()
-    return TrialPlan(
+    plan = TrialPlan(
         trial=trial,
         topology=topology,
         environment=environment,
@@ -119,6 +122,24 @@ def plan_trial(
         mixed_connect_modes=campaign.mixed_connect_modes,
         wires=_wire_environment(environment, wire_kind(kinds[0])),
     )
+    return with_pages(plan, trial.page_size == PageSize.SMALL.value)
+
+
+def with_pages(plan: TrialPlan, small: bool) -> TrialPlan:
+    """Return the plan with the memory of its DPDK programs on small pages, or in hugepages. A trial
+    by an instrument that can have one kind only has that kind."""
+    if (own := instrument_pages(plan.trial)) is not None and len(own) == 1:
+        small = own == (PageSize.SMALL,)
+    if isinstance(plan.switch, HasPages):
+        plan.switch.small_pages = small
+    return replace(plan, small_pages=small)
+
+
+def instrument_pages(trial: Trial) -> tuple[PageSize, ...] | None:
+    """Return the kinds of pages that a foreign instrument can have; None for our own engine."""
+    if trial.generator == OWN_ENGINE:
+        return None
+    return INSTRUMENTS[trial.generator]().abilities.page_sizes
 
 
 def _wire_environment(environment: Environment, kind: PortKind) -> Environment:
@@ -217,6 +238,7 @@ class TrialPlan:
     mixed_connect_modes: bool = False
     far: FarSide | None = None  # what it has on another host
     wires: Environment | None = None  # where wire ends live; None: with everything else
+    small_pages: bool = False  # DPDK's memory lies on the kernel's ordinary pages
 
     def labels(self) -> Labels:
         """The labels of a drawing of the plan."""
@@ -260,4 +282,13 @@ class TrialPlan:
             linux_capabilities=needed_capabilities(io, self.port_kind),
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
-        return [replace(spec, vcpus=self.trial.vcpus) for spec in specs]
+        # A guest has hugepages of its own, whatever the host has.
+        small = self.small_pages and io is Io.DPDK and not self.environment.traits.guests
+        return [
+            replace(
+                spec,
+                vcpus=self.trial.vcpus,
+                ports=tuple(replace(port, small_pages=small) for port in spec.ports),
+            )
+            for spec in specs
+        ]

@@ -22,6 +22,7 @@ from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.failure import one_line, why
 from switchmark.trial.measuring import measure_deployed
+from switchmark.trial.page_size import planned_kib, used_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
 from switchmark.trial.recording import as_failed, made_record, what_was_asked
@@ -89,6 +90,7 @@ def _planned(plan: TrialPlan) -> dict[str, Any]:
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
         "io": io_of(plan.trial, plan.port_kind).value,
+        "page_size_kib": planned_kib(plan),
         "bare_wire": judging_wire(plan),
         "placement": _as_it_was(plan),
         "topology": draw_lines(plan.topology, plan.labels()),
@@ -112,6 +114,7 @@ def _as_it_ran(deployment: Deployment, plan: TrialPlan) -> dict[str, Callable[[]
     guest, far = deployment.guest, plan.far
     return {
         "far_host": lambda: far.as_record() if far else None,
+        "page_size_kib": lambda: used_kib(plan, deployment.engines),
         "machines": lambda: deployment.machine_details,
         "engines": lambda: (
             guest.as_runs() if guest else [one.as_run() for one in deployment.engines]

@@ -75,6 +75,7 @@ def test_list_as_json(capsys: pytest.CaptureFixture[str]) -> None:
         "max_ports": None,
         "longest_frame_bytes": None,
         "needs_hugepages": False,
+        "page_sizes": [],
         "options": [],
         "description": "kernel",
     }
@@ -121,11 +122,11 @@ def test_plan_shows_trials_count_and_time(
     assert run(["plan", first_look]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "first-look: three switches"
-    assert shown[1:4] == [
+    assert shown[1:3] == [
         "12 trials a block, order by seed 1; before them 8 baselines over the bare wire",
         "block after block until every lead is decided, 3 min at most",
-        "",
     ]
+    assert shown[3].startswith("page_size auto stands for ") and shown[4] == ""
     assert sum("(D=" in line for line in shown) == 12
     at = shown.index("placement on this machine")
     end = shown.index("", at)

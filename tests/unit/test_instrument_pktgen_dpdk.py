@@ -16,13 +16,11 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
 from switchmark.instrument import pktgen_dpdk
 from switchmark.instrument.pktgen_dpdk import PktgenDpdk, PktgenRun
-from switchmark.instrument.support import dpdk_ports
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
-from switchmark.testbed.hugepages import HugepagePool
 from tests.unit.instrument_fakes import FakeProgram, recorded
 from tests.unit.switch_programs import script
 from tests.unit.trial_fakes import trial
@@ -167,8 +165,7 @@ def why_not() -> str:
 
 
 def test_why_it_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong path, a build without Lua, too little memory."""
-    monkeypatch.setattr(dpdk_ports, "pools", lambda: (HugepagePool(2048, 2000, 2000),))
+    """A wrong path, a build without Lua."""
     monkeypatch.setenv(pktgen_dpdk.SETTING, "/nowhere/pktgen")
     assert "SWITCHMARK_PKTGEN=/nowhere/pktgen does not exist" in why_not()
     plain = script(tmp_path / "plain", "#!/bin/sh\necho 'DPDK 22.11.11'\n")
@@ -177,8 +174,3 @@ def test_why_it_is_not_available(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     whole = script(tmp_path / "whole", "#!/bin/sh\necho 'a Lua script; DPDK 22.11.11'\n")
     monkeypatch.setenv(pktgen_dpdk.SETTING, str(whole))
     assert PktgenDpdk().availability().available
-    monkeypatch.setattr(dpdk_ports, "pools", lambda: (HugepagePool(2048, 2000, 50),))
-    lacking = PktgenDpdk().availability()
-    assert "needs 2600 MiB of hugepages, 100 MiB are free" in why_not()
-    pool = "/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
-    assert lacking.remedy == f"end other DPDK programs or echo 3250 > {pool}"

@@ -86,6 +86,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "burst": {"burst": 1},
     "scenario": {"scenario": "v2v"},
     "environment": {"environment": "bare"},
+    "page_size": {"page_size": "4KiB"},
     "touch": {"touch": True},
     "packet_mix": {"packet_mix": "imix"},
     "flows": {"flows": "1000"},

@@ -98,6 +98,7 @@ def test_a_block_is_measured_by_what_is_kept_of_the_machine_as_it_is_tuned(
         ("read_cpus", lambda: [Cpu(number, (0, number % 2), 0) for number in range(4)]),
         ("plan_trial", plan),
         ("check_available", lambda _: None),
+        ("choose_pages", lambda steps: (steps, None)),
         ("open_session", lambda **_: nullcontext()),
         ("run_campaign", measured),
     ):

@@ -47,6 +47,7 @@ def eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(prepare, "find_engine", lambda: Path("/engine"))
     monkeypatch.setattr(prepare, "refused_command_lines", refused_flows)
     monkeypatch.setattr(prepare, "too_little_memory", lambda *_: [])
+    monkeypatch.setattr(prepare, "choose_pages", lambda steps: (steps, None))
     monkeypatch.setattr(steps, "neighbour_availability", lambda _: Availability(True))
     monkeypatch.setattr(steps, "contained_problem", lambda _: None)
     monkeypatch.setattr(steps, "_nic_problems", lambda _: [])
@@ -253,6 +254,7 @@ def test_too_few_hugepages_are_refused_before_a_start(monkeypatch: pytest.Monkey
     pool[0] = HugepagePool(1048576, 2, 2)
     refused = prepare.prepare(campaign, THERE).refused
     assert len(refused) == 3 and all("in pages of 1024 MiB; echo 3 > " in one for one in refused)
+    assert all(one.endswith("/nr_hugepages, or use page_size: 4KiB") for one in refused)
     # 22 ports for frames of 9000 bytes are more than the 2 GiB of this pool.
     pool[0] = HugepagePool(2048, 1024, 1024)
     text = "switch: ovs-dpdk\npairs: 11\npacket_size: 9000\n"

@@ -244,26 +244,28 @@ class TestAgent:
                 super().__init__(SwitchCounters({}), log, next(kinds))
 
         monkeypatch.setattr("switchmark.remote.agent.make_switch", lambda _name: Switch())
-        monkeypatch.setattr("switchmark.remote.agent.configured", lambda switch, *_: switch)
+        monkeypatch.setattr(
+            "switchmark.remote.agent.configured", lambda switch, *_, **_more: switch
+        )
         return HostAgent(object(), object())  # type: ignore[arg-type]
 
     def test_it_is_started_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log: list[str] = []
         agent = self.agent(monkeypatch, log)
         wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
-        made = agent.do_make_ports("vale", "", "", wanted)
+        made = agent.do_make_ports("vale", "", "", False, wanted)
         assert from_plain(list[MadePort], to_plain(made)) == [MadePort(netmap="switch0:p0")]
         for _ in range(2):
-            agent.do_start_switch("vale", "", "", wanted, "learning", ())
+            agent.do_start_switch("vale", "", "", False, wanted, "learning", ())
         assert log == ["switch0 makes 0", "switch0 starts", "switch1 starts"]
 
     def test_one_that_was_given_up_is_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
         log: list[str] = []
         agent = self.agent(monkeypatch, log)
         wanted = [to_plain(SwitchPort(0, PortKind.VALE, "m"))]
-        agent.do_make_ports("vale", "", "", wanted)
+        agent.do_make_ports("vale", "", "", False, wanted)
         agent.do_switch("stop")
-        agent.do_start_switch("vale", "", "", wanted, "learning", ())
+        agent.do_start_switch("vale", "", "", False, wanted, "learning", ())
         assert log == ["switch0 makes 0", "switch0 stops", "switch1 starts"]
 
 

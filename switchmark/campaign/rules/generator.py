@@ -13,6 +13,7 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.io import Io
+from switchmark.model.page_size import PageSize
 from switchmark.model.parameter import Kind, Wire
 from switchmark.model.parameters import PARAMETERS, of_kinds
 from switchmark.model.ports import PortKind
@@ -55,6 +56,8 @@ def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
         if other:
             remedy = f"{row.name}: {row.text(row.default)}"
             yield f"{name} has no {row.name} {row.text(other[0])}; use {remedy}"
+    if can.page_sizes == (PageSize.SMALL,) and PageSize.HUGE.value in sweep.page_size:
+        yield f"{name} has pages of 4 KiB only, not page_size huge; use page_size: auto"
     paced = next((rate for rate in sweep.rate_pps if rate is not None), None)
     if paced is not None and not can.paces:
         yield f"{name} sends as fast as it can and keeps no rate; use rate: max"

@@ -67,6 +67,8 @@ def refusals(
     yield from _long_frame_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
+    if "4KiB" in sweep.page_size and can.needs_hugepages:
+        yield f"{switch} works in hugepages only, not with page_size 4KiB; leave {switch} out"
     yield from _port_refusals(sweep, switch, can, environment_ports)
     yield from generator_refusals(sweep, switch, can, environment_ports)
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import ContradictoryCounts, TrialFailed
+from switchmark.experiment.pages import choose_pages
 from switchmark.experiment.steps import plan_steps
 from switchmark.model.machine_state import MachineState
 from switchmark.switch.linux_bridge import LinuxBridge
@@ -98,7 +99,7 @@ def planned(switch: Switch, **settings: str) -> TrialPlan:
     there = installed()
     given = {"switch": switch.name, "duration": "2s", **settings}
     campaign = load_settings(given, there.known, name="truth")
-    (step,) = plan_steps(campaign, there, baselines=False)
+    (step,), _ = choose_pages(plan_steps(campaign, there, baselines=False))
     return replace(step.plan, switch=switch)
 
 

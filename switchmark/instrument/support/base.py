@@ -18,6 +18,7 @@ from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort
+from switchmark.model.page_size import PageSize
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.testbed.host import Spawned
@@ -61,6 +62,9 @@ class Abilities:
     # Where else than in the session's folder its programs write, make and remove files of the host;
     # None: that is not known, and they have no wall around them.
     writes: tuple[str, ...] | None = None
+    # Of a DPDK program: which pages its memory can have, and how much each takes.
+    page_sizes: tuple[PageSize, ...] = ()
+    memory_mb: int = 0
     # Parameters of the ends that may have another value than the default.
     fields: frozenset[str] = COMMON_FIELDS
 

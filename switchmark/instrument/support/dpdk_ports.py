@@ -8,17 +8,15 @@ from typing import Protocol, TypeVar
 
 from switchmark.instrument.support.base import Job, Station
 from switchmark.instrument.support.program import ProgramEnd
-from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.ports import PortKind
-from switchmark.testbed.hugepages import lacking, pools
 
 
-def no_hugepages(needs_mb: int = 1) -> Availability | None:
-    """Unavailable, where so many MiB of hugepages are not free; None where they are."""
-    if (words := lacking([needs_mb], pools(), free=True)) is None:
-        return None
-    reason, _, remedy = words.partition("; ")
-    return unavailable(reason, remedy=remedy)
+def eal_memory(station: Station, memory_mb: int) -> list[str]:
+    """Return EAL's options for so many MiB, in hugepages or on small pages."""
+    amount = ["-m", str(memory_mb)]
+    if station.port.small_pages:
+        return ["--no-huge", "--no-shconf", *amount]
+    return ["--in-memory", "--single-file-segments", *amount]
 
 
 def port_device(job: Job, station: Station) -> str:

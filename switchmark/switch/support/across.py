@@ -23,7 +23,7 @@ from switchmark.model.ports import (
     SwitchCounters,
     SwitchPort,
 )
-from switchmark.switch.support.base import MakesPorts, StartedSwitch, Switch
+from switchmark.switch.support.base import HasPages, MakesPorts, StartedSwitch, Switch
 from switchmark.switch.support.cable import end_of
 from switchmark.testbed.facing import check_facing
 from switchmark.testbed.host import Session
@@ -34,6 +34,8 @@ CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a ca
 
 class FarSwitch(StartedSwitch, Protocol):
     """The other host's switch, as far as a trial uses it."""
+
+    small_pages: bool  # see `HasPages`
 
     def make_ports(self, wanted: Sequence[SwitchPort]) -> list[MadePort]:
         """See `MakesPorts`."""
@@ -69,6 +71,17 @@ class AcrossHosts:
         self._near_indexes: list[int] = []  # of each port of this host's, its number in the whole
         self._far_indexes: list[int] = []
         self._far_started = False
+
+    @property
+    def small_pages(self) -> bool:
+        """Return True if the memory of both switches lies on small pages; see `HasPages`."""
+        return self.far.small_pages
+
+    @small_pages.setter
+    def small_pages(self, chosen: bool) -> None:
+        self.far.small_pages = chosen
+        if isinstance(self.near, HasPages):
+            self.near.small_pages = chosen
 
     def __copy__(self) -> AcrossHosts:
         """For one run: the copy starts a switch of its own here. The other host's is a stand-in,

@@ -83,10 +83,11 @@ def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
 
 @runtime_checkable
 class TakesHugepages(Protocol):
-    """A switch that says before its start how much memory its processes will take."""
+    """A switch that says before its start how much memory its processes will take, in hugepages or
+    on small pages."""
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
-        """Return the hugepages of each of its processes in MiB."""
+        """Return the memory of each of its processes in MiB."""
         ...
 
 
@@ -95,6 +96,13 @@ class HasSocketBuffers(Protocol):
     """A switch whose sockets have buffers past the machine's limits if the kernel permits."""
 
     unforced_buffers: bool  # set before `start`; True: within the limits
+
+
+@runtime_checkable
+class HasPages(Protocol):
+    """A switch whose memory can lie on the kernel's ordinary pages (`Capabilities.page_sizes`)."""
+
+    small_pages: bool  # set before `start`; False: in hugepages
 
 
 @runtime_checkable

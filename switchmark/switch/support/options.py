@@ -13,7 +13,7 @@ from pathlib import Path
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.options import in_force, parse, refusal
-from switchmark.switch.support.base import Switch
+from switchmark.switch.support.base import HasPages, Switch
 
 
 class WithOptions:
@@ -50,9 +50,13 @@ class WithProgram:
     chosen_program: Path | None = None  # for every later start; None: as it is found here
 
 
-def configured(switch: Switch, text: str, program: str = "") -> Switch:
-    """The switch with the options that the text names, and this executable where one is named.
-    Raises `UsageError`."""
+def configured(
+    switch: Switch, text: str, program: str = "", *, small_pages: bool = False
+) -> Switch:
+    """The switch with the options that the text names, this executable where one is named, and its
+    memory on small pages if it has memory that can be. Raises `UsageError`."""
+    if isinstance(switch, HasPages):
+        switch.small_pages = small_pages
     if program:
         if not isinstance(switch, WithProgram):
             raise UsageError(f"{switch.name} takes no program; leave program out")

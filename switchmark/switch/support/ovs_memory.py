@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from switchmark.switch.support.pages import on_small_pages
+
 # As netdev-dpdk of Open vSwitch 3.1 computes them for one queue a direction; the bytes of a
 # buffer as `ovs-appctl netdev-dpdk/get-mempool-info` tells (total_obj_size).
 PORT_BUFFERS = 20_512
@@ -31,9 +33,10 @@ class PoolPlan:
     per_port: bool
 
 
-def plan_pools(ports: int, mtu_bytes: int) -> PoolPlan:
+def plan_pools(ports: int, mtu_bytes: int, *, small_pages: bool = False) -> PoolPlan:
     """The smaller of the two ways to hold the buffers of `ports` ports of that MTU."""
     size = buffer_bytes(mtu_bytes)
+    size = on_small_pages(size) if small_pages else size
     own, shared = (_mb(count * size) for count in (ports * PORT_BUFFERS, SHARED_BUFFERS))
     return PoolPlan(BASE_MB + min(own, shared), own <= shared)
 

@@ -19,6 +19,7 @@ from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, Switch
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.cable import AtInterface, take_in
 from switchmark.switch.support.options import WithProgram
+from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, how_it_ended, require, socket_of
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
@@ -34,7 +35,7 @@ DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a 
 MAC_AGING_S = 300  # the same for every learning switch
 
 
-class ProgramSwitch(WithProgram, WithResources):
+class ProgramSwitch(WithProgram, WithPages, WithResources):
     """A switch that is one process; subclasses say which."""
 
     name: str
@@ -54,7 +55,7 @@ class ProgramSwitch(WithProgram, WithResources):
         return self.chosen_program or find_program(self.setting, self.programs)
 
     def availability(self) -> Availability:
-        """Available where the program runs, and hugepages are reserved."""
+        """Available if the program runs, and there are hugepages if it can do with nothing else."""
         return self._check_program(self.program_for(None))
 
     def _check_program(self, program: Path | None) -> Availability:
@@ -70,7 +71,8 @@ class ProgramSwitch(WithProgram, WithResources):
                 if self.chosen_program
                 else f"{self.obtain}, and set {self.setting} to the program",
             )
-        return hugepages.none_reserved() or self.check_more(program, version)
+        lacking = hugepages.none_reserved() if self.capabilities.needs_hugepages else None
+        return lacking or self.check_more(program, version)
 
     def version_of(self, program: Path) -> str:
         """The version, on one line; empty when the program does not run."""
@@ -81,7 +83,7 @@ class ProgramSwitch(WithProgram, WithResources):
         return available(version)
 
     def memory_mb(self) -> int:
-        """Hugepages that the instance takes, in MiB."""
+        """Memory for packets that the instance takes, in MiB."""
         raise NotImplementedError
 
     def hugepages_mb(self, ports: Sequence[SwitchPort], mode: ConnectMode) -> list[int]:
@@ -121,7 +123,7 @@ class ProgramSwitch(WithProgram, WithResources):
         assert program is not None  # the availability has seen it
         self.session, self.ports, self.mode = session, tuple(ports), mode
         self.cores = tuple(cores)
-        hugepages.require(self.name, self.memory_mb())
+        self.require_memory(self.memory_mb())
         self._resources = Resources(session)
         try:
             namespace = take_in(self._resources, ports)
@@ -186,14 +188,14 @@ class ProgramSwitch(WithProgram, WithResources):
         return () if self.process is None else (self.process.pid,)
 
     def details(self) -> dict[str, str]:
-        """The details that all such switches record: version, connect mode, cores and hugepages."""
+        """The details that all such switches record: version, connect mode, cores and memory."""
         return {
             "version": str(self.availability().version),
             "connect_mode": self.mode.value,
             "cores": ",".join(
                 map(str, self.cores if self.capabilities.multi_core else self.cores[:1])
             ),
-            "hugepages_mb": str(self.memory_mb()),
+            **self.memory_details(self.memory_mb()),
         }
 
     def stop(self) -> None:

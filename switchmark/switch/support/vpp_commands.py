@@ -59,12 +59,15 @@ def startup_config(
     workers: Sequence[int],
     more_plugins: Sequence[str] = (),
     nics: Mapping[int, str] | None = None,
+    *,
+    small_pages: bool = False,
 ) -> str:
     """The start-up configuration: every path in our folder, no plugin but those the ports need."""
     listed = ",".join(map(str, workers))
     plugins = " ".join(f"plugin {name} {{ enable }}" for name in (*PLUGINS, *more_plugins))
     named = " ".join(f"dev {pci} {{ name {CABLE}{k} }}" for k, pci in (nics or {}).items())
     devices = f"dpdk {{ {named} }}\n" if named else ""
+    pages = "4K" if small_pages else "default-hugepage"
     return f"""\
 unix {{ nodaemon nobanner cli-no-pager runtime-dir {folder}/run
   cli-listen {folder}/cli.sock pidfile {folder}/run/vpp.pid }}
@@ -73,7 +76,7 @@ socksvr {{ socket-name {folder}/api.sock }}
 statseg {{ socket-name {folder}/stats.sock size 16M }}
 cpu {{ main-core {main_core}{f" corelist-workers {listed}" if workers else ""} }}
 memory {{ main-heap-size 512M main-heap-page-size 4K }}
-buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size default-hugepage }}
+buffers {{ buffers-per-numa {BUFFERS} default data-size 2048 page-size {pages} }}
 plugins {{ plugin default {{ disable }} {plugins} }}
 {devices}"""
 

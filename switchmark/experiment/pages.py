@@ -1,0 +1,48 @@
+"""The page size of DPDK's memory in a run: one for all trials that leave it to the run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from switchmark.experiment.steps import Step
+from switchmark.model.campaign import CampaignDefinition
+from switchmark.trial.page_size import AUTO, PageChoice, choose
+from switchmark.trial.plan import with_pages
+
+
+def choose_pages(steps: Sequence[Step]) -> tuple[list[Step], PageChoice | None]:
+    """Give all trials that leave the page size to the run the same one. Return the steps with it,
+    and why it was chosen; None if no trial depends on it."""
+    pages = choose([step.plan for step in steps])
+    if pages is None:
+        return list(steps), None
+    return [
+        replace(step, plan=with_pages(step.plan, pages.is_small))
+        if step.plan.trial.page_size == AUTO
+        else step
+        for step in steps
+    ], pages
+
+
+def with_such_pages(
+    campaign: CampaignDefinition, steps: list[Step], pages: PageChoice | None
+) -> tuple[list[Step], list[str], list[str]]:
+    """Return the steps whose switch can have the pages that were chosen, why others are left out,
+    and why the start is refused."""
+    if pages is None or not pages.is_small:
+        return steps, [], []
+    unable = {
+        step.plan.switch.name
+        for step in steps
+        if step.plan.small_pages and step.plan.switch.capabilities.needs_hugepages
+    }
+    if not unable:
+        return steps, [], []
+    problems = [f"{name}: works in hugepages only: {pages.reason}" for name in sorted(unable)]
+    kept = [step for step in steps if step.plan.switch.name not in unable]
+    if campaign.skip_unavailable and any(not step.is_baseline for step in kept):
+        wires = {step.baseline.id for step in kept if step.baseline is not None}
+        needed = [s for s in kept if not s.is_baseline or s.plan.trial.id in wires]
+        return needed, problems, []
+    return steps, [], [f"{campaign.name}: {problem}" for problem in problems]

@@ -1,0 +1,102 @@
+"""Which pages the DPDK memory of trials lies in: chosen once for a whole run, and as it was."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from switchmark.engine.process import EngineProcess
+from switchmark.errors import TrialFailed
+from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.page_size import PageSize
+from switchmark.testbed import hugepages, place
+from switchmark.testbed.place import Facility
+from switchmark.trial.memory_needs import applications_mb, memory_needs_mb
+from switchmark.trial.plan import TrialPlan, instrument_pages
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True, slots=True)
+class PageChoice:
+    """What `page_size: auto` stands for in a run, and why."""
+
+    size: PageSize
+    reason: str
+
+    @property
+    def is_small(self) -> bool:
+        """Return True for the kernel's ordinary pages."""
+        return self.size is PageSize.SMALL
+
+
+def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
+    """Choose the pages of all trials with `page_size: auto`: hugepages if every trial can have all
+    that it needs, otherwise small ones. None if no trial leaves the choice, or has such memory."""
+    found = [plan for plan in plans if plan.trial.page_size == AUTO and uses_dpdk_memory(plan)]
+    if not found:
+        return None
+    needs = {tuple(memory_needs_mb(plan)) for plan in found if not _is_fixed(plan)}
+    if any(_only_huge(plan) for plan in found):
+        return PageChoice(PageSize.HUGE, "a NIC by its PCI address works in hugepages only")
+    if problem := place.missing(Facility.HUGEPAGES, Facility.MEMORY_POLICY):
+        return PageChoice(PageSize.SMALL, problem.why_not)
+    most = max(needs, key=sum, default=())
+    obtained = hugepages.obtainable(most)
+    lacking = [hugepages.lacking(one, obtained, free=True) for one in sorted(needs, key=sum)]
+    if words := next(filter(None, reversed(lacking)), None):
+        return PageChoice(PageSize.SMALL, words)
+    return PageChoice(
+        PageSize.HUGE,
+        f"a trial takes {sum(most)} MiB at most, and {hugepages.free_mb(obtained)} MiB may be used "
+        f"({hugepages.SHARE:.0%} of what is free)",
+    )
+
+
+def uses_dpdk_memory(plan: TrialPlan) -> bool:
+    """Return True if a program of the trial on this host keeps packets in memory of DPDK, or in
+    such memory as VPP has."""
+    return bool(memory_needs_mb(plan))
+
+
+def planned_kib(plan: TrialPlan) -> int | None:
+    """Return the page size of a trial's DPDK memory as it is planned; None if it has none."""
+    if not uses_dpdk_memory(plan):
+        return None
+    return _kernel_page_kib() if plan.small_pages else hugepages.used_size_kb()
+
+
+def ends_kib(plan: TrialPlan) -> int | None:
+    """Return the page size of the DPDK memory of a trial's applications; None if they have none."""
+    return planned_kib(plan) if applications_mb(plan) else None
+
+
+def used_kib(plan: TrialPlan, engines: Sequence[EngineProcess]) -> int | None:
+    """Return the page size of a trial's DPDK memory as its engines have reported it. Raises
+    TrialFailed if that is not what was planned."""
+    told = {
+        size
+        for engine in engines
+        if not engine.in_guest and (size := engine.page_size_kib) is not None
+    }
+    if not told:
+        return planned_kib(plan)
+    if any((size == _kernel_page_kib()) != plan.small_pages for size in told):
+        found = ", ".join(map(str, sorted(told)))
+        wanted = "small pages" if plan.small_pages else "hugepages"
+        raise TrialFailed(f"DPDK's memory has pages of {found} KiB, and {wanted} were planned")
+    return min(told)
+
+
+def _kernel_page_kib() -> int:
+    return os.sysconf("SC_PAGE_SIZE") >> 10
+
+
+def _is_fixed(plan: TrialPlan) -> bool:
+    own = instrument_pages(plan.trial)
+    return own is not None and len(own) == 1
+
+
+def _only_huge(plan: TrialPlan) -> bool:
+    return any(is_pci(name) for nic in parse_nics(plan.trial.nics) for name in nic.both)
