@@ -140,7 +140,7 @@ BAD = [
      "flows, ip_version, vlan, split, bidirectional, vnf, cpu_limit, "
      "switch_environment, vcpus, switch_cpus, "
      "application_cpus, main_cpu, smt, numa, neighbour, neighbour_cpus, nics, ring, "
-     "program, contender, compared, fractions, generator, page_size"),
+     "program, contender, compared, fractions, generator, socket_buffers, page_size"),
     ("dimension: throughput\nlatency: {rate: 1}",
      "c.yaml:3: latency: is never used; add latency to dimension, or leave it out"),
     ("sweeps:\n- dimension: throughput\n  latency: {rate: 1}",
