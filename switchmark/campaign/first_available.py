@@ -62,7 +62,8 @@ def _instead(choice: Choice) -> str:
 def _environments(choice: Choice, reasons: str, noun: Noun) -> str:
     used = [_with_noun(name, noun, "environment ") for name in choice.taken]
     unused = [_with_noun(name, noun) for name in choice.left_out]
-    return f"{reasons} the traffic applications are {in_words(used)}, not {in_words(unused, 'or')}"
+    instead_of = in_words(unused, "or")
+    return f"the traffic applications are {in_words(used)}, not {instead_of}, {reasons}"
 
 
 def _with_noun(name: str, noun: Noun, article: str = "") -> str:

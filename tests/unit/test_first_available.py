@@ -73,9 +73,9 @@ def test_absent_switch_is_replaced_by_the_next() -> None:
 def test_environments_are_told_by_what_they_are() -> None:
     assert chosen(lxc=NO_NAMESPACES, netns=NO_NAMESPACES)[1:] == (
         {"veth-only"},
-        "because this container cannot fly (not permitted; remedy: docker run --wings) the traffic "
-        "applications are plain processes (environment veth-only), not LXC containers (lxc) or in "
-        "netns",
+        "the traffic applications are plain processes (environment veth-only), not LXC containers "
+        "(lxc) or in netns, because this container cannot fly (not permitted; remedy: docker run "
+        "--wings)",
     )
 
 
@@ -83,8 +83,8 @@ def test_same_reason_is_given_once() -> None:
     text = chosen(linux_bridge=NO_NAMESPACES, lxc=NO_NAMESPACES)[2]
     assert text == (
         "the switch linux-bridge was left out because this container cannot fly (not permitted; "
-        "remedy: docker run --wings), and ovs-dpdk is measured instead; for the same reason the "
-        "traffic applications are in environment netns, not LXC containers (lxc)"
+        "remedy: docker run --wings), and ovs-dpdk is measured instead; the traffic "
+        "applications are in environment netns, not LXC containers (lxc), for the same reason"
     )
 
 
@@ -121,6 +121,14 @@ def test_bad_count_is_refused_by_its_place(value: str) -> None:
     text = CAMPAIGN.replace("switch: 2,", f"switch: {value},")
     with pytest.raises(UsageError, match=r"^c.yaml:4: first_available.switch: "):
         load_text(text, "c.yaml", KNOWN)
+
+
+def test_budget_is_for_the_switches_that_are_taken() -> None:
+    """Two switches for half a second each, and not all four that are listed."""
+    text = CAMPAIGN.replace("latency: {rate: 1000}", "duration: 500ms")
+    assert load_text(f"{text}budget: 1s\n", "c.yaml", KNOWN).budget_s == 1.0
+    with pytest.raises(UsageError, match=r"budget: 900ms ends within .* measure 1 s"):
+        load_text(f"{text}budget: 900ms\n", "c.yaml", KNOWN)
 
 
 # The built-in campaign `quick` in the three kinds of place.
@@ -187,9 +195,9 @@ def test_quick_of_a_user_runs_in_namespaces(quick_in: Callable[..., Prepared]) -
     found = quick_in(Kind.USER, NEVER_OF_A_USER)
     assert measured(found) == (["basicfwd", "linux-bridge", "ovs-dpdk"], {"netns"})
     assert found.instead == (
-        "because an ordinary user cannot make control groups (Operation not permitted; remedy: run "
-        "it as root: sudo switchmark ...) the traffic applications are processes in network "
-        "namespaces (environment netns), not LXC containers (lxc)"
+        "the traffic applications are processes in network namespaces (environment netns), not LXC "
+        "containers (lxc), because an ordinary user cannot make control groups (Operation not "
+        "permitted; remedy: run it as root: sudo switchmark ...)"
     )
 
 
@@ -199,8 +207,8 @@ def test_quick_in_a_container_runs_processes(quick_in: Callable[..., Prepared]) 
     assert found.instead == (
         "the switch linux-bridge was left out because this container cannot make network "
         "namespaces (Operation not permitted; remedy: docker run --privileged), and testpmd is "
-        "measured instead; for the same reason the traffic applications are plain processes "
-        "(environment bare), not LXC containers (lxc) or processes in network namespaces (netns)"
+        "measured instead; the traffic applications are plain processes (environment bare), not "
+        "LXC containers (lxc) or processes in network namespaces (netns), for the same reason"
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from switchmark.campaign import sweeps
@@ -22,7 +23,7 @@ def time_refusals(
     most_s, proves = options.get("time_budget_s"), stops_when_decided(options)
     if most_s is None and not proves:
         return  # adding the times up takes a while where there are many trials
-    block_s = sum(_measuring_s(grid, trim) for grid in grids)
+    block_s = sum(_measuring_s(_first_of(grid, options), trim) for grid in grids)
     if proves:
         if options.get("until_ci") is not None:
             yield (
@@ -50,6 +51,17 @@ def stops_when_decided(options: Mapping[str, Any]) -> bool:
     kept."""
     asked = options.get("prove") is not None or options.get("budget_s") is not None
     return asked and "repetitions" not in options
+
+
+def _first_of(grid: Mapping[str, Entry], options: Mapping[str, Any]) -> Mapping[str, Entry]:
+    """The grid with as many switches and environments as `first_available` takes."""
+    counts = {key: options.get(f"first_available.{key}") for key in ("switch", "environment")}
+    cut = {
+        key: replace(grid[key], values=grid[key].values[:count])
+        for key, count in counts.items()
+        if count is not None
+    }
+    return {**grid, **cut}
 
 
 def _measuring_s(grid: Mapping[str, Entry], trim: TrimPolicy) -> float:

@@ -114,7 +114,7 @@ def _reason(code: int) -> str:
     if code in (errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP):
         return "this machine (or guest) has no hardware counters"
     if code in (errno.EACCES, errno.EPERM):
-        return "the kernel does not allow it; sysctl kernel.perf_event_paranoid=0, or be root"
+        return "the kernel does not allow it; sysctl kernel.perf_event_paranoid=0, or use root"
     return f"perf_event_open: {os.strerror(code)}"
 
 
@@ -156,4 +156,4 @@ def energy_absent(root: Path = POWERCAP) -> str:
         return "this kernel has no powercap tree (RAPL)"
     if not list(root.glob("*:*")):
         return "this machine (or guest) shows no RAPL domain"
-    return "the RAPL counters cannot be read; be root"
+    return "the RAPL counters cannot be read; run it as root of the machine"
