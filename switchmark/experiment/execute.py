@@ -163,7 +163,24 @@ def _open_run(campaign: CampaignDefinition, request: Request) -> Run:
         raise UsageError(
             f"{request.results}: no run of campaign {campaign.name} to resume; leave out --resume"
         )
+    _refuse_another_choice(campaign, latest)
     return Run.resume(latest, **common)
+
+
+def _refuse_another_choice(campaign: CampaignDefinition, directory: Path) -> None:
+    """Raise UsageError if `first_available` takes other switches or environments here than where
+    the run was begun: trials of two places do not belong into one run."""
+    keys = [key for key, count in campaign.first_available if count is not None]
+    before = open_run(directory).info.definition.get("sweeps", [])
+    for key in keys:
+        begun = {name for sweep in before for name in sweep.get(key, ())}
+        now = {name for sweep in campaign.sweeps for name in getattr(sweep, key)}
+        if begun and begun != now:
+            raise UsageError(
+                f"{directory}: was begun with {key} {', '.join(sorted(begun))}, and here "
+                f"{', '.join(sorted(now))} would be measured; leave out --resume, or go on in the "
+                "place where it was begun"
+            )
 
 
 def _run_steps(

@@ -15,10 +15,11 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
-from switchmark.experiment import prepare, steps
+from switchmark.experiment import execute, prepare, steps
 from switchmark.experiment.prepare import Prepared
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.ports import ConnectMode
+from switchmark.results.store import Run
 from switchmark.switch.support.base import Switch
 from switchmark.testbed import facts, place
 from switchmark.testbed.facts import Cpu
@@ -210,6 +211,24 @@ def test_quick_in_a_container_runs_processes(quick_in: Callable[..., Prepared]) 
         "measured instead; the traffic applications are plain processes (environment bare), not "
         "LXC containers (lxc) or processes in network namespaces (netns), for the same reason"
     )
+
+
+@pytest.mark.parametrize("resumes_there", [True, False])
+def test_run_is_resumed_in_its_own_place_only(
+    resumes_there: bool, quick_in: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    begun = quick_in(Kind.USER, NEVER_OF_A_USER).campaign
+    Run.create(
+        tmp_path, campaign="quick", campaign_text="", definition=begun.model_dump(mode="json"),
+        settings={}, host={},
+    ).close()  # fmt: skip
+    (folder,) = tmp_path.iterdir()
+    if resumes_there:
+        execute._refuse_another_choice(begun, folder)
+        return
+    container = quick_in(Kind.CONTAINER, NEVER_IN_A_CONTAINER).campaign
+    with pytest.raises(UsageError, match="was begun with switch basicfwd, linux-bridge, ovs-dpdk"):
+        execute._refuse_another_choice(container, folder)
 
 
 def test_quick_without_dpdk_ranks_three_of_the_kernel(quick_in: Callable[..., Prepared]) -> None:
