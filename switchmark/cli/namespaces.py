@@ -41,11 +41,14 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
     UnavailableError, UsageError."""
     if when is Namespaces.NEVER or _only_help(args):
         return
+    from switchmark.testbed import place
+
     asked = when is Namespaces.ON_REQUEST and OPTION in args
     if not asked and not _needed(args):
         return
     _refuse_network(args, asked)
-    from switchmark.testbed import place
+    if asked:
+        place.require(OPTION, place.Facility.USER_NAMESPACE)
     from switchmark.testbed.private.start import start_again
 
     try:

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -115,6 +116,43 @@ def test_kind_of_place(
     assert kinds.kind() is expected
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "remedy"),
+    [
+        ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+        ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1", "AppArmor profile allows them"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "0", None),
+    ],
+)
+def test_refused_user_namespaces_name_the_setting(
+    setting: str, value: str, remedy: str | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / setting).parent.mkdir()
+    (tmp_path / setting).write_text(f"{value}\n")
+    monkeypatch.setattr(remedies, "SETTINGS", tmp_path)
+    answer = remedies.refusal(Facility.USER_NAMESPACE, Kind.USER, "no")
+    cause = f", since {setting.replace('/', '.')} is {value}" if remedy else ""
+    assert answer.reason == f"an ordinary user cannot make user namespaces (no){cause}"
+    assert answer.remedy is not None and answer.remedy.startswith("run it as root")
+    assert remedy is None or f"; or, as root: {remedy}" in answer.remedy or remedy in answer.remedy
+
+
+def test_network_namespaces_of_a_user_need_user_namespaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reason is the one that an administrator can change."""
+    monkeypatch.setattr(place, "kind", lambda: Kind.USER)
+    monkeypatch.setitem(tries.TRIES, Facility.NETWORK_NAMESPACE, refuse(OSError(1, "no network")))
+    monkeypatch.setitem(tries.TRIES, Facility.USER_NAMESPACE, refuse(OSError(1, "no users")))
+    monkeypatch.setattr(remedies, "SETTINGS", Path("/none"))
+    place.can.cache_clear()
+    answer = place.can(Facility.NETWORK_NAMESPACE)
+    assert answer.reason == "an ordinary user cannot make user namespaces (no users)"
+    monkeypatch.setitem(tries.TRIES, Facility.USER_NAMESPACE, lambda: None)
+    place.can.cache_clear()
+    answer = place.can(Facility.NETWORK_NAMESPACE)
+    assert answer.remedy is not None and "use the command `switchmark`" in answer.remedy
+
+
 def test_marks_of_container_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(kinds, "MARK_FILES", (str(tmp_path / "mark"),))
     for name in kinds.MARK_VARIABLES:
@@ -125,6 +163,24 @@ def test_marks_of_container_engines(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     (tmp_path / "mark").unlink()
     monkeypatch.setenv("container", "podman")
     assert kinds.is_marked()
+
+
+def test_a_try_in_a_child_reports_how_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A child that fails in an unforeseen way, or does not end, is not taken for a success."""
+
+    def hang() -> None:
+        time.sleep(60)
+
+    for action, number in (
+        (refuse(OSError(28, "No space left on device")), 28),
+        (refuse(ValueError("a fault")), 1),  # type: ignore[arg-type]
+        (hang, 110),
+    ):
+        monkeypatch.setattr(tries, "CHILD_TIMEOUT_S", 0.2)
+        with pytest.raises(OSError) as caught:
+            tries._in_child(action)
+        assert caught.value.errno == number
+    tries._in_child(lambda: None)
 
 
 def test_tries_change_nothing() -> None:

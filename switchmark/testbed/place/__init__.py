@@ -11,12 +11,14 @@ from collections.abc import Iterable
 from functools import cache
 
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Availability, available
+from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.testbed.place import remedies
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, kind
 from switchmark.testbed.place.limits import PlaceLimits, read_limits
+from switchmark.testbed.place.remedies import COMMAND
 from switchmark.testbed.place.tries import TRIES
+from switchmark.testbed.private.start import outer_user
 
 __all__ = [
     "Facility", "Kind", "PlaceLimits", "can", "forget", "kind", "limits", "missing", "require",
@@ -31,8 +33,20 @@ def can(facility: Facility) -> Availability:
     try:
         TRIES[facility]()
     except OSError as error:
-        return remedies.refusal(facility, kind(), error.strerror or str(error))
+        reason = error.strerror or str(error)
+        if facility is Facility.NETWORK_NAMESPACE and kind() is Kind.USER and outer_user() is None:
+            return _no_private_namespaces(reason)
+        return remedies.refusal(facility, kind(), reason)
     return available("yes")
+
+
+def _no_private_namespaces(reason: str) -> Availability:
+    """Why an ordinary user, who makes network namespaces in a user namespace, has none."""
+    answer = can(Facility.USER_NAMESPACE)
+    if not answer.available:
+        return answer
+    text = "an ordinary user cannot make network namespaces outside of a user namespace"
+    return unavailable(f"{text} ({reason})", COMMAND)
 
 
 def missing(*facilities: Facility) -> Availability | None:

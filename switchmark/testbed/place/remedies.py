@@ -3,7 +3,9 @@ kind of place."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.place.facility import Facility
@@ -12,9 +14,18 @@ from switchmark.testbed.place.kinds import Kind, is_pod
 SUDO = "run it as root: sudo switchmark ..."
 SHARE = "leave out --private"
 HOST = "run switchmark on the host as root"
-APPARMOR = (
-    "run it as root (sudo), or let programs make user namespaces: "
-    "sysctl kernel.apparmor_restrict_unprivileged_userns=0"
+COMMAND = "use the command `switchmark`, which makes user namespaces; or " + SUDO
+# Settings by which systems refuse user namespaces, the value that does so, and the remedy.
+SETTINGS = Path("/proc/sys")
+REFUSING = (
+    ("user/max_user_namespaces", "0", "sysctl user.max_user_namespaces=10000"),
+    ("kernel/unprivileged_userns_clone", "0", "sysctl kernel.unprivileged_userns_clone=1"),
+    (
+        "kernel/apparmor_restrict_unprivileged_userns",
+        "1",
+        "install switchmark's Debian package, whose AppArmor profile allows them, or "
+        "sysctl kernel.apparmor_restrict_unprivileged_userns=0",
+    ),
 )
 RESERVE = "echo 1024 > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages"
 
@@ -64,7 +75,6 @@ TEXTS: dict[Facility, Texts] = {
         "make user namespaces",
         root="sysctl user.max_user_namespaces=10000",
         container=_NO_FILTER,
-        user=APPARMOR,
     ),
     Facility.NETWORK_NAMESPACE: Texts(
         "make network namespaces",
@@ -177,12 +187,25 @@ def refusal(facility: Facility, kind: Kind, reason: str) -> Availability:
     the error with which the operating system refused it."""
     row = TEXTS[facility]
     text = f"{_WHO[kind]} cannot {row.cannot} ({reason})"
+    if kind is Kind.USER and facility is Facility.USER_NAMESPACE:
+        cause, remedy = _refusing_setting()
+        return unavailable(f"{text}{cause}", f"{SUDO}{remedy}")
     if kind is Kind.PRIVATE:
         return unavailable(text, SHARE)
     if kind is not Kind.CONTAINER:
         return unavailable(text, row.root if kind is Kind.ROOT else row.user)
     remedy = row.container if isinstance(row.container, str) else row.container.text()
     return unavailable(text, remedy, row.instead)
+
+
+def _refusing_setting() -> tuple[str, str]:
+    """The setting that refuses user namespaces to an ordinary user, and what an administrator can
+    do; both to be appended to a sentence, and empty if no known setting does."""
+    for name, value, remedy in REFUSING:
+        with suppress(OSError):
+            if (SETTINGS / name).read_text().strip() == value:
+                return f", since {name.replace('/', '.')} is {value}", f"; or, as root: {remedy}"
+    return "", ""
 
 
 def limit_remedy(limit: str, kind: Kind) -> str:

@@ -8,10 +8,12 @@ import errno
 import mmap
 import os
 import platform
+import select
+import signal
 import socket
 import struct
-import subprocess
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -19,6 +21,7 @@ from pathlib import Path
 from switchmark.testbed.kernel.cgroups import roots
 from switchmark.testbed.kernel.mounts import libc
 from switchmark.testbed.place.facility import Facility
+from switchmark.testbed.private import calls
 
 CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
 MS_REC, MS_PRIVATE = 0x4000, 0x40000
@@ -44,29 +47,67 @@ CALLS = {
 SETTING = "/proc/sys/net/core/rmem_max"
 NETWORK_SETTING = "/proc/sys/net/ipv6/conf/all/disable_ipv6"
 SYS_SETTING = "/sys/kernel/mm/transparent_hugepage/enabled"
-USER_NAMESPACE_TIMEOUT_S = 10.0
+CHILD_TIMEOUT_S = 10.0
 
 
 def user_namespace() -> None:
-    """Make a veth pair in a user namespace, and mount /proc and /sys. Places refuse it at different
-    steps: AppArmor on Ubuntu lets the namespace be made, and then refuses every capability in it; a
-    container that hides parts of /proc or cannot write /sys refuses the mounts."""
-    steps = (
-        "mount -t proc none /proc && mount -t sysfs none /sys && "
-        "ip link add sm0 type veth peer name sm1"
-    )
-    command = ["unshare", "--user", "--map-root-user", "--net", "--mount", "--pid", "--fork", "--",
-               "sh", "-c", steps]  # fmt: skip
+    """Make a user namespace, and in it a veth pair and mounts of /proc and /sys, as
+    `testbed/private` does. Places refuse it at different steps: AppArmor on Ubuntu lets the
+    namespace be made, and then refuses every capability in it; a container that hides parts of
+    /proc, or cannot write /sys, refuses the mounts.
+
+    (Not by unshare(1), for which AppArmor may have a profile that is not this program's.)"""
+
+    def make() -> None:
+        calls.enter_user_namespace(calls.CLONE_NEWPID)
+        child = os.fork()
+        if child != 0:
+            os.waitpid(child, 0)
+            return
+        calls.unshare(CLONE_NEWNS | CLONE_NEWNET, "namespaces in a user namespace")
+        calls.mount("none", Path("/"), "", MS_REC | MS_PRIVATE)
+        calls.mount("none", Path("/sys"), "sysfs", 0)
+        calls.mount("none", Path("/proc"), "proc", 0)
+        _netlink(_new_veth())
+
+    _in_child(make)
+
+
+def _in_child(action: Callable[[], None]) -> None:
+    """Run an action in a child process that ends with it, and with its own children. Raises the
+    OSError that any of them raises."""
+    told, tells = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            action()
+        except BaseException as error:  # (nothing may leave the child but a message)
+            failed = error.errno if isinstance(error, OSError) else None
+            text = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            os.write(tells, f"{failed or errno.EPERM} {text}".encode())
+        finally:
+            os._exit(0)
+    os.close(tells)
     try:
-        done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
-            timeout=USER_NAMESPACE_TIMEOUT_S,
-        )  # fmt: skip
-    except subprocess.TimeoutExpired:
-        raise OSError(errno.ETIMEDOUT, "unshare did not end") from None
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or ["unshare failed"]
-        raise OSError(errno.EPERM, lines[0])
+        message = _read_within(told, CHILD_TIMEOUT_S)
+    finally:
+        os.close(told)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    if message:
+        number, _, reason = message.decode().partition(" ")
+        raise OSError(int(number), reason)
+
+
+def _read_within(fd: int, timeout_s: float) -> bytes:
+    """What is written to a pipe until all who could write have ended. Raises OSError."""
+    found, deadline = b"", time.monotonic() + timeout_s
+    while True:
+        if not select.select([fd], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            raise OSError(errno.ETIMEDOUT, f"not done within {timeout_s:g} s")
+        if not (part := os.read(fd, 4096)):
+            return found
+        found += part
 
 
 def network_namespace() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from pathlib import Path
 
 from switchmark.testbed.kernel.mounts import checked, libc
@@ -18,6 +19,17 @@ _PR_SET_PDEATHSIG = 1
 def unshare(flags: int, what: str) -> None:
     """Move this process, or its next children, to new namespaces. Raises OSError."""
     checked(libc().unshare(flags), what)
+
+
+def enter_user_namespace(more: int) -> None:
+    """Move this process to a user namespace of its own, as its root, with no other user in it, and
+    to the other namespaces that `more` names. The process must have no threads. Raises OSError."""
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER | more, "user namespace")
+    with suppress(FileNotFoundError):  # Linux before 3.19
+        Path("/proc/self/setgroups").write_text("deny")
+    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
+    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
 
 
 def mount(source: str, target: Path, kind: str, flags: int, options: str = "") -> None:

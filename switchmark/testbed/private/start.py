@@ -8,10 +8,9 @@ import signal
 import socket
 import time
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 
-from switchmark.testbed.private.calls import CLONE_NEWPID, CLONE_NEWUSER, unshare
+from switchmark.testbed.private.calls import CLONE_NEWPID, enter_user_namespace
 from switchmark.testbed.private.first import become_first
 from switchmark.testbed.private.folders import Layout, plan_layout
 from switchmark.testbed.private.supervisor import PASSED_ON, supervise
@@ -39,16 +38,12 @@ def start_again(needed: Iterable[str | Path]) -> None:
     _wait_for_threads()
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
-    user, group = os.geteuid(), os.getegid()
+    user = os.geteuid()
     try:
-        unshare(CLONE_NEWUSER | CLONE_NEWPID, "user namespace")
+        enter_user_namespace(CLONE_NEWPID)
     except OSError:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         raise
-    with suppress(FileNotFoundError):  # Linux before 3.19
-        Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
     first = os.fork()
     if first != 0:
         inner.close()
