@@ -1,0 +1,102 @@
+"""An ordinary container measures the switches whose ports are sockets, without any privilege, and
+refuses the others with the reason."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from switchmark.switch.registry import SWITCHES as KNOWN
+from tests.integration.machine import needs_root
+from tests.integration.ordinary_container import OrdinaryContainer, ordinary_container
+
+pytestmark = [pytest.mark.integration, needs_root]
+# Switches whose ports can be sockets and that need nothing else (docs/places.md).
+SWITCHES = ("basicfwd", "testpmd", "ovs-dpdk", "vpp", "bess")
+SETTINGS = ("environment=bare", "duration=0.3s", "rate=5k", "repetitions=1", "idle=sleep")
+OPTIONS = {
+    "without options": (),
+    # As a pod that follows the `restricted` standard, or OpenShift, starts it.
+    "any user, no capability": (
+        "--user=12345:12345", "--cap-drop=ALL", "--security-opt=no-new-privileges", "--read-only",
+        "--tmpfs=/tmp:mode=1777", "--env=HOME=/tmp",
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def container(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OrdinaryContainer]:
+    with ordinary_container(tmp_path_factory.mktemp("container")) as one:
+        yield one
+
+
+def settings(*words: str) -> list[str]:
+    return [part for word in words for part in ("--set", word)]
+
+
+@pytest.mark.parametrize("options", OPTIONS.values(), ids=OPTIONS)
+def test_switches_with_sockets_forward_and_count(
+    container: OrdinaryContainer, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    here = [name for name in SWITCHES if KNOWN[name]().availability().available]
+    if not here:
+        pytest.skip("no switch is installed whose ports are sockets")
+    (tmp_path / "all.yaml").write_text(
+        f"name: all\nswitch: [direct, {', '.join(here)}]\nport_kind: vhost-user\n"
+    )
+    tmp_path.chmod(0o777)
+    done = container.run(
+        "run", "all.yaml", "--quiet", *settings(*SETTINGS), options=options, results=tmp_path
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "left behind" not in done.stderr
+    records = records_in(tmp_path)
+    assert {one["trial"]["switch"] for one in records} == {"direct", *here}
+    for one in records:
+        assert one["status"] == "finished", one
+        assert one["throughput"]["forwarded_pps"] > 0, one
+        assert one["page_size_kib"] == 4, "the filter refuses DPDK the calls that hugepages take"
+        if one["trial"]["switch"] == "direct":
+            continue
+        counted = one["reconciliation"]
+        assert counted["sent"] > 0 and counted["agrees"], counted
+        if one["trial"]["switch"] == "ovs-dpdk":
+            assert one["switch_details"]["datapath"] == "dummy"
+
+
+def records_in(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in folder.glob("results/*/trials/*.json")]
+
+
+@pytest.mark.parametrize(
+    ("args", "remedy"),
+    [
+        (("linux-bridge",), "docker run --privileged"),
+        (("basicfwd", "--environment", "netns"), "environment=bare"),
+        (("direct", "--environment", "bare", "--set", "port_kind=veth"), "--cap-add NET_ADMIN"),
+        (("basicfwd", "--environment", "bare", "--set", "cpu_limit=50%"), "on the host"),
+    ],
+)
+def test_what_needs_a_privilege_is_refused_in_one_line(
+    container: OrdinaryContainer, args: tuple[str, ...], remedy: str
+) -> None:
+    done = container.run("trial", *args)
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stdout == ""
+    (line,) = done.stderr.splitlines()
+    assert "cannot run here: this container cannot make " in line and remedy in line
+
+
+def test_devices_need_one_capability_only(container: OrdinaryContainer) -> None:
+    """A veth pair between two processes, with NET_ADMIN: no namespace is made for it."""
+    done = container.run(
+        "trial", "direct", "--quiet", "--json", *settings(*SETTINGS, "port_kind=veth"),
+        options=("--cap-add=NET_ADMIN",),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    (record,) = json.loads(done.stdout)
+    assert record["status"] == "finished" and record["throughput"]["forwarded_pps"] > 0
