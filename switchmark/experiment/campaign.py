@@ -24,11 +24,13 @@ from switchmark.experiment.time_left import TimeLeft
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
 from switchmark.results.documents import RefusedRecordError
+from switchmark.results.page_sizes import are_compatible
 from switchmark.results.record import Record
 from switchmark.results.store import Run
 from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import load_was_met
+from switchmark.trial.page_size import planned_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.recording import failed_record
 from switchmark.trial.run import run_trial
@@ -172,6 +174,8 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
     record = run.read(trial.id)
     if record.verdict is None or not record.verdict.valid:
         return Baseline()
+    if not are_compatible(record.page_size_kib, planned_kib(step.plan)):
+        return Baseline()  # measured before the run went on with other pages
     return Baseline(
         forwarded_pps=record.throughput.forwarded_pps if record.throughput else None,
         rtt_median_ns=record.latency.percentiles_ns["50"] if record.latency else None,

@@ -22,6 +22,7 @@ from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campai
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.failed_starts import FailedStarts
 from switchmark.experiment.memory import settled
+from switchmark.experiment.pages import check_pages
 from switchmark.experiment.prepare import prepare
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step
@@ -124,7 +125,7 @@ def _execute(
     prepared.check()
     if prepared.pages is not None and prepared.pages.is_small:
         request.say(f"{campaign.name}: DPDK has pages of 4 KiB: {prepared.pages.reason}")
-    with _open_run(campaign, request) as run:
+    with _open_run(campaign, steps, request) as run:
         request.opened(run.directory)
         try:
             steps = _run_steps(run, campaign, steps, request)
@@ -145,7 +146,7 @@ def _execute(
     return Executed(run.directory, ended)
 
 
-def _open_run(campaign: CampaignDefinition, request: Request) -> Run:
+def _open_run(campaign: CampaignDefinition, steps: Sequence[Step], request: Request) -> Run:
     common: dict[str, Any] = {
         "campaign_text": request.campaign_text,
         "settings": {"set": list(request.overrides)},
@@ -164,6 +165,7 @@ def _open_run(campaign: CampaignDefinition, request: Request) -> Run:
             f"{request.results}: no run of campaign {campaign.name} to resume; leave out --resume"
         )
     _refuse_another_choice(campaign, latest)
+    check_pages(open_run(latest), steps)
     return Run.resume(latest, **common)
 
 

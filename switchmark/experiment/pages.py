@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.trial.page_size import AUTO, PageChoice, choose
+from switchmark.results.page_sizes import in_words
+from switchmark.results.store import Run
+from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib
 from switchmark.trial.plan import with_pages
 
 
@@ -46,3 +49,21 @@ def with_such_pages(
         needed = [s for s in kept if not s.is_baseline or s.plan.trial.id in wires]
         return needed, problems, []
     return steps, [], [f"{campaign.name}: {problem}" for problem in problems]
+
+
+def check_pages(run: Run, steps: Iterable[Step]) -> None:
+    """Raise UnavailableError if the run cannot go on, since its trials had other pages than they
+    would have now: all trials of a run have the same."""
+    for step in steps:
+        trial, planned = step.plan.trial, planned_kib(step.plan)
+        if trial.page_size != AUTO or planned is None or not run.path_of(trial.id).exists():
+            continue
+        used = run.read(trial.id).page_size_kib
+        if used == planned:
+            return
+        if used is not None:
+            raise UnavailableError(
+                f"{run.directory}: DPDK's memory had {in_words(used)}, and would have "
+                f"{in_words(planned)} now; begin a new run without --resume, or let the machine "
+                "have the hugepages that it had (switchmark doctor)"
+            )

@@ -75,6 +75,7 @@ TRIALS = st.builds(
     fractions=st.sampled_from(("0.1+0.5+0.99", "0.95")),
     generator=st.sampled_from(("switchmark", "iperf3")),
     socket_buffers=st.sampled_from(("largest", "unforced")),
+    page_size=st.sampled_from(("auto", "huge", "4KiB")),
     vnf=st.sampled_from(VNFS) | st.from_regex(r"/[A-Za-z0-9._+/-]{1,20}", fullmatch=True),
 ).map(
     lambda trial: trial.model_copy(
@@ -101,6 +102,7 @@ def test_the_strategy_knows_every_field() -> None:
         "neighbour", "neighbour_cpus", "packet_mix", "flows", "ip_version", "vlan",
         "main_cpu", "smt", "numa", "switch_environment", "split", "nics", "ring", "program",
         "contender", "compared", "fractions", "generator", "vcpus", "socket_buffers",
+            "page_size",
     }  # fmt: skip
 
 

@@ -11,16 +11,17 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.engine.arguments import engine_args
-from switchmark.errors import TrialFailed, UsageError
+from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.experiment import steps as planning
 from switchmark.experiment.calibration import point_of
-from switchmark.experiment.pages import choose_pages, with_such_pages
+from switchmark.experiment.pages import check_pages, choose_pages, with_such_pages
 from switchmark.experiment.steps import Step, plan_steps
 from switchmark.instrument.support.base import Station
 from switchmark.instrument.support.dpdk_ports import eal_memory
 from switchmark.model.capabilities import unavailable
 from switchmark.model.node import NodePort
 from switchmark.model.ports import ConnectMode, PortKind
+from switchmark.results.store import open_run
 from switchmark.switch import bess, fastclick, ovs_dpdk, t4p4s, testpmd, vpp
 from switchmark.switch.support import vpp_commands
 from switchmark.switch.support.pages import WithPages, on_small_pages
@@ -31,6 +32,7 @@ from switchmark.testbed.hugepages import HugepagePool
 from switchmark.trial import page_size
 from switchmark.trial.page_size import choose, planned_kib, used_kib
 from switchmark.trial.place_needs import PlaceNeeds
+from tests.unit.records import synthetic_record, write_run
 from tests.unit.switch_programs import PORTS
 
 THERE = installed()
@@ -293,3 +295,25 @@ def test_moongen_has_small_pages_whatever_the_run_has(monkeypatch: pytest.Monkey
     assert {step.plan.small_pages for step in steps if not step.is_baseline} == {True}
     with pytest.raises(UsageError, match="moongen has pages of 4 KiB only, not page_size huge"):
         steps_of(f"{text}page_size: huge\n")
+
+
+@pytest.mark.parametrize(("used", "goes_on"), [(2048, True), (None, True), (4, False)])
+def test_a_run_is_resumed_on_the_pages_it_was_begun_with(
+    tmp_path: Path, used: int | None, goes_on: bool
+) -> None:
+    steps, _ = choose_pages(steps_of(DPDK))
+    (begun,) = [step.plan.trial for step in steps if not step.is_baseline]
+    record = synthetic_record(begun, page_size_kib=used)
+    run = open_run(write_run(tmp_path, [record]))
+    if goes_on:
+        check_pages(run, steps)
+        return
+    with pytest.raises(UnavailableError, match="pages of 4 KiB, and would have hugepages of 2 MiB"):
+        check_pages(run, steps)
+
+
+def test_pages_that_were_asked_for_need_no_check(tmp_path: Path) -> None:
+    steps, _ = choose_pages(steps_of(f"{DPDK}page_size: huge\n"))
+    (begun,) = [step.plan.trial for step in steps if not step.is_baseline]
+    record = synthetic_record(begun, page_size_kib=4)
+    check_pages(open_run(write_run(tmp_path, [record])), steps)

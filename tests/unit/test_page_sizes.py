@@ -27,6 +27,7 @@ from switchmark.results.record import Granted, Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
+from tests.unit.block_fakes import Machine, at_rate, campaign, run_all
 from tests.unit.histories import HOST, dated, scaled
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
@@ -265,3 +266,61 @@ def test_claims_of_papers_are_tried_on_one_page_size(tmp_path: Path) -> None:
     assert list(tries(claim, {"a": mine, "b": rows(HUGE, "ovs-dpdk")})) == []
     (found,) = tries(claim, {"a": mine, "b": rows(SMALL, "ovs-dpdk")})
     assert found.value == pytest.approx(1.0, rel=0.01)
+
+
+TEXT = "switch: [basicfwd, ovs-dpdk]\nmixed_connect_modes: true\nprove: 5%\nbudget: 20s\n"
+
+
+def swept(folder: Path, text: str) -> tuple[Any, list[Any]]:
+    """A simulated run in which 4 KiB pages make every switch half as fast, and its answers."""
+    made = campaign(text)
+    machine = Machine({"basicfwd": 10e6, "ovs-dpdk": 8e6, "small": 5e6, "huge": 10e6}, sd=0.01)
+    run_all(machine, made)
+    held = []
+    for record in machine.records.values():
+        size = SMALL if record.trial.page_size == "4KiB" else HUGE
+        loads = record.throughput
+        assert loads is not None
+        slower = loads.forwarded_pps / (2 if size == SMALL and not record.trial.contender else 1)
+        update = {"page_size_kib": size, "throughput": at_rate(loads, slower)}
+        held.append(record.model_copy(update=update))
+    folder = write_run(folder, held, **made.model_dump(mode="json"))
+    return folder, answer_run(open_run(folder), names(folder), lambda _: 0.3)
+
+
+def test_contenders_with_other_pages_are_compared_pair_by_pair(tmp_path: Path) -> None:
+    text = (
+        "switch: basicfwd\nprove: 5%\nbudget: 20s\n"
+        "contenders: {huge: {page_size: huge}, small: {page_size: 4KiB}}\n"
+    )
+    _, (found,) = swept(tmp_path, text)
+    lead = found.between("huge", "small")
+    assert lead is not None and lead.ahead == "huge"
+    assert lead.seen_from("huge")[0].value == pytest.approx(2.0, rel=0.1)
+
+
+def test_a_sweep_of_page_sizes_is_compared_only_if_asked(tmp_path: Path) -> None:
+    sweep = TEXT + "page_size: [huge, 4KiB]\n"
+    folder, found = swept(tmp_path / "apart", sweep)
+    assert {dict(one.point)["page_size"] for one in found} == {"huge", "4KiB"}
+    assert {len(one.ranking) for one in found} == {2}
+    folder, (one,) = swept(tmp_path / "together", f"{sweep}compared: page_size\n")
+    assert len(one.ranking) == 4
+    told = {row.contender for row in summary(folder)}
+    assert told == {
+        "basicfwd (hugepages)", "basicfwd (pages of 4 KiB)",
+        "ovs-dpdk (hugepages)", "ovs-dpdk (pages of 4 KiB)",
+    }  # fmt: skip
+    lead = one.between("basicfwd (hugepages)", "basicfwd (pages of 4 KiB)")
+    assert lead is not None
+    assert lead.seen_from("basicfwd (hugepages)")[0].value == pytest.approx(2.0, rel=0.1)
+
+
+def test_the_state_of_a_run_names_the_pages_where_they_are_mixed(
+    tmp_path: Path, capsys: Any
+) -> None:
+    sizes = [HUGE] * 6 + [SMALL] * 6
+    held = [*records(sizes), *records(sizes, "ovs-dpdk", 2e6)]
+    folder = write_run(tmp_path, held, repetitions=12)
+    code, out, _ = run("show", "--full", folder, capsys=capsys)
+    assert code == 0 and "pages of 4 KiB" in out and "hugepages" in out

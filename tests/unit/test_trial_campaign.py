@@ -371,3 +371,15 @@ def test_records_are_read_one_at_a_time(run: Run) -> None:
     ended = [weakref.ref(record) for record in run.records()]
     gc.collect()
     assert [one() for one in ended] == [None] * 3
+
+
+@pytest.mark.parametrize(("planned", "judges"), [(2048, True), (None, True), (4, False)])
+def test_a_wire_on_other_pages_judges_no_trial(
+    run: Run, monkeypatch: pytest.MonkeyPatch, planned: int | None, judges: bool
+) -> None:
+    """A run that went on with other pages has none for them."""
+    wire = synthetic_record(synthetic_trial(switch="direct"), marks=[], page_size_kib=2048)
+    run.write(wire)
+    monkeypatch.setattr(campaign, "planned_kib", lambda _: planned)
+    found = campaign._baseline(run, step(64, baseline=wire.trial), None)
+    assert (found.forwarded_pps is not None) is judges
