@@ -25,6 +25,7 @@ from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
+from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
 from switchmark.testbed import facts, place
 from switchmark.testbed.cores.watch import MachineWatch, watch_machine
@@ -124,6 +125,8 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
 def _somewhere(switch: Switch, environments: Mapping[str, Availability]) -> Availability:
     """Whether a switch can run, and its ports exist in an environment that is available."""
     found = switch.availability()
+    if found.available:
+        found = without_dpdk(switch.capabilities) or found
     kinds = switch.capabilities.port_kinds
     offering = [name for name, make in ENVIRONMENTS.items() if set(make().port_kinds()) & {*kinds}]
     if not found.available or any(environments[name].available for name in offering):

@@ -222,8 +222,11 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
 def switch_availability(name: str) -> Availability:
     """Whether this machine can run a registered switch."""
     from switchmark.switch.registry import make_switch
+    from switchmark.switch.support.applications import without_dpdk
 
-    return make_switch(name).availability()
+    switch = make_switch(name)
+    found = switch.availability()
+    return (without_dpdk(switch.capabilities) if found.available else None) or found
 
 
 def environment_availability(name: str) -> Availability:

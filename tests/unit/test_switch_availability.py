@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.engine import binary
 from switchmark.errors import UnavailableError
 from switchmark.model.capabilities import unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
@@ -22,6 +23,7 @@ from switchmark.switch import (
 from switchmark.switch import ovs as ovs_kernel
 from switchmark.switch.direct import Direct
 from switchmark.switch.support import ovs_switch, tools
+from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
 from switchmark.testbed import hugepages, place, programs
 from switchmark.testbed.host import Session
@@ -110,6 +112,13 @@ def test_engine_without_dpdk_is_no_forwarder(
     says = "built with gcc 12 -O3, DPDK: none, build ID: none"
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, says, "engine"))
     assert "engine is built without DPDK; install libdpdk-dev" in told(basicfwd.BasicForwarder())
+    found = without_dpdk(ovs_dpdk.OvsDpdk.capabilities)
+    assert found is not None
+    assert found.why_not.endswith("engine is built without DPDK; " + binary.WITHOUT_DPDK)
+    assert without_dpdk(linux_bridge.LinuxBridge.capabilities) is None
+    says = "built with gcc 12 -O3, DPDK: 22.11.11, build ID: none"
+    monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, says, "other"))
+    assert without_dpdk(ovs_dpdk.OvsDpdk.capabilities) is None
 
 
 def test_kernel_without_bridge_or_tc(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ from typing import Protocol, TypeGuard, runtime_checkable
 
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
+from switchmark.switch.support.applications import without_dpdk
 from switchmark.testbed.host import Session
 
 
@@ -75,10 +76,10 @@ def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
 
 
 def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
-    """Whether this machine can run the switch in this mode."""
-    if isinstance(switch, DiffersByMode):
-        return switch.mode_availability(mode)
-    return switch.availability()
+    """Whether this machine can run the switch in this mode, and applications on its ports."""
+    in_mode = isinstance(switch, DiffersByMode)
+    found = switch.mode_availability(mode) if in_mode else switch.availability()
+    return (without_dpdk(switch.capabilities) if found.available else None) or found
 
 
 @runtime_checkable
