@@ -77,8 +77,10 @@ def has_main_thread(switch: Switch) -> TypeGuard[HasMainThread]:
 
 def availability_for(switch: Switch, mode: ConnectMode) -> Availability:
     """Whether this machine can run the switch in this mode, and applications on its ports."""
-    in_mode = isinstance(switch, DiffersByMode)
-    found = switch.mode_availability(mode) if in_mode else switch.availability()
+    if isinstance(switch, DiffersByMode):
+        found = switch.mode_availability(mode)
+    else:
+        found = switch.availability()
     return (without_dpdk(switch.capabilities) if found.available else None) or found
 
 
