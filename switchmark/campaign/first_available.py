@@ -77,18 +77,9 @@ def _reasons(left_out: Mapping[str, Availability], told: set[Availability]) -> s
         groups.setdefault(answer, []).append(name)
     if len(groups) == 1:
         (answer,) = groups
-        return "for the same reason" if answer in told else f"because {_reason(answer)}"
-    parts = [f"{in_words(names)}: {_reason(answer)}" for answer, names in groups.items()]
+        return "for the same reason" if answer in told else f"because {answer.clause}"
+    parts = [f"{in_words(names)}: {answer.clause}" for answer, names in groups.items()]
     return f"({'; '.join(parts)})"
-
-
-def _reason(answer: Availability) -> str:
-    """The reason with its remedy. (A reason may end with the system's error in parentheses.)"""
-    reason = f"{answer.reason}"
-    if not answer.remedy:
-        return reason
-    start = f"{reason[:-1]}; " if reason.endswith(")") else f"{reason} ("
-    return f"{start}remedy: {answer.remedy})"
 
 
 def in_words(names: Sequence[str], conjunction: str = "and") -> str:

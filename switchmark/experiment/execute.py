@@ -124,7 +124,8 @@ def _execute(
         request.say(f"{campaign.name}: left out: {reason}")
     prepared.check()
     if prepared.pages is not None and prepared.pages.is_small:
-        request.say(f"{campaign.name}: DPDK has pages of 4 KiB: {prepared.pages.reason}")
+        why = prepared.pages.reason
+        request.say(f"{campaign.name}: DPDK uses pages of 4 KiB, not hugepages: {why}")
     with _open_run(campaign, steps, request) as run:
         request.opened(run.directory)
         try:

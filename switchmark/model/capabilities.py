@@ -133,6 +133,16 @@ class Availability:
         remedies = ", or ".join(filter(None, (self.remedy, self.instead)))
         return f"{self.reason}; {remedies}" if remedies else f"{self.reason}"
 
+    @property
+    def clause(self) -> str:
+        """The reason with the remedy in parentheses, for use within a sentence. (A reason may end
+        with the error of the operating system in parentheses.)"""
+        if not self.remedy:
+            return f"{self.reason}"
+        start = f"{self.reason}".removesuffix(")")
+        joint = "; " if start != self.reason else " ("
+        return f"{start}{joint}remedy: {self.remedy})"
+
 
 def available(version: str | None) -> Availability:
     """The availability of a switch that can run here, in this version."""

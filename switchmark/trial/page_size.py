@@ -41,7 +41,7 @@ def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
     if any(_only_huge(plan) for plan in found):
         return PageChoice(PageSize.HUGE, "a NIC by its PCI address works in hugepages only")
     if problem := place.missing(Facility.HUGEPAGES, Facility.MEMORY_POLICY):
-        return PageChoice(PageSize.SMALL, problem.why_not)
+        return PageChoice(PageSize.SMALL, problem.clause)
     most = max(needs, key=sum, default=())
     obtained = hugepages.obtainable(most)
     lacking = [hugepages.lacking(one, obtained, free=True) for one in sorted(needs, key=sum)]

@@ -102,7 +102,7 @@ def test_refused_calls_of_memory_policy_lead_to_small_pages(
     monkeypatch.setattr(place, "missing", lambda *_: problem)
     steps, pages = choose_pages(steps_of(DPDK))
     assert pages is not None and pages.is_small and sizes(steps) == {4}
-    assert pages.reason == "this container cannot; docker run --cap-add SYS_NICE"
+    assert pages.reason == "this container cannot (remedy: docker run --cap-add SYS_NICE)"
 
 
 def test_trials_that_name_a_size_keep_it(machine: list[HugepagePool]) -> None:
