@@ -48,9 +48,13 @@ def page_sizes_differ(
     sizes = known_sizes(size for pair in pages for size in pair)
     remedy = " or ".join(f"--set page_size={setting_of(size)}" for size in sizes)
     return (
-        f"{a.directory} and {b.directory}: {len(pairs)} trials are not compared: DPDK's memory "
+        f"{a.directory} and {b.directory}: {_not_compared(len(pairs))}: DPDK's memory "
         f"has {found}; measure both with {remedy}"
     )
+
+
+def _not_compared(count: int) -> str:
+    return f"{count} trial{' is' if count == 1 else 's are'} not compared"
 
 
 def ratio_text(value: float | None) -> str:
