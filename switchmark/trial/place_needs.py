@@ -20,6 +20,7 @@ from switchmark.testbed.cores.within_quota import needed_cpus
 from switchmark.testbed.place import PlaceLimits
 from switchmark.testbed.place.kinds import has_capability
 from switchmark.testbed.place.remedies import limit_remedy
+from switchmark.trial.memory_needs import applications_mb as applications_of
 from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.plan import TrialPlan
 
@@ -27,11 +28,28 @@ MIB = 1 << 20
 CAP_IPC_LOCK = 14
 # Of one engine: memory beside the buffers of DPDK, and its threads (DPDK adds two).
 ENGINE_MB, ENGINE_TASKS, DPDK_TASKS = 8, 2, 4
-SWITCH_MB, SWITCH_TASKS = 8, 1  # of a switch that is a program
+SWITCH_TASKS = 1  # of a switch that is a program
+BENCH_MB = 32  # more than it takes when it plans, for the summary after the last trial
 GUEST_MB = 128  # that a virtual machine has touched once its engine runs
 XDP_LOCKED_MB = 16  # of the frames of one queue (XDP_RX_FRAMES in engine/io/af_xdp.h)
 DPDK_FILES = 64  # open files (FILES_MIN in engine/io/dpdk_eal.c)
 PIPES = 3  # of the bench to each program
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """The memory that the programs of a trial write to at least, as measured with small frames."""
+
+    switch_share: float = 0.1  # of the switch's DPDK memory
+    engine_share: float = 0.1  # of the engines'
+    own_mb: int = 8  # of the switch beside that
+
+
+LITTLE = _Written()
+WRITTEN = {
+    "ovs-dpdk": _Written(switch_share=0.7, own_mb=28),  # it fills its pools of buffers
+    "testpmd": _Written(1.0, 1.0, own_mb=60),  # it locks all memory, also that of its peers
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +72,12 @@ class PlaceNeeds:
         io = None if in_guests else io_of(plan.trial, plan.port_kind)
         dpdk = io is Io.DPDK
         programs = int(not plan.switch.capabilities.in_kernel and not plan.topology.direct)
-        buffers_mb = sum(memory_needs_mb(plan)) if small_pages else 0
+        buffers_mb = _touched_mb(plan) if small_pages else 0
+        own_mb = programs * _written_by(plan).own_mb
+        others_mb = engines * ENGINE_MB + guests * GUEST_MB + own_mb
         return cls(
             cpus=needed_cpus(plan.placement),
-            memory_mb=buffers_mb + engines * ENGINE_MB + guests * GUEST_MB + programs * SWITCH_MB,
+            memory_mb=max(BENCH_MB, buffers_mb + others_mb),
             tasks=engines * (DPDK_TASKS if dpdk else ENGINE_TASKS) + programs * SWITCH_TASKS,
             open_files=max(DPDK_FILES * dpdk, PIPES * (engines + programs)),
             locked_mb=XDP_LOCKED_MB * (io is Io.AF_XDP),
@@ -85,6 +105,18 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Ite
         )
     elif not plan.topology.direct and (answer := no_room_to_poll(plan.switch.capabilities, limits)):
         yield answer.why_not
+
+
+def _touched_mb(plan: TrialPlan) -> int:
+    """The memory of DPDK that is really written to, in MiB: pages of 4 KiB count from then on."""
+    applications_mb, whole_mb = sum(applications_of(plan)), sum(memory_needs_mb(plan))
+    written = _written_by(plan)
+    switch_mb = (whole_mb - applications_mb) * written.switch_share
+    return int(switch_mb + applications_mb * written.engine_share)
+
+
+def _written_by(plan: TrialPlan) -> _Written:
+    return WRITTEN.get(plan.switch.name, LITTLE)
 
 
 def no_room_to_poll(can: Capabilities, limits: PlaceLimits) -> Availability | None:

@@ -16,6 +16,7 @@ from switchmark.experiment.prepare import Prepared, prepare
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Idle
 from switchmark.results.record import Placement
+from switchmark.switch import ovs_dpdk
 from switchmark.testbed import facts, place
 from switchmark.testbed.cores.demand import Demand
 from switchmark.testbed.cores.placement import place as place_freely
@@ -117,12 +118,12 @@ SMALL = {"memory_bytes": 512 * MIB, "memory_left_bytes": 10 * MIB}
         ({"cpu_quota": 0.5}, "needs at least 1 CPU, and the CPU quota is 0.5; raise the quota"),
         ({"cpu_quota": 1.5}, r"the switch polls and .* has a CPU quota of 1.5; allow 2 CPUs"),
         ({"allowed_cpus": (3,)}, r"the switch polls and .* has 1 CPU; allow 2 CPUs"),
-        (SMALL, r"needs 24 MiB of memory, and 10 MiB are left .* 512 MiB\); raise the limit"),
+        (SMALL, r"needs 32 MiB of memory, and 10 MiB are left .* 512 MiB\); raise the limit"),
         ({"tasks": 20, "tasks_left": 8}, "needs 9 processes and threads, and 8 of the limit of 20"),
         ({"open_files": 40}, "needs 64 open files in one program, and the limit is 40; raise it"),
-        ({"available_bytes": 23 * MIB}, "needs 24 MiB of memory, and 23 MiB are available on this"),
-        ({"tasks": 20, "tasks_left": 9, "open_files": 64, "available_bytes": 24 * MIB}, ""),
-        ({"memory_bytes": 30 * MIB, "memory_left_bytes": 24 * MIB}, ""),
+        ({"available_bytes": 31 * MIB}, "needs 32 MiB of memory, and 31 MiB are available on this"),
+        ({"tasks": 20, "tasks_left": 9, "open_files": 64, "available_bytes": 32 * MIB}, ""),
+        ({"memory_bytes": 40 * MIB, "memory_left_bytes": 32 * MIB}, ""),
     ],
 )
 def test_a_polling_trial_that_does_not_fit_is_refused(
@@ -160,6 +161,24 @@ def test_with_one_cpu_switches_that_do_not_poll_are_measured(
     for step in found.steps:
         assert step.plan.placement.oversubscribed and len(step.plan.placement.only_cores) == 1
         assert step.baseline is not None or step.is_baseline
+
+
+@pytest.mark.parametrize(("switch", "mib"), [("basicfwd", 49), ("ovs-dpdk", 214), ("testpmd", 381)])
+def test_buffers_on_small_pages_count_as_memory(
+    switch: str, mib: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As far as the programs write to them: this is less than they reserve."""
+    monkeypatch.setattr(ovs_dpdk, "memory_nodes", lambda: 1)
+    what = f"switch: {switch}\nenvironment: netns\npage_size: "
+    for size, left_mib, fits in (("4KiB", mib, True), ("4KiB", mib - 1, False), ("huge", 92, True)):
+        changes = {"memory_bytes": 512 * MIB, "memory_left_bytes": left_mib * MIB}
+        found = prepared(monkeypatch, f"{what}{size}\n", **changes)
+        assert (found.refused == []) == fits, found.refused
+    assert f"needs {mib} MiB of memory, and {mib - 1} MiB are left" in "".join(
+        prepared(
+            monkeypatch, f"{what}4KiB\n", memory_bytes=512 * MIB, memory_left_bytes=(mib - 1) * MIB
+        ).refused
+    )
 
 
 def test_more_switch_cores_than_the_quota_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
