@@ -34,6 +34,7 @@ PROGRAM = "dpdk-testpmd"
 ASK_VERSION = ("-v", "--no-huge", "--no-pci", "--in-memory", "--no-telemetry", "-h")
 SAYS_VERSION = r"DPDK (\d+\.[\w.~+-]+)"
 MEMORY_MB = 64
+SMALL_PAGES_MB = 96  # there each buffer takes a page
 BUFFERS = 16_384
 _HEADING = re.compile(r"#+ NIC statistics for port 0\s+#+")
 _COUNTER = re.compile(r"\b([RT]X-[a-z]+|[RT]x-pps):\s*(\d{1,15})\b")
@@ -172,7 +173,7 @@ def _command(job: Job, station: Station, options: list[str]) -> list[str]:
     core = station.first_core
     return [
         "env", f"RUNTIME_DIRECTORY={job.folder}", "stdbuf", "-oL", PROGRAM,
-        *eal_memory(station, MEMORY_MB), "--no-pci",
+        *eal_memory(station, SMALL_PAGES_MB if station.port.small_pages else MEMORY_MB), "--no-pci",
         "--no-telemetry", f"--file-prefix=tp-{station.node}", "--lcores", f"0@{core},1@{core}",
         f"--vdev={port_device(job, station)}", "--",
         "-i", *options, "--nb-cores=1", f"--total-num-mbufs={BUFFERS}", "--disable-link-check",

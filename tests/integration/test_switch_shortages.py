@@ -26,7 +26,7 @@ pytestmark = [
     needs_root,
 ]
 
-HUNGRY = [name for name in REAL if SWITCHES[name]().capabilities.needs_hugepages]
+HUNGRY = [name for name in REAL if SWITCHES[name]().capabilities.page_sizes]
 OUR_ENGINE = dict.fromkeys(("basicfwd", "af-packet", "reference"), "SWITCHMARK_TRAFFIC")
 SETTINGS = {
     name: setting
