@@ -82,7 +82,9 @@ static inline uint64_t clock_counter(void)
 
 static inline uint64_t clock_ticks(void)
 {
-    return engine_clock.by_counter ? clock_counter() : clock_monotonic_ns();
+    if (engine_clock.by_counter)
+        return clock_counter();
+    return clock_monotonic_ns();
 }
 
 /* Tell the core that this is a waiting loop. */

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 # Implementer and part, as /proc/cpuinfo has them: Arm's and other makers' reference manuals.
 _NAMES = {
+    (0x00, 0x051): "QEMU max",
     (0x41, 0xD03): "Arm Cortex-A53",
     (0x41, 0xD04): "Arm Cortex-A35",
     (0x41, 0xD05): "Arm Cortex-A55",
