@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -43,16 +44,17 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
         return
     from switchmark.testbed import place
 
-    asked = when is Namespaces.ON_REQUEST and OPTION in args
-    if not asked and not _needed(args):
+    asked, needed = when is Namespaces.ON_REQUEST and OPTION in args, _needed(args)
+    if not asked and not needed:
         return
     _refuse_network(args, asked)
     if asked:
         place.require(OPTION, place.Facility.USER_NAMESPACE)
-    from switchmark.testbed.private.start import start_again
+    from switchmark.testbed.private.start import Reason, start_again
 
     try:
-        start_again([sys.executable, sys.prefix, sys.base_prefix, *paths_of(args)])
+        own = map(Path, (sys.executable, sys.prefix, sys.base_prefix))
+        start_again([*own, *paths_of(args)], Reason.NEED if needed else Reason.CHOICE)
     except OSError as error:
         raise UnavailableError(f"namespaces of its own: {error.strerror or error}") from error
     place.forget()

@@ -149,8 +149,18 @@ def children_of(pid: int) -> list[int]:
 
 def first_and_bench_of(supervisor: int) -> tuple[int, int] | None:
     """The first process of the namespaces and the bench; None before they have started."""
-    found = [(one, below) for one in children_of(supervisor) for below in children_of(one)]
-    return found[0] if found else None
+    first = next((one for one in children_of(supervisor) if is_first(one)), 0)
+    below = children_of(first)
+    return (first, below[0]) if below else None
+
+
+def is_first(pid: int) -> bool:
+    """Return True if a process has the number 1 in its own namespace."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return False
+    return any(one.startswith("NSpid:") and one.endswith("\t1") for one in status.splitlines())
 
 
 def wait_until(is_true: object, what: str, timeout_s: float = DEADLINE_S) -> None:

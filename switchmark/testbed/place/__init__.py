@@ -18,7 +18,7 @@ from switchmark.testbed.place.kinds import Kind, kind
 from switchmark.testbed.place.limits import PlaceLimits, read_limits
 from switchmark.testbed.place.remedies import COMMAND
 from switchmark.testbed.place.tries import TRIES
-from switchmark.testbed.private.start import outer_user
+from switchmark.testbed.private.start import is_inside
 
 __all__ = [
     "Facility", "Kind", "PlaceLimits", "can", "forget", "kind", "limits", "missing", "require",
@@ -34,7 +34,7 @@ def can(facility: Facility) -> Availability:
         TRIES[facility]()
     except OSError as error:
         reason = error.strerror or str(error)
-        if facility is Facility.NETWORK_NAMESPACE and kind() is Kind.USER and outer_user() is None:
+        if facility is Facility.NETWORK_NAMESPACE and kind() is Kind.USER and is_inside() is None:
             return _no_private_namespaces(reason)
         return remedies.refusal(facility, kind(), reason)
     return available("yes")

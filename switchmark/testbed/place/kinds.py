@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.testbed.place.tries import user_namespace
-from switchmark.testbed.private.start import outer_user
+from switchmark.testbed.private.start import Reason, is_inside
 
 # Files and environment variables by which container engines mark a container.
 POD_FILE, POD_VARIABLE = "/run/secrets/kubernetes.io", "KUBERNETES_SERVICE_HOST"
@@ -26,14 +26,14 @@ class Kind(StrEnum):
     ROOT = "root"  # root of a machine, or a privileged container
     USER = "user"  # an ordinary user, also in a user namespace that the user made
     CONTAINER = "container"  # a container whose root may not administer the host
-    PRIVATE = "private"  # root who asked for namespaces of the bench's own (--private)
+    PRIVATE = "private"  # namespaces of the bench's own (--private) of a user who needs none
 
 
 @cache
 def kind() -> Kind:
     """The kind of this place."""
-    if (outer := outer_user()) is not None:
-        return Kind.PRIVATE if outer == 0 else Kind.USER
+    if (reason := is_inside()) is not None:
+        return Kind.PRIVATE if reason is Reason.CHOICE else Kind.USER
     in_user_namespace = is_user_namespace(Path("/proc/self/uid_map").read_text())
     if has_capability(CAP_SYS_ADMIN) and not in_user_namespace:
         return Kind.ROOT

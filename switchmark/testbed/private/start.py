@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterable
+from enum import StrEnum
 from pathlib import Path
 
 from switchmark.testbed.private.calls import CLONE_NEWPID, enter_user_namespace
@@ -18,27 +19,34 @@ from switchmark.testbed.private.supervisor import PASSED_ON, supervise
 # Variables that name folders outside, which the bench must leave as they are.
 _OUTSIDE = ("SWITCHMARK_STATE_DIR", "XDG_RUNTIME_DIR", "RUNTIME_DIRECTORY", "TMP", "TEMP")
 THREADS_S = 1.0
-_outer_user: int | None = None
 
 
-def outer_user() -> int | None:
-    """The user id that this process has outside of its namespaces; None if `start_again` did not
-    start it."""
-    return _outer_user
+class Reason(StrEnum):
+    """Why a bench is in namespaces of its own."""
+
+    NEED = "need"  # network namespaces can be made only there
+    CHOICE = "choice"  # the user asked for it
 
 
-def start_again(needed: Iterable[str | Path]) -> None:
+_reason: Reason | None = None
+
+
+def is_inside() -> Reason | None:
+    """Why this process is in namespaces of its own; None if `start_again` did not start it."""
+    return _reason
+
+
+def start_again(needed: Iterable[str | Path], reason: Reason) -> None:
     """Go on in a new process, in namespaces of its own, as their root. It returns in that process
     only; the calling one waits for it and ends as it ends. These paths stay usable.
 
     Call it before the process has threads. Raises OSError if the place refuses a user namespace."""
-    global _outer_user  # noqa: PLW0603  (it is a fact of the process)
+    global _reason  # noqa: PLW0603  (it is a fact of the process)
     home, folder = _home(), Path.cwd()
     layout = plan_layout([*needed, home, folder])
     _wait_for_threads()
     outer, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON | {signal.SIGCHLD})
-    user = os.geteuid()
     try:
         enter_user_namespace(CLONE_NEWPID)
     except OSError:
@@ -51,7 +59,7 @@ def start_again(needed: Iterable[str | Path]) -> None:
     outer.close()
     become_first(inner, layout, mask)
     os.chdir(folder)  # by its path: the folder's old mount may be hidden
-    _outer_user = user
+    _reason = reason
     _set_environment(layout, home)
 
 
