@@ -145,8 +145,8 @@ def check_available(steps: Sequence[Step]) -> None:
         if not found.available:
             reasons.setdefault(str(found.why_not), []).append(what)
     lacking = [
-        f"{', '.join(dict.fromkeys(whats))} cannot run here: {reason}"
-        for reason, whats in reasons.items()
+        f"{', '.join(dict.fromkeys(keys))} cannot run here: {reason}"
+        for reason, keys in reasons.items()
     ]
     every = [*lacking, *filter(None, map(contained_problem, places)), *_nic_problems(steps)]
     problems = list(dict.fromkeys(every))  # a switch in several modes

@@ -1,7 +1,10 @@
 """`import switchmark`: campaigns and results as objects."""
 
+import re
 import subprocess
 import sys
+from importlib.resources import files
+from pathlib import Path
 
 import pytest
 from plotly.graph_objects import Figure
@@ -48,3 +51,15 @@ def test_results_are_frames_rows_and_plots(tmp_path):
     assert results.report().read_text().startswith("<!")
     assert switchmark.Results.find(None, tmp_path).directory == results.directory
     assert results.judgements() == []
+
+
+def test_public_names_are_those_of_the_page():
+    page = (Path(__file__).parents[2] / "docs/python.md").read_text()
+    section = page.partition("## The public API\n")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `switchmark\.(\w+)` \|", section, re.MULTILINE)
+    assert sorted(listed) == sorted([*switchmark.__all__, "errors"])
+    assert all(hasattr(switchmark, name) for name in listed)
+
+
+def test_the_package_is_marked_as_typed():
+    assert (files("switchmark") / "py.typed").is_file()
