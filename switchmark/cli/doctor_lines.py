@@ -16,6 +16,7 @@ from switchmark.testbed.place import Facility, Kind
 
 PLACES = {
     Kind.ROOT: "root of a machine, or of a privileged container",
+    Kind.PRIVATE: "root in namespaces of the run's own",
     Kind.USER: "an ordinary user: each run has namespaces of its own, and ends with them",
     Kind.CONTAINER: "an ordinary container: root by name, with few of root's privileges",
 }

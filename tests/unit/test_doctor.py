@@ -55,6 +55,11 @@ def test_place_in_a_container() -> None:
     ]
 
 
+@pytest.mark.parametrize("kind", Kind)
+def test_each_kind_of_place_has_words(kind: Kind) -> None:
+    assert lines(kind, {}, {})[0].startswith("place: ")
+
+
 def test_nothing_is_cannot_if_all_can() -> None:
     shown = lines(Kind.ROOT, {"basicfwd": YES}, {"bare": YES, "netns": YES})
     assert "cannot be measured here" not in shown

@@ -20,13 +20,16 @@ CAP_SYS_ADMIN = 21
 ALL_USERS = 0xFFFFFFFF  # the length of the identity mapping in /proc/self/uid_map
 
 
-class Kind(StrEnum):
+class PlaceKind(StrEnum):
     """The kinds of place (docs/places.md)."""
 
     ROOT = "root"  # root of a machine, or a privileged container
     USER = "user"  # an ordinary user, also in a user namespace that the user made
     CONTAINER = "container"  # a container whose root may not administer the host
     PRIVATE = "private"  # namespaces of the bench's own (--private) of a user who needs none
+
+
+Kind = PlaceKind  # for use as `place.Kind`
 
 
 @cache
