@@ -8,9 +8,12 @@ from dataclasses import replace
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.page_size import PageSize
 from switchmark.results.page_sizes import in_words
 from switchmark.results.store import Run
-from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib
+from switchmark.testbed import place
+from switchmark.testbed.place import Facility
+from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib, uses_dpdk_memory
 from switchmark.trial.plan import with_pages
 
 
@@ -33,6 +36,8 @@ def with_such_pages(
 ) -> tuple[list[Step], list[str], list[str]]:
     """Return the steps whose switch can have the pages that were chosen, why others are left out,
     and why the start is refused."""
+    if (problem := _no_hugepages(steps)) is not None:
+        return steps, [], [f"{campaign.name}: page_size huge: {problem}; or use page_size: auto"]
     if pages is None or not pages.is_small:
         return steps, [], []
     unable = {
@@ -49,6 +54,18 @@ def with_such_pages(
         needed = [s for s in kept if not s.is_baseline or s.plan.trial.id in wires]
         return needed, problems, []
     return steps, [], [f"{campaign.name}: {problem}" for problem in problems]
+
+
+def _no_hugepages(steps: Iterable[Step]) -> str | None:
+    """Return why DPDK cannot start in hugepages here, if a trial asks for them; too few of them are
+    another reason."""
+    plans = (step.plan for step in steps)
+    if not any(
+        plan.trial.page_size == PageSize.HUGE.value and uses_dpdk_memory(plan) for plan in plans
+    ):
+        return None
+    problem = place.missing(Facility.MEMORY_POLICY)
+    return problem.why_not if problem else None
 
 
 def check_pages(run: Run, steps: Iterable[Step]) -> None:

@@ -31,7 +31,6 @@ from switchmark.testbed.host import Session
 from switchmark.testbed.hugepages import HugepagePool
 from switchmark.trial import page_size
 from switchmark.trial.page_size import choose, planned_kib, used_kib
-from switchmark.trial.place_needs import PlaceNeeds
 from tests.unit.records import synthetic_record, write_run
 from tests.unit.switch_programs import PORTS
 
@@ -105,6 +104,21 @@ def test_refused_calls_of_memory_policy_lead_to_small_pages(
     assert pages.reason == "this container cannot (remedy: docker run --cap-add SYS_NICE)"
 
 
+def test_hugepages_that_dpdk_cannot_use_are_refused_before_a_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    problem = unavailable("this container cannot", remedy="docker run --cap-add SYS_NICE")
+    monkeypatch.setattr(place, "missing", lambda *_: problem)
+    for size, count in (("huge", 1), ("4KiB", 0), ("auto", 0)):
+        campaign = load_text(f"{DPDK}page_size: {size}\n", "unit.yaml", THERE.known)
+        steps, pages = choose_pages(plan_steps(campaign, THERE))
+        _, _, refused = with_such_pages(campaign, steps, pages)
+        assert len(refused) == count
+    campaign = load_text(f"{DPDK}page_size: huge\n", "unit.yaml", THERE.known)
+    (line,) = with_such_pages(campaign, plan_steps(campaign, THERE), None)[2]
+    assert "page_size huge: this container cannot; docker run --cap-add SYS_NICE; or use" in line
+
+
 def test_trials_that_name_a_size_keep_it(machine: list[HugepagePool]) -> None:
     machine[0] = HugepagePool(2048, 0, 0)
     asked = steps_of(f"{DPDK}page_size: [huge, 4KiB]\n")
@@ -152,7 +166,6 @@ def test_engines_and_switch_are_told() -> None:
         assert ("--dpdk-pages" in words) == small
         if isinstance(plan.switch, WithPages):
             assert plan.switch.small_pages == small
-        assert (PlaceNeeds.of(plan, small_pages=plan.small_pages).memory_mb > 100) == small
 
 
 class FakeEngine:
