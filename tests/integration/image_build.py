@@ -1,0 +1,138 @@
+"""Builds the image of the bench by a Docker daemon of the tests' own, on a base that is made once
+on a machine of Debian's packages (tools/image-base)."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from switchmark.environment.docker import DockerEnvironment
+from switchmark.testbed.container.docker_client import docker, server_version
+from switchmark.testbed.container.docker_daemon import NOT_UNDER_OVERLAY
+from switchmark.testbed.host import Session
+from switchmark.testbed.kernel.mounts import filesystem_of
+from switchmark.testbed.session import open_session
+from switchmark.testbed.undo.entries import CgroupsNamed
+from tests.integration.switch_rig import own_state_dir
+
+ROOT = Path(__file__).parents[2]
+START_S, BASE_S, BUILD_S = 60.0, 1500.0, 1200.0  # on a machine that is busy with other things
+BASE, IMAGE = "switchmark-base", "switchmark-test"
+# What the base is made of: if one of them changes, a new one is made.
+SOURCES = ("tools/image-base", "tools/image-python", "requirements.lock", "requirements.run.lock")
+
+
+@dataclass(frozen=True)
+class Image:
+    """The built image in its daemon."""
+
+    host: str
+
+    def run(self, *args: str, options: tuple[str, ...] = ()) -> subprocess.CompletedProcess[str]:
+        """Run the image's command with these arguments, to its end."""
+        words = ("run", "--rm", "--network", "none", *options, IMAGE, *args)
+        return _docker(self.host, *words, timeout_s=240.0)
+
+
+@contextmanager
+def built_image(folder: Path) -> Iterator[Image]:
+    """The image, built of this source. Skips the test if it cannot be built here."""
+    answer = DockerEnvironment().availability()
+    if not answer.available:
+        pytest.skip(f"docker: {answer.why_not}")
+    kept = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
+    kept = kept / "switchmark-tests" / "docker"
+    kept.mkdir(parents=True, exist_ok=True)
+    with (
+        (kept.parent / "lock").open("w") as lock, own_state_dir(),
+        open_session(measuring=False) as session,
+    ):  # fmt: skip
+        fcntl.flock(lock, fcntl.LOCK_EX)  # a data folder has one daemon
+        with _daemon(session, kept) as host:
+            base = _base(host, folder)
+            arguments = ("--build-arg", f"BASE={base}", "--network", "none", "--force-rm")
+            built = _docker(
+                host, "build", "--file", "Containerfile", *arguments, "--tag", IMAGE, ".",
+                timeout_s=BUILD_S,
+            )  # fmt: skip
+            assert built.returncode == 0, built.stdout[-2000:] + built.stderr
+            try:
+                yield Image(host)
+            finally:
+                _docker(host, "image", "prune", "--force")  # of earlier sources
+
+
+@contextmanager
+def _daemon(session: Session, data: Path) -> Iterator[str]:
+    """A daemon whose images outlive it."""
+    state, name = session.run_dir / "docker", f"sm{session.id}"
+    can = "\toverlay\n" in Path("/proc/filesystems").read_text()
+    driver = "overlay2" if can and filesystem_of(data) not in NOT_UNDER_OVERLAY else "vfs"
+    with ExitStack() as undo:
+        undo.callback(session.ledger.undo, session.ledger.record(CgroupsNamed(name)))
+        state.mkdir(mode=0o700)
+        (state / "daemon.json").write_text("{}")
+        host, log = f"unix://{state}/d.sock", state / "log"
+        process = session.host.spawn(
+            [
+                "dockerd", "--host", host, "--config-file", str(state / "daemon.json"),
+                "--data-root", str(data), "--exec-root", str(state / "x"),
+                "--pidfile", str(state / "pid"), "--storage-driver", driver,
+                "--bridge=none", "--iptables=false", "--ip6tables=false", "--ip-forward=false",
+                "--ip-masq=false", "--userland-proxy=false",
+                "--exec-opt", "native.cgroupdriver=cgroupfs", "--cgroup-parent", f"/{name}",
+            ],
+            log=log,
+        )  # fmt: skip
+        undo.callback(process.terminate, 20.0)
+        deadline = time.monotonic() + START_S
+        while server_version(host) is None:
+            assert process.poll() is None and time.monotonic() < deadline, log.read_text()[-2000:]
+            time.sleep(0.05)
+        yield host
+
+
+def _base(host: str, folder: Path) -> str:
+    """The name of the base image, which is made if the daemon does not have it."""
+    packages = subprocess.run(
+        ["bash", "-c", '. tools/setup.sh; echo "${IMAGE_BUILD_PACKAGES[*]} ${IMAGE_PACKAGES[*]}"'],
+        cwd=ROOT, capture_output=True, check=True,
+    ).stdout  # fmt: skip
+    texts = [packages, Path("/etc/os-release").read_bytes()]
+    texts += [(ROOT / name).read_bytes() for name in SOURCES]
+    name = f"{BASE}:{hashlib.sha256(b''.join(texts)).hexdigest()[:12]}"
+    if _docker(host, "image", "inspect", name).returncode == 0:
+        return name
+    if shutil.which("mmdebstrap") is None:
+        pytest.skip("no program mmdebstrap, which makes a base for the image; apt install it")
+    tar = folder / "base.tar"
+    command = ["tools/image-base", str(tar)]
+    made = subprocess.run(
+        command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+        timeout=BASE_S,
+    )  # fmt: skip
+    if made.returncode != 0:
+        pytest.skip(f"a base for the image cannot be made here: {made.stderr[-500:]}")
+    try:
+        imported = _docker(host, "import", str(tar), name, timeout_s=BASE_S)
+        assert imported.returncode == 0, imported.stderr
+    finally:
+        tar.unlink()
+    return name
+
+
+def _docker(host: str, *args: str, timeout_s: float = 60.0) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        docker(host, *args), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+        check=False, timeout=timeout_s, env={**os.environ, "DOCKER_BUILDKIT": "0"},
+    )  # fmt: skip
