@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from switchmark.model.capabilities import available
 from switchmark.testbed import hugepages, place
 from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.testbed.cores.throttling import OwnThrottling
@@ -30,6 +31,12 @@ def quiet_machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatc
     """Nobody uses the machine's cores, as far as trials see; tests that read its clocks do."""
     if request.module.__name__.rpartition(".")[2] != "test_trial_cpu":
         monkeypatch.setattr(MachineTime, "read", lambda: MachineTime(0.0, 0.0, 0.0, {}))
+
+
+@pytest.fixture
+def all_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A place that allows everything, for tests of what lies behind that question."""
+    monkeypatch.setattr(place, "can", lambda _: available("yes"))
 
 
 @pytest.fixture(autouse=True)

@@ -167,6 +167,7 @@ def test_a_contender_that_cannot_run_is_left_out_by_name() -> None:
     assert [reason.partition(" runs")[0] for reason in reasons] == ["contender one: ovs-netdev"]
 
 
+@pytest.mark.usefixtures("all_allowed")
 @pytest.mark.parametrize("name", SWITCHES)
 def test_every_switch_says_whether_it_takes_a_program(name: str, tmp_path: Path) -> None:
     switch = SWITCHES[name]()
@@ -178,8 +179,8 @@ def test_every_switch_says_whether_it_takes_a_program(name: str, tmp_path: Path)
         return
     availability = configured(switch, "", str(program)).availability()
     assert not availability.available
-    reasons = f"{program} does not run", "not root"
-    assert availability.reason is not None and availability.reason.startswith(reasons)
+    assert availability.reason is not None
+    assert availability.reason.startswith(f"{program} does not run")
 
 
 def test_a_record_tells_builds_of_one_version_apart(tmp_path: Path) -> None:
