@@ -166,7 +166,7 @@ def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
     monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
     for name, value in (
         ("_clean_up", lambda _: None),
-        ("prepare", lambda one, *_, **__: Prepared(one, [Step(plan_for(), None)], [], [])),
+        ("prepare", lambda one, *_, **__: Prepared(one, [Step(plan_for(), None)], [], None, [])),
         ("open_session", lambda: nullcontext(SESSION)),
         ("_tune", tune),
         ("run_campaign", run_campaign),
