@@ -130,8 +130,8 @@ def test_the_terminal_interrupts_the_bench_once(user: OrdinaryUser) -> None:
     pid, terminal = pty.fork()
     if pid == 0:
         os.chdir(user.home)
-        os.execvpe(user.prefix[0] if user.prefix else "env", user.command(*trial(*LONG)),
-                   user.environment())  # fmt: skip
+        command = user.command(*trial(*LONG))
+        os.execvpe(command[0], command, user.environment())
     try:
         wait_until(lambda: engines(user), "two engines")
         os.write(terminal, b"\x03")
