@@ -54,6 +54,7 @@ class PastRun:
     info: RunInfo = field(repr=False)
     zeros: int = 0  # of its valid repetitions: they have no level
     program_build: str = ""  # of the switch; empty: unknown
+    granted: tuple[str, ...] = ()  # by the place, as text; none: older records
 
     @property
     def level(self) -> float:
@@ -193,6 +194,7 @@ def _of_run(
 ) -> Iterator[tuple[_Key, PastRun]]:
     """One run's part of every series. A run with two builds has an entry for each."""
     found: dict[tuple[_Key, str, str, str], list[float | None]] = defaultdict(list)
+    granted: dict[tuple[_Key, str, str, str], set[str]] = defaultdict(set)
     for row in rows:
         origin = origins.get(row["trial_id"])
         if origin is None:
@@ -200,12 +202,28 @@ def _of_run(
         for metric, value in _values(row, wanted):
             key = (row["switch"], origin.machine, _workload(row), metric, origin.engine_build)
             build = origin.program_build
-            found[key, origin.version, str(row["program"] or ""), build].append(value)
-    for (key, version, _, build), values in found.items():
+            whole = key, origin.version, str(row["program"] or ""), build
+            found[whole].append(value)
+            granted[whole] |= _granted(row)
+    for whole, values in found.items():
+        key, version, _, build = whole
+        given = tuple(sorted(granted[whole]))
         usable = tuple(one for one in values if one)
         started = parse_utc(info.started_at)
         zeros = values.count(0.0)
-        yield key, PastRun(folder, started, version, usable, len(values), info, zeros, build)
+        yield key, PastRun(folder, started, version, usable, len(values), info, zeros, build, given)
+
+
+def _granted(row: Mapping[str, Any]) -> set[str]:
+    """What the place granted the trial that may differ from run to run."""
+    told = set()
+    if (received := row["receive_buffer_bytes"]) is not None:
+        told.add(f"socket buffers of {received} and {row['send_buffer_bytes']} bytes")
+    if (own := row["applications_class"]) is not None:
+        told.add(f"scheduling class {own}")
+    if (own := row["switch_class"]) is not None:
+        told.add(f"scheduling class of the switch {own}")
+    return told
 
 
 def _with_unknown_builds(held: Mapping[_Key, list[PastRun]]) -> dict[_Key, list[PastRun]]:
@@ -259,19 +277,27 @@ def _figure(
     changes = []
     for point in find_changes([one.values for one in usable], threshold):
         before, after = usable[point.index - 1], usable[point.index]
-        changes.append(LevelChange(after, before, point, _differences(before.info, after.info)))
+        changes.append(LevelChange(after, before, point, _differences(before, after)))
     return replace(found, changes=tuple(changes))
 
 
-def _differences(before: RunInfo, after: RunInfo) -> tuple[str, ...]:
+def _differences(one: PastRun, other: PastRun) -> tuple[str, ...]:
+    before, after = one.info, other.info
     differences = host_differences(before.host, after.host)
     versions = before.switchmark_version, after.switchmark_version
     if versions[0] != versions[1]:
         differences.insert(0, f"switchmark: {' / '.join(versions)}")
+    if one.granted and other.granted and one.granted != other.granted:
+        told = (", ".join(sorted(own)) for own in _apart(one.granted, other.granted))
+        differences.insert(0, f"granted: {' / '.join(told)}")
     if len(differences) > _MOST_DIFFERENCES:
         more = len(differences) - _MOST_DIFFERENCES
         differences = [*differences[:_MOST_DIFFERENCES], f"{more} more"]
     return tuple(differences)
+
+
+def _apart(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[set[str], set[str]]:
+    return set(one) - set(other), set(other) - set(one)
 
 
 def _order(one: PastFigure) -> tuple[Any, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import time
@@ -21,6 +22,7 @@ from switchmark.results.summary import summary
 from switchmark.switch.af_packet import AfPacket
 from switchmark.testbed.kernel.procfs import class_in_words, scheduling_classes
 from switchmark.trial.granted import granted
+from tests.unit.histories import dated, scaled
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import trial
 
@@ -130,3 +132,20 @@ def test_compare_marks_runs_with_other_grants(
     assert "mixed-scheduling" not in told
     assert main.run(["compare", str(a), str(a)]) == 0
     assert "mixed-socket-buffers" not in capsys.readouterr().out
+
+
+def test_history_names_other_grants_beside_a_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for night in range(12):
+        received, rate_pps = (ASKED, 1e6) if night < 6 else (CAPPED, 0.8e6)
+        held = [
+            scaled(one, rate_pps * (1 + night / 1e4 + number / 1e5))
+            for number, one in enumerate(records(received))
+        ]
+        dated(write_run(tmp_path, held, campaign="nightly"), night)
+    assert main.run(["history", "linux-bridge", "--results", str(tmp_path), "--json"]) == 0
+    (series,) = json.loads(capsys.readouterr().out)["series"]
+    (change,) = series["changes"]
+    assert f"granted: socket buffers of {ASKED} and {ASKED} bytes / " in change["also_different"][0]
+    assert "scheduling" not in change["also_different"][0], "it did not change"
