@@ -15,6 +15,7 @@ LAYERS = (  # from the bottom; a file includes its own layer and those before it
         "fail",
         "options_value",
         "memory",
+        "cache_line_bytes",
         "baton",
         "measure/*",
         "traffic/*",

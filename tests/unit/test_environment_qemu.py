@@ -14,6 +14,7 @@ import time
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -563,6 +564,10 @@ def test_what_is_missing_is_told_with_its_remedy(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(place, "missing", lambda *_: None)
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="aarch64"))
+    availability = qemu.QemuEnvironment().availability()
+    assert not availability.available and "only x86-64 guests" in (availability.reason or "")
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(machine="x86_64"))
     packages.qemu.cache_clear()
     monkeypatch.setenv("SWITCHMARK_QEMU", str(tmp_path / "none"))
     availability = qemu.QemuEnvironment().availability()

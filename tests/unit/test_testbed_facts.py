@@ -149,7 +149,7 @@ def findings_of(seen: Facts) -> dict[str, Finding]:
 
 def with_cpus(count: int, threads: int = 1) -> Facts:
     cpus = tuple(Cpu(i, (0, i % (count // threads)), 0) for i in range(count))
-    return replace(gather(), cpus=cpus, usable_cpus=tuple(range(count)))
+    return replace(gather(), cpus=cpus, usable_cpus=tuple(range(count)), architecture="x86_64")
 
 
 def test_cores_are_explained() -> None:

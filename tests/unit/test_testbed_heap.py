@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -56,4 +57,6 @@ def counted(program: str, how: str) -> int:
 
 @pytest.mark.parametrize("program", [HEAPS_OF_THREADS, GROWTH_OF_THE_HEAP])
 def test_free_memory_is_given_back(program: str) -> None:
+    if program is GROWTH_OF_THE_HEAP and "[heap]" not in Path("/proc/self/maps").read_text():
+        pytest.skip("this kernel does not name the heap in a process's maps")
     assert counted(program, "ours") == 0 < counted(program, "glibc's")
