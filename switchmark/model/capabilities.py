@@ -54,6 +54,16 @@ class SwitchOption:
 
 
 @dataclass(frozen=True, slots=True)
+class WrittenMemory:
+    """The memory that a switch's trial writes to at least, as measured with small frames. Pages of
+    4 KiB count from the first write on, so the whole of DPDK's memory need not be there."""
+
+    switch_share: float = 0.1  # of the switch's DPDK memory
+    engine_share: float = 0.1  # of the engines'
+    own_mb: int = 8  # of the switch beside that
+
+
+@dataclass(frozen=True, slots=True)
 class Capabilities:
     """What a switch can do. Placement and planning read this and never touch the machine."""
 
@@ -71,6 +81,7 @@ class Capabilities:
     # What its buffers can lie in, if that is memory of DPDK or of a program that takes hugepages as
     # DPDK does.
     page_sizes: tuple[PageSize, ...] = ()
+    written_memory: WrittenMemory = WrittenMemory()
     takes_program: bool = False  # `program` may name the executable (`WithProgram`)
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     splits: bool = False  # can deal the frames of one port out to several (`Split`)

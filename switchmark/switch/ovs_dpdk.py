@@ -14,6 +14,7 @@ from switchmark.errors import UsageError
 from switchmark.model.capabilities import (
     Availability,
     SwitchOption,
+    WrittenMemory,
     available,
     unavailable,
 )
@@ -107,6 +108,8 @@ class OvsDpdk(WithPages, WithOptions, OvsSwitch):
         main_thread=True,
         cable_ends=DPDK_ENDS,
         page_sizes=EITHER,
+        # It fills its pools of buffers.
+        written_memory=WrittenMemory(switch_share=0.7, own_mb=28),
         description="Open vSwitch, userspace datapath with DPDK, vhost-user",
         options=OPTIONS,
     )

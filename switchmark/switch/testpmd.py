@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
-from switchmark.model.capabilities import Capabilities
+from switchmark.model.capabilities import Capabilities, WrittenMemory
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
@@ -51,6 +51,8 @@ class Testpmd(TelemetrySwitch):
         main_thread=True,
         max_ports=32,  # DPDK's own limit
         page_sizes=EITHER,
+        # It locks all memory, also that of its peers.
+        written_memory=WrittenMemory(1.0, 1.0, own_mb=60),
         takes_program=True,
         cable_ends=DPDK_ENDS,
         options=(CABLE_DRIVER,),

@@ -37,22 +37,6 @@ PIPES = 3  # of the bench to each program
 
 
 @dataclass(frozen=True, slots=True)
-class _Written:
-    """The memory that the programs of a trial write to at least, as measured with small frames."""
-
-    switch_share: float = 0.1  # of the switch's DPDK memory
-    engine_share: float = 0.1  # of the engines'
-    own_mb: int = 8  # of the switch beside that
-
-
-LITTLE = _Written()
-WRITTEN = {
-    "ovs-dpdk": _Written(switch_share=0.7, own_mb=28),  # it fills its pools of buffers
-    "testpmd": _Written(1.0, 1.0, own_mb=60),  # it locks all memory, also that of its peers
-}
-
-
-@dataclass(frozen=True, slots=True)
 class PlaceNeeds:
     """The least that a trial needs on this host."""
 
@@ -73,7 +57,7 @@ class PlaceNeeds:
         dpdk = io is Io.DPDK
         programs = int(not plan.switch.capabilities.in_kernel and not plan.topology.direct)
         buffers_mb = _touched_mb(plan) if small_pages else 0
-        own_mb = programs * _written_by(plan).own_mb
+        own_mb = programs * plan.switch.capabilities.written_memory.own_mb
         others_mb = engines * ENGINE_MB + guests * GUEST_MB + own_mb
         return cls(
             cpus=needed_cpus(plan.placement),
@@ -110,13 +94,9 @@ def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Ite
 def _touched_mb(plan: TrialPlan) -> int:
     """The memory of DPDK that is really written to, in MiB: pages of 4 KiB count from then on."""
     applications_mb, whole_mb = sum(applications_of(plan)), sum(memory_needs_mb(plan))
-    written = _written_by(plan)
+    written = plan.switch.capabilities.written_memory
     switch_mb = (whole_mb - applications_mb) * written.switch_share
     return int(switch_mb + applications_mb * written.engine_share)
-
-
-def _written_by(plan: TrialPlan) -> _Written:
-    return WRITTEN.get(plan.switch.name, LITTLE)
 
 
 def no_room_to_poll(can: Capabilities, limits: PlaceLimits) -> Availability | None:
