@@ -112,6 +112,7 @@ FOUND_IN_PYTHON = [
 
 ACCEPTED_IN_PYTHON = [
     '"""Return True if it is installed."""',
+    '"""How fast is a switch?"""',
     "x = 1  # seconds left (of a trial)",
     "# of course this may fail",
     "names = [one.name for one in rows]",
