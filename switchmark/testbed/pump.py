@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import IO
 
+SPILL_FOLDER = "/var/tmp"  # on disk
 CHUNK_BYTES = 1 << 16
 SETTLES_S = 30.0
 LINE_BYTES = 64  # that a line takes beside its own
@@ -119,6 +120,15 @@ class Room:
             self._left -= size_bytes
 
 
+def _spill_file() -> IO[bytes]:
+    """A file without a name; on disk, unless a container whose root file system is read-only has
+    no such folder."""
+    try:
+        return tempfile.TemporaryFile(dir=SPILL_FOLDER)
+    except OSError:
+        return tempfile.TemporaryFile()
+
+
 class LineQueue:
     """Lines in the order in which they came: in memory up to a bound, beyond it in an unnamed
     file."""
@@ -183,7 +193,7 @@ class LineQueue:
             self._memory_bytes += len(line)
             return
         if self._spill is None:
-            self._spill = tempfile.TemporaryFile(dir="/var/tmp")  # noqa: SIM115
+            self._spill = _spill_file()
         self._spill.seek(0, os.SEEK_END)
         self._spill.write(line + b"\n")
         self._spilled += 1

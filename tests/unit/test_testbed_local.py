@@ -122,7 +122,12 @@ def test_fast_writer_is_never_blocked_and_loses_no_line(state: Path) -> None:
         assert process.read_line(PATIENCE_S) is None
 
 
-def test_line_queue_keeps_the_order_across_its_spill_file() -> None:
+@pytest.mark.parametrize("folder", ["/var/tmp", "/nonexistent"])
+def test_line_queue_keeps_the_order_across_its_spill_file(
+    monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Also in a container without a writable /var/tmp."""
+    monkeypatch.setattr("switchmark.testbed.pump.SPILL_FOLDER", folder)
     queue = LineQueue(memory_bytes=100)
     queue.take(b"".join(b"first %d\n" % i for i in range(50)))
     assert [queue.get(0) for _ in range(30)] == [f"first {i}" for i in range(30)]
