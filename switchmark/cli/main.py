@@ -10,7 +10,6 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Annotated, Any
@@ -271,8 +270,11 @@ def _interrupted(given: Sequence[str]) -> int:
 
 def _complain(message: str, exit_code: int) -> int:
     for line in message.splitlines() or ["failed"]:
-        with suppress(OSError):  # (nobody may be able to take it: the exit code still says it)
-            print(f"switchmark: {printable(line)}", file=sys.stderr)
+        try:
+            print(f"switchmark: {printable(line)}", file=sys.stderr, flush=True)
+        except OSError:  # it cannot be written: the exit code is still correct
+            # Otherwise Python tries again at its end, and exits with a code of its own.
+            sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     return exit_code
 
 

@@ -48,6 +48,8 @@ def test_each_facility_has_a_try_and_texts() -> None:
 def test_refusal_names_reason_and_remedy(
     facility: Facility, kind: Kind, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A network namespace is refused with the reason for a user namespace, if that is missing, too.
+    monkeypatch.setitem(tries.TRIES, Facility.USER_NAMESPACE, lambda: None)
     monkeypatch.setitem(tries.TRIES, facility, refuse(OSError(1, "Operation not permitted")))
     monkeypatch.setattr(place, "kind", lambda: kind)
     monkeypatch.setattr(kinds, "POD_FILE", "/nonexistent")

@@ -146,10 +146,12 @@ def test_streams_that_are_closed_or_ascii_are_no_fault() -> None:
 
 
 def test_a_full_standard_error_is_no_reason_to_stop() -> None:
+    buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [*BENCH, "show", "nothing-of-that-name"], stderr=full, check=False, timeout=300
-        )
+            [*BENCH, "show", "nothing-of-that-name"], stderr=full, check=False, timeout=300,
+            env=buffered,
+        )  # fmt: skip
     assert done.returncode == 2
 
 
