@@ -134,6 +134,13 @@ def test_python_in_plain_words_is_accepted(source: str) -> None:
     assert patterns(source, "module.py") == []
 
 
+def test_each_pattern_has_an_example() -> None:
+    shown = {pattern for _, pattern in FOUND_IN_PAGES}
+    shown |= {pattern for _, expected in FOUND_IN_PYTHON for pattern in expected}
+    names = {pattern.name for pattern in TOOL.PATTERNS}
+    assert shown == names | {"banned-name", "long-test-name"}
+
+
 def test_c_comments_messages_and_variables_are_searched() -> None:
     source = (
         "/* What is received\n * is no frame. */\n"
