@@ -139,8 +139,10 @@ def compare(
         if one.outcome is Outcome.UNDECIDED
     ]
     further: int | None = None
-    if not decisions and pairs:
-        further = math.ceil((MIN_PAIRS - len(pairs)) * blocks / len(pairs))
+    # Without a ratio only pairs of one state count towards the fewest that a ratio takes.
+    alike = sum(one.far_a == one.far_b for one in pairs)
+    if not decisions and alike:
+        further = max(1, math.ceil((MIN_PAIRS - alike) * blocks / alike))
     elif needed:
         # Pairs of each state come as often as they have come so far.
         have = [one.ratio.pairs for one in decisions if one.outcome is Outcome.UNDECIDED]

@@ -124,6 +124,14 @@ def test_the_undecided_tell_what_they_would_take() -> None:
     assert compare("a", "b", [], 9, level=0.01).further_blocks is None
 
 
+def test_pairs_across_states_do_not_count_towards_the_first_ratio() -> None:
+    pairs = [LogRatio(k, 0.01 * k, 0.0, 0.0 if k < 4 else 1.0) for k in range(5)]
+    found = compare("a", "b", pairs, 5, level=0.01)
+    assert (found.decisions, found.pairs, found.further_blocks) == ((), 5, 2)
+    apart = [LogRatio(k, 0.01 * k, 0.0, 1.0) for k in range(6)]
+    assert compare("a", "b", apart, 6, level=0.01).further_blocks is None
+
+
 def test_what_is_decided_stays_decided_and_asks_no_more() -> None:
     rates = {"a": 1.5, "b": 1.0, "c": 1.0}
     rule = StoppingRule(planned_looks(30), family=3)
