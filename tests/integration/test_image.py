@@ -11,7 +11,8 @@ import pytest
 from tests.integration.image_build import Image, built_image
 from tests.integration.machine import needs_root
 
-pytestmark = [pytest.mark.integration, needs_root]
+# Building the base takes minutes where nothing is cached.
+pytestmark = [pytest.mark.integration, pytest.mark.slow, needs_root]
 WITHOUT_OPTIONS: tuple[str, ...] = ()
 # As OpenShift starts it: a user without an entry in /etc/passwd, in the group of root.
 ANY_USER = ("--user=1000660000:0", "--cap-drop=ALL", "--security-opt=no-new-privileges")
