@@ -177,9 +177,9 @@ def test_overtaken_frames_are_found_exactly(chain: tuple[Node, Node, Node, Node]
     def missing() -> float:
         sent, received, did = run(chain, "--reorder-every", "50", burst=2)
         loss, due = received["loss"], struck(frames_of(sent), 50)
-        assert did["reordered"] == due
+        # A frame whose follower does not come within the patience is sent on in its place.
+        assert loss["reordered"] <= did["reordered"] <= due
         assert loss["lost"] == loss["duplicates"] == 0
-        assert loss["reordered"] <= due
         if loss["reordered"]:
             assert loss["max_reorder_extent"] == loss["mean_reorder_extent"] == 1
             assert loss["n_reordered"]["1"] == loss["reordered"]
