@@ -18,7 +18,7 @@ PLACES = {
     Kind.ROOT: "root of a machine, or of a privileged container",
     Kind.PRIVATE: "root in namespaces of the run's own",
     Kind.USER: "an ordinary user: each run has namespaces of its own, and ends with them",
-    Kind.CONTAINER: "an ordinary container: root by name, with few of root's privileges",
+    Kind.CONTAINER: "an ordinary container, which takes most privileges away, also from root",
 }
 # What is different without a facility. Switches and environments name those that they cannot do
 # without, so these are told apart from them.
@@ -26,15 +26,15 @@ CONSEQUENCES: dict[Facility, str] = {
     Facility.HUGEPAGES: "DPDK uses 4 KiB pages",
     Facility.MEMORY_POLICY: "DPDK uses 4 KiB pages",
     Facility.IO_URING: "I/O of kind io-uring cannot be used",
-    Facility.PERF: "the cost of a frame is given without cycles and instructions",
-    Facility.REAL_TIME: "programs that share a core take turns less exactly",
+    Facility.PERF: "cycles and instructions per frame are not recorded",
+    Facility.REAL_TIME: "programs that share a core do so less exactly, without real-time priority",
     Facility.FORCED_BUFFERS: "socket buffers are as large as net.core.rmem_max allows",
-    Facility.KERNEL_SETTINGS: "the machine stays as it is (key tuning)",
+    Facility.KERNEL_SETTINGS: "the machine cannot be tuned (key tuning)",
     Facility.TUN: "there are no tap ports",
     Facility.PACKET_SOCKET: "packet sockets cannot be used (I/O raw, packet-mmap)",
     Facility.CONTROL_GROUPS: "CPU time cannot be limited (key cpu_limit)",
     Facility.BPF: "XDP programs and AF_XDP cannot be used",
-    Facility.USER_NAMESPACE: "a run cannot have namespaces of its own",
+    Facility.USER_NAMESPACE: "a run cannot start itself in private namespaces (option --private)",
 }
 
 
@@ -79,7 +79,7 @@ def facility_lines(
         lacking.pop(CONSEQUENCES[Facility.USER_NAMESPACE], None)  # the run has them already
     if lacking:
         yield ""
-        yield "different here, without harm to the above"
+        yield "works differently here; the switches above can still be measured"
     for consequence, answer in lacking.items():
         remedy = f" (remedy: {answer.remedy})" if answer.remedy else ""
         yield from _wrapped(f"{consequence}{remedy}", 2, 4)

@@ -37,7 +37,7 @@ def test_place_in_a_container() -> None:
     absent = unavailable("program `vpp` not found", "apt install vpp")
     switches = {"basicfwd": YES, "linux-bridge": no, "macvlan": no, "vpp": absent}
     assert lines(Kind.CONTAINER, switches, {"bare": available(None), "netns": no}) == [
-        "place: an ordinary container: root by name, with few of root's privileges",
+        "place: an ordinary container, which takes most privileges away, also from root",
         "",
         "can be measured here",
         "  basicfwd  1.0",
@@ -49,7 +49,7 @@ def test_place_in_a_container() -> None:
         "    permitted)",
         "    remedy: docker run --privileged, or use environment=bare with switches whose ports "
         "are sockets",
-        "      (basicfwd, testpmd)",
+        "      (such as basicfwd)",
         "  vpp: program `vpp` not found",
         "    remedy: apt install vpp",
     ]
@@ -86,10 +86,8 @@ def test_missing_facility_is_told_by_its_consequence() -> None:
     found = answers(Kind.CONTAINER, Facility.HUGEPAGES, Facility.MEMORY_POLICY, Facility.PERF)
     shown = list(doctor_lines.facility_lines(Kind.CONTAINER, found, {}))
     assert sum("DPDK uses 4 KiB pages" in line for line in shown) == 1
-    assert (
-        "  the cost of a frame is given without cycles and instructions (remedy: docker run "
-        "--cap-add" in shown
-    )
+    consequence = "cycles and instructions per frame are not recorded"
+    assert f"  {consequence} (remedy: docker run --cap-add PERFMON)" in shown
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ def test_user_namespaces_are_told_where_they_would_help(
     kind: Kind, refused: tuple[Facility, ...], told: bool
 ) -> None:
     shown = "\n".join(doctor_lines.facility_lines(kind, answers(kind, *refused), {}))
-    assert ("namespaces of its own" in shown) is told
+    assert ("private namespaces" in shown) is told
 
 
 def test_lines_fit_on_a_screen() -> None:

@@ -3,6 +3,7 @@ kind of place."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +12,9 @@ from switchmark.model.capabilities import Availability, unavailable
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.place.kinds import Kind, is_pod
 
-SUDO = "run it as root: sudo switchmark ..."
+# The program as the user called it: sudo looks up a bare name in its own PATH.
+_PROGRAM = sys.argv[0] if Path(sys.argv[0]).name == "switchmark" else "switchmark"
+SUDO = f"run it as root: sudo {_PROGRAM} ..."
 SHARE = "leave out --private"
 HOST = "run switchmark on the host as root"
 COMMAND = "use the command `switchmark`, which makes user namespaces; or " + SUDO
@@ -81,13 +84,13 @@ TEXTS: dict[Facility, Texts] = {
         root="use a kernel with CONFIG_NET_NS and CONFIG_VETH, in a container "
         "docker run --privileged",
         container=_PRIVILEGED,
-        instead="use environment=bare with switches whose ports are sockets (basicfwd, testpmd)",
+        instead="use environment=bare with switches whose ports are sockets (such as basicfwd)",
     ),
     Facility.NETWORK_DEVICE: Texts(
         "make network devices",
         root="use a kernel with CONFIG_VETH",
         container=_capability("NET_ADMIN"),
-        instead="use switches whose ports are sockets (basicfwd, testpmd)",
+        instead="use switches whose ports are sockets (such as basicfwd)",
     ),
     Facility.PACKET_SOCKET: Texts(
         "open packet sockets",
@@ -114,7 +117,7 @@ TEXTS: dict[Facility, Texts] = {
         user=f"as root: {RESERVE}",
     ),
     Facility.MEMORY_POLICY: Texts(
-        "set the NUMA policy of memory, as DPDK does with hugepages",
+        "set the NUMA policy of memory, which DPDK needs for hugepages",
         root="use a kernel with CONFIG_NUMA",
         container=_capability("SYS_NICE"),
     ),
