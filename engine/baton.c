@@ -1,7 +1,8 @@
-/* The round of a core: who holds its baton, passing it on, and doing without the dead.
+/* The round of a core: which thread holds its baton, passing it on, and doing without the dead.
  *
- * A pass is a store and a yield, which is one system call and mostly enough; when the kernel runs
- * the same thread again, that one sleeps on the futex until the other has passed the baton back.
+ * A pass is a store and a yield, which is one system call and mostly enough. If the kernel runs the
+ * same thread again, that thread yields a few times more, and then sleeps on the futex until the
+ * other has passed the baton back.
  */
 #include "baton.h"
 
@@ -139,14 +140,26 @@ static void sleep_until_turn(struct baton *b)
     }
 }
 
+/* In one scheduling group (a container, or without sched_autogroup) the kernel often runs a thread
+ * again after its first yield, and then another after one more. Sleeping and being woken takes
+ * longer: it doubled round trips (docs/engine-io.md). */
+static bool yield_until_turn(const struct baton *b)
+{
+    for (unsigned tries = 0; tries < BATON_YIELDS; tries++) {
+        sched_yield();
+        if (holder(atomic_load(&b->round->turn)) == b->place)
+            return true;
+    }
+    return false;
+}
+
 bool baton_pass(struct baton *b)
 {
     const uint64_t begun = clock_ticks();
 
     if (b->round == NULL || !is_member(b) || !hand_on(b))
         return false;
-    sched_yield();
-    if (holder(atomic_load(&b->round->turn)) == b->place)
+    if (yield_until_turn(b))
         b->counts.by_yield++;
     else
         sleep_until_turn(b);

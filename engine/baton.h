@@ -21,6 +21,7 @@
 
 #define BATON_MEMBERS 32 /* of one round; others of the same core yield */
 #define BATON_CORES 1024
+#define BATON_YIELDS 4               /* before a thread sleeps until its turn */
 #define BATON_QUIET_NS 200000000ULL  /* longer than between requests of a rate that is timed */
 #define BATON_SILENCE_NS 20000000ULL /* longer than the tick or slice of a program in between */
 
