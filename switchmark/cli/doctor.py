@@ -20,7 +20,7 @@ from switchmark.engine.binary import build_problem, engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
-from switchmark.model.capabilities import Availability, available, unavailable
+from switchmark.model.capabilities import Availability, available, unavailable, unavailable_for
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import PROVE
@@ -171,8 +171,7 @@ def _engine() -> Availability:
     try:
         path = find_engine()
     except UnavailableError as error:
-        reason, _, remedy = str(error).partition("; ")
-        return unavailable(reason, remedy=remedy or None)
+        return unavailable_for(error)
     if (problem := build_problem(path)) is not None:
         reason, _, remedy = problem.rpartition("; ")
         return unavailable(reason, remedy=remedy)

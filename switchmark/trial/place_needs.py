@@ -17,8 +17,8 @@ from switchmark.model.capabilities import Availability, Capabilities, unavailabl
 from switchmark.model.io import Io
 from switchmark.testbed import place
 from switchmark.testbed.cores.within_quota import needed_cpus
+from switchmark.testbed.kernel.capabilities import has_capability
 from switchmark.testbed.place import PlaceLimits
-from switchmark.testbed.place.kinds import has_capability
 from switchmark.testbed.place.remedies import limit_remedy
 from switchmark.trial.memory_needs import applications_mb as applications_of
 from switchmark.trial.memory_needs import memory_needs_mb

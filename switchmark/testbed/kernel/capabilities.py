@@ -104,7 +104,7 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
         may = [*may, "dac_override"]
     held = _set("CapAmb")
     handed_on = _words([one for one in may if held >> NEEDED.get(one, 63) & 1])
-    bounds = ["--bounding-set", _words(may)] if _set("CapEff") >> _SETPCAP & 1 else []
+    bounds = ["--bounding-set", _words(may)] if has_capability(_SETPCAP) else []
     sets = ["--inh-caps", handed_on, "--ambient-caps", handed_on, *bounds]
     return [setpriv, "--no-new-privs", *sets, "--"]
 
@@ -122,6 +122,11 @@ def is_closed(path: str | Path) -> bool:
 
 def _words(names: Sequence[str]) -> str:
     return ",".join(["-all", *(f"+{name}" for name in names)])
+
+
+def has_capability(number: int) -> bool:
+    """Return True if the capability of this number is in the effective set of the process."""
+    return bool(_set("CapEff") >> number & 1)
 
 
 def _needed(held: int) -> bool:

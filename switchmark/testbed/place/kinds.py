@@ -4,11 +4,11 @@ whether something can be done is found by trying it (`tries`)."""
 from __future__ import annotations
 
 import os
-import re
 from enum import StrEnum
 from functools import cache
 from pathlib import Path
 
+from switchmark.testbed.kernel.capabilities import NEEDED, has_capability
 from switchmark.testbed.place.tries import user_namespace
 from switchmark.testbed.private.start import Reason, is_inside
 
@@ -16,7 +16,6 @@ from switchmark.testbed.private.start import Reason, is_inside
 POD_FILE, POD_VARIABLE = "/run/secrets/kubernetes.io", "KUBERNETES_SERVICE_HOST"
 MARK_FILES = ("/.dockerenv", "/run/.containerenv", POD_FILE)
 MARK_VARIABLES = ("container", POD_VARIABLE)
-CAP_SYS_ADMIN = 21
 ALL_USERS = 0xFFFFFFFF  # the length of the identity mapping in /proc/self/uid_map
 
 
@@ -38,7 +37,7 @@ def kind() -> Kind:
     if (reason := is_inside()) is not None:
         return Kind.PRIVATE if reason is Reason.CHOICE else Kind.USER
     in_user_namespace = is_user_namespace(Path("/proc/self/uid_map").read_text())
-    if has_capability(CAP_SYS_ADMIN) and not in_user_namespace:
+    if has_capability(NEEDED["sys_admin"]) and not in_user_namespace:
         return Kind.ROOT
     # Root without CAP_SYS_ADMIN exists in containers only, whether they are marked or not. If such
     # a container allows user namespaces, it offers what an ordinary user has.
@@ -68,10 +67,3 @@ def is_marked() -> bool:
 def is_pod() -> bool:
     """Return True if this container belongs to a pod of Kubernetes."""
     return Path(POD_FILE).exists() or bool(os.environ.get(POD_VARIABLE))
-
-
-def has_capability(number: int) -> bool:
-    """Return True if the capability of this number is in the effective set of the process."""
-    status = Path("/proc/self/status").read_text()
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status, re.M)
-    return found is not None and bool(int(found[1], 16) >> number & 1)

@@ -23,8 +23,7 @@ from switchmark.testbed.kernel.mounts import libc
 from switchmark.testbed.place.facility import Facility
 from switchmark.testbed.private import calls
 
-CLONE_NEWNS, CLONE_NEWNET = 0x00020000, 0x40000000
-MS_REC, MS_PRIVATE = 0x4000, 0x40000
+MS_PRIVATE = 0x40000
 RTM_NEWLINK, RTM_DELLINK = 16, 17
 NLM_F_REQUEST, NLM_F_ACK, NLM_F_EXCL, NLM_F_CREATE = 0x1, 0x4, 0x200, 0x400
 IFLA_IFNAME, IFLA_LINKINFO, IFLA_INFO_KIND = 3, 18, 1
@@ -64,8 +63,8 @@ def user_namespace() -> None:
         if child != 0:
             os.waitpid(child, 0)
             return
-        calls.unshare(CLONE_NEWNS | CLONE_NEWNET, "namespaces in a user namespace")
-        calls.mount("none", Path("/"), "", MS_REC | MS_PRIVATE)
+        calls.unshare(calls.CLONE_NEWNS | calls.CLONE_NEWNET, "namespaces in a user namespace")
+        calls.mount("none", Path("/"), "", calls.MS_REC | MS_PRIVATE)
         calls.mount("none", Path("/sys"), "sysfs", 0)
         calls.mount("none", Path("/proc"), "proc", 0)
         _netlink(_new_veth())
@@ -115,12 +114,12 @@ def network_namespace() -> None:
     other. Settings of the network must be writable: IPv6 is switched off in each namespace."""
 
     def make() -> None:
-        _checked(libc().unshare(CLONE_NEWNET))
+        _checked(libc().unshare(calls.CLONE_NEWNET))
         with suppress(FileNotFoundError):  # a kernel without IPv6
             os.close(os.open(NETWORK_SETTING, os.O_WRONLY | os.O_CLOEXEC))
         _netlink(_new_veth())
-        _checked(libc().unshare(CLONE_NEWNS))
-        _checked(libc().mount(b"none", b"/", None, MS_REC | MS_PRIVATE, None))
+        _checked(libc().unshare(calls.CLONE_NEWNS))
+        _checked(libc().mount(b"none", b"/", None, calls.MS_REC | MS_PRIVATE, None))
         _checked(libc().mount(b"none", b"/proc", b"tmpfs", 0, None))
 
     _in_thread(make)
@@ -203,9 +202,8 @@ def memory_policy() -> None:
 
     def try_it() -> None:
         mode = ctypes.c_int()
-        with suppress(NotImplementedError):
-            _call("get_mempolicy", ctypes.addressof(mode), 0, 0, 0, 0)
-            _call("set_mempolicy", MPOL_DEFAULT, 0, 0)
+        _call("get_mempolicy", ctypes.addressof(mode), 0, 0, 0, 0)
+        _call("set_mempolicy", MPOL_DEFAULT, 0, 0)
 
     try:
         _in_thread(try_it)
