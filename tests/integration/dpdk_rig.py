@@ -13,8 +13,8 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn, ParamSpec
 
@@ -33,6 +33,22 @@ ROOT = Path(__file__).resolve().parents[2]
 MAC_A, MAC_B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 TO_B = ("--src-mac", MAC_A, "--dst-mac", MAC_B)
 TO_A = ("--src-mac", MAC_B, "--dst-mac", MAC_A)
+
+
+@contextmanager
+def veth_pair(near: str, far: str) -> Iterator[None]:
+    """A veth pair of these names that is up, without frames of the kernel's own."""
+    # DPDK names a packet fanout by the lower 16 bits of process number XOR interface index, and two
+    # of one name on two interfaces are refused: consecutive numbers of both would meet often.
+    add = f"ip link add {near} index {1 << 30} type veth peer name {far} index {1 << 30 | 1 << 15}"
+    subprocess.run(add.split(), check=True, timeout=30)
+    try:
+        for device in (near, far):
+            subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
+            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
+        yield
+    finally:
+        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
 
 
 def find_engine() -> Path | None:

@@ -19,6 +19,7 @@ from tests.integration.dpdk_rig import (
     litter,
     needs_dpdk,
     unless_disturbed,
+    veth_pair,
 )
 from tests.integration.waiting import until
 
@@ -348,27 +349,18 @@ def hears_itself(tester: Engine) -> bool:
 @unless_disturbed
 def test_af_packet_reaches_the_other_end_of_a_veth(tmp_path: Path) -> None:
     near, far = "smdpdk0a", "smdpdk0b"
-    # DPDK names a packet fanout by the lower 16 bits of process number XOR interface index, and two
-    # of one name on two interfaces are refused: consecutive numbers of both would meet often.
-    add = f"ip link add {near} index {1 << 30} type veth peer name {far} index {1 << 30 | 1 << 15}"
-    subprocess.run(add.split(), check=True, timeout=30)
-    try:
-        for device in (near, far):
-            subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
-            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
-        with (
-            Engine("receiver", [f"af-packet={far}"], "--idle", "yield", core=1) as receiver,
-            Engine("sender", [f"af-packet={near}"], *PACED, "--idle", "yield", core=0) as sender,
-        ):
-            receiver.start()
-            sender.start()
-            sent, received = sender.result(), receiver.stop()
-            assert sent["totals"]["tx_offered"] == int(RATE_PPS * SECONDS)
-            assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
-            assert received["totals"]["rx_corrupt"] == received["loss"]["lost"] == 0
-            assert sender.leave() == receiver.leave() == 0
-    finally:
-        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
+    with (
+        veth_pair(near, far),
+        Engine("receiver", [f"af-packet={far}"], "--idle", "yield", core=1) as receiver,
+        Engine("sender", [f"af-packet={near}"], *PACED, "--idle", "yield", core=0) as sender,
+    ):
+        receiver.start()
+        sender.start()
+        sent, received = sender.result(), receiver.stop()
+        assert sent["totals"]["tx_offered"] == int(RATE_PPS * SECONDS)
+        assert received["totals"]["rx_frames"] == sent["totals"]["tx_offered"]
+        assert received["totals"]["rx_corrupt"] == received["loss"]["lost"] == 0
+        assert sender.leave() == receiver.leave() == 0
 
 
 def test_any_eal_device_is_a_port() -> None:

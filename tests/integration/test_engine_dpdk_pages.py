@@ -18,6 +18,7 @@ from tests.integration.dpdk_rig import (
     hugepages_free,
     litter,
     unless_disturbed,
+    veth_pair,
 )
 from tests.integration.test_engine_dpdk import frame_passes
 from tests.integration.waiting import until
@@ -148,12 +149,7 @@ def test_forwarder_on_512_mib_passes_every_frame(tmp_path: Path) -> None:
 @unless_disturbed
 def test_kernel_devices_pass_frames_both_ways(kind: str) -> None:
     near, far = "smpage0a", "smpage0b"
-    add = f"ip link add {near} index {1 << 30} type veth peer name {far} index {1 << 30 | 1 << 15}"
-    subprocess.run(add.split(), check=True, timeout=30)
-    try:
-        for device in (near, far):
-            subprocess.run(["sysctl", "-qw", f"net.ipv6.conf.{device}.disable_ipv6=1"], check=False)
-            subprocess.run(["ip", "link", "set", device, "up"], check=True, timeout=30)
+    with veth_pair(near, far):
         for ports in (
             (kind.format(near), f"raw:dev={far},mmsg"),
             (f"raw:dev={near},mmsg", kind.format(far)),
@@ -165,8 +161,6 @@ def test_kernel_devices_pass_frames_both_ways(kind: str) -> None:
                 receiver.start()
                 sender.start()
                 check(sender.result(), receiver.stop(), FRAMES)
-    finally:
-        subprocess.run(["ip", "link", "del", near], check=False, timeout=30)
 
 
 @unless_disturbed
