@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
-from switchmark.engine.arguments import io_of
 from switchmark.environment.support.base import availability_with
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
@@ -256,4 +255,4 @@ def _io_availabilities(steps: Sequence[Step]) -> dict[Io, Availability]:
 def _own_io(step: Step) -> Io | None:
     """The I/O of applications on this machine's kernel; None if all of them are in guests."""
     is_here = any(not one.traits.guests for one in step.plan.environments())
-    return io_of(step.plan.trial, step.plan.port_kind) if is_here else None
+    return step.plan.io if is_here else None

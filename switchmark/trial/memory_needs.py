@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from switchmark.campaign.notation import to_notation
-from switchmark.engine.arguments import io_of
 from switchmark.environment.registry import traits_of
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.choices import OWN_ENGINE
@@ -30,7 +29,7 @@ def applications_mb(plan: TrialPlan) -> list[int]:
     kind, topology = plan.port_kind, plan.topology
     count = 0
     if not traits_of(plan.trial.environment).guests and plan.far is None:
-        on_dpdk = io_of(plan.trial, kind) is Io.DPDK
+        on_dpdk = plan.io is Io.DPDK
         every = kind in (PortKind.VHOST_USER, PortKind.MEMIF)  # VNFs, too
         count = sum(on_dpdk and (every or node.role != "vnf") for node in topology.nodes)
     return [max(ENGINE_MB, _of_instrument(plan))] * count

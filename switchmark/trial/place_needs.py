@@ -11,7 +11,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from switchmark.engine.arguments import io_of
 from switchmark.environment.registry import traits_of
 from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.io import Io
@@ -53,7 +52,7 @@ class PlaceNeeds:
         here = sum(not node.far for node in plan.topology.nodes)
         in_guests = traits_of(plan.trial.environment).guests
         guests, engines = (here, 0) if in_guests else (0, here)
-        io = None if in_guests else io_of(plan.trial, plan.port_kind)
+        io = None if in_guests else plan.io
         dpdk = io is Io.DPDK
         programs = int(not plan.switch.capabilities.in_kernel and not plan.topology.direct)
         buffers_mb = _touched_mb(plan) if small_pages else 0

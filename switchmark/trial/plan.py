@@ -116,6 +116,7 @@ def plan_trial(
         far=far,
         mode=trial.connect_mode or can.connect_modes[0],
         port_kind=kinds[0],
+        io=io_of(trial, kinds[0]),
         placement=placement,
         policy=campaign.trim.over(trial.duration_s),
         verify=campaign.verify,
@@ -232,6 +233,7 @@ class TrialPlan:
     switch: Switch
     mode: ConnectMode
     port_kind: PortKind
+    io: Io  # of applications on ports of this kind, `auto` resolved
     placement: Placement
     policy: TrimPolicy
     verify: VerifyPolicy
@@ -274,16 +276,15 @@ class TrialPlan:
     def specs(self) -> list[NodeSpec]:
         """The nodes that environments have to make. Made on demand: there are many plans, and one
         trial runs at a time."""
-        io = io_of(self.trial, self.port_kind)
         specs = self.topology.specs(
             self.port_kind,
             self.placement.application_cores,
-            past_ip_stack=not sends_datagrams(io),
-            linux_capabilities=needed_capabilities(io, self.port_kind),
+            past_ip_stack=not sends_datagrams(self.io),
+            linux_capabilities=needed_capabilities(self.io, self.port_kind),
             vnf_capabilities=vnf_capabilities(self.trial.vnf, self.port_kind),
         )
         # A guest has hugepages of its own, whatever the host has.
-        small = self.small_pages and io is Io.DPDK and not self.environment.traits.guests
+        small = self.small_pages and self.io is Io.DPDK and not self.environment.traits.guests
         return [
             replace(
                 spec,

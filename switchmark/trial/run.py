@@ -11,7 +11,6 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.engine.arguments import io_of
 from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
 from switchmark.results.record import Figures, Placement, Record
@@ -89,7 +88,7 @@ def _planned(plan: TrialPlan) -> dict[str, Any]:
     return {
         "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
         "port_kind": plan.port_kind.value,
-        "io": io_of(plan.trial, plan.port_kind).value,
+        "io": plan.io.value,
         "page_size_kib": planned_kib(plan),
         "bare_wire": judging_wire(plan),
         "placement": _as_it_was(plan),

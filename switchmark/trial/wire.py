@@ -6,7 +6,6 @@ This is decided here alone; the record keeps it, so that results find the wire t
 from __future__ import annotations
 
 from switchmark.campaign.rules.between import bare_cable_problem
-from switchmark.engine.arguments import io_of
 from switchmark.environment.registry import traits_of
 from switchmark.model.choices import WIRE
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
@@ -20,8 +19,7 @@ def over_cable(plan: TrialPlan) -> bool:
     """Whether the bare wire of a trial is the cable between its two hosts."""
     if plan.far is None:
         return False
-    io = io_of(plan.trial, plan.port_kind)
-    return bare_cable_problem(len(plan.topology.paths), io) is None
+    return bare_cable_problem(len(plan.topology.paths), plan.io) is None
 
 
 def bare_wire(plan: TrialPlan) -> BareWire:
@@ -33,7 +31,7 @@ def bare_wire(plan: TrialPlan) -> BareWire:
         location="remote" if cabled else "local",
         environment=WIRE_ENVIRONMENT if elsewhere else trial.environment,
         port_kind=PortKind.VETH if cabled else wire_kind(plan.port_kind),
-        io=io_of(trial, plan.port_kind),
+        io=plan.io,
     )
 
 

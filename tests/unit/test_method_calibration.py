@@ -24,7 +24,15 @@ from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.run import run_trial
 from switchmark.trial.wire import over_cable
-from tests.unit.trial_fakes import SESSION, FakeSwitch, between, placement, plan_for, trial
+from tests.unit.trial_fakes import (
+    SESSION,
+    FakeSwitch,
+    between,
+    placement,
+    plan_for,
+    trial,
+    with_port_kind,
+)
 
 MACHINE = {"cpu_model": "invented", "kernel": "6.18", "engine": "1"}
 
@@ -76,7 +84,7 @@ def test_another_machine_or_placement_has_none(tmp_path: Path) -> None:
     here = Calibrations(tmp_path, MACHINE)
     moved = replace(plan_for(), placement=placement(idle="yield"))
     assert here.find(moved) == Baseline()
-    assert here.find(replace(plan_for(), port_kind=PortKind.VHOST_USER)) == Baseline()
+    assert here.find(with_port_kind(plan_for(), PortKind.VHOST_USER)) == Baseline()
 
 
 def test_a_floor_is_of_its_rate(tmp_path: Path) -> None:
@@ -120,7 +128,7 @@ def test_over_the_cable_both_machines_count(tmp_path: Path) -> None:
 def test_the_applications_on_sockets_are_judged_by_the_same_io_at_the_cable(tmp_path: Path) -> None:
     kept = Calibrations(tmp_path, MACHINE)
     kept.keep(between(wire(io="dpdk")), measured(wire(io="dpdk")))
-    by_socket = replace(plan_for(), port_kind=PortKind.VHOST_USER)
+    by_socket = with_port_kind(plan_for(), PortKind.VHOST_USER)
     assert kept.find(between(by_socket)).forwarded_pps is not None
     assert kept.find(between(plan_for())) == Baseline(), "raw sockets"
 

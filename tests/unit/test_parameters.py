@@ -32,7 +32,7 @@ from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import judging_wire
 from tests.extending import example
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
-from tests.unit.trial_fakes import CAN, FakeSwitch, between, plan_for, trial
+from tests.unit.trial_fakes import CAN, FakeSwitch, between, plan_for, trial, with_port_kind
 
 # Made before the parameters had a table; records lie under these ids.
 WRITTEN = [
@@ -137,7 +137,7 @@ def test_a_wire_is_at_the_load_of_the_trials_it_serves() -> None:
         wire = baseline_of(plan, CAN)
         assert wire is not None
         assert load_of(wire) == load_of(plan.trial) != load_of(trial())
-        at_wire = replace(plan, trial=wire, switch=FakeSwitch("direct"))
+        at_wire = replace(plan, trial=wire, switch=FakeSwitch("direct"), io=wire.io)
         assert load_at(at_wire) == load_at(plan) and point_of(at_wire) == point_of(plan)
 
 
@@ -197,9 +197,9 @@ def test_a_row_is_laid_beside_the_wire_of_its_own_load(
 def judged_elsewhere(where: str) -> TrialPlan:
     """A plan whose bare wire is not where the trial is."""
     if where == "qemu":
-        return replace(plan_for(trial(environment="qemu", scenario="p2p")), port_kind=PortKind.TAP)
+        return with_port_kind(plan_for(trial(environment="qemu", scenario="p2p")), PortKind.TAP)
     remote = trial(location="remote", environment="bare")
-    return between(replace(plan_for(remote), port_kind=PortKind.TAP))
+    return between(with_port_kind(plan_for(remote), PortKind.TAP))
 
 
 @pytest.mark.parametrize("where", ["qemu", "remote"])

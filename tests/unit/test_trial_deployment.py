@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from tests.unit.trial_fakes import (
     FakeSwitch,
     plan_for,
     trial,
+    with_port_kind,
 )
 
 ONE_PAIR = [
@@ -72,7 +72,7 @@ class SwitchOfFunctions(FakeSwitch):
 def test_functions_of_the_applications_go_after_them() -> None:
     """The kernel waits for who has a function open; we would wait for the kernel."""
     switch = SwitchOfFunctions("sriov")
-    plan = replace(plan_for(trial(io=Io.DPDK), switch), port_kind=PortKind.VF)
+    plan = with_port_kind(plan_for(trial(io=Io.DPDK), switch), PortKind.VF)
     with deploy(plan):
         assert switch.log == ["make ports", *ONE_PAIR]
         del switch.log[:]
@@ -83,7 +83,7 @@ def test_functions_of_the_applications_go_after_them() -> None:
 def test_a_switch_is_told_which_ports_are_of_virtual_machines(guests: bool) -> None:
     switch, environment = SwitchOfFunctions("sriov"), FakeEnvironment(traits=Traits(guests=guests))
     made = plan_for(trial(io=Io.DPDK), switch, environment)
-    with deploy(replace(made, port_kind=PortKind.VF)):
+    with deploy(with_port_kind(made, PortKind.VF)):
         assert [port.to_guest for port in switch.wanted] == [guests, guests]
 
 

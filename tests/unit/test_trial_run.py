@@ -280,7 +280,7 @@ def test_what_ran_and_cannot_be_told_fails_one_trial_only(monkeypatch: pytest.Mo
     assert both.message.startswith(f"wait_converged failed; {told}")
 
 
-@pytest.mark.parametrize("place", ["Deployment", "draw_lines", "io_of"])
+@pytest.mark.parametrize("place", ["Deployment", "draw_lines", "judging_wire"])
 def test_what_fails_before_anything_is_made_is_a_record_too(
     place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+from switchmark.engine.arguments import io_of
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.environment.support.base import Traits
@@ -391,10 +392,16 @@ def plan_for(
         switch=switch,
         mode=ConnectMode.LEARNING,
         port_kind=PortKind.VETH,
+        io=io_of(wanted, PortKind.VETH),
         placement=placement(),
         policy=policy or TrimPolicy(warm_up_s=0.4, cool_down_s=0.4),
         verify=VerifyPolicy(),
     )
+
+
+def with_port_kind(plan: TrialPlan, kind: PortKind) -> TrialPlan:
+    """Return the plan with ports of another kind, and the I/O that they then have."""
+    return replace(plan, port_kind=kind, io=io_of(plan.trial, kind))
 
 
 def between(plan: TrialPlan, **changes: object) -> TrialPlan:
