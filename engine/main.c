@@ -11,18 +11,18 @@
 #include <unistd.h>
 
 #include "build.h"
-#include "check.h"
-#include "control.h"
-#include "distances.h"
-#include "ends.h"
+#include "confinement/privileges.h"
+#include "control/control.h"
+#include "ends/ends.h"
 #include "fail.h"
-#include "list.h"
-#include "options.h"
-#include "privileges.h"
-#include "replay_file.h"
+#include "options/options.h"
+#include "options/replay_file.h"
 #include "report/events.h"
-#include "trial.h"
-#include "trial_loop.h"
+#include "subcommands/check.h"
+#include "subcommands/distances.h"
+#include "subcommands/list.h"
+#include "trial/loop.h"
+#include "trial/trial.h"
 #include "version.h"
 
 #define IDLE_WAIT_NS 1000000L

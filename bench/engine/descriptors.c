@@ -5,7 +5,7 @@
  * sender that writes one word into each frame, whose cache line then has to change cores (floor A),
  * and 0 for one that writes nothing (floor B). The receiver looks at no frame. The linker puts
  * these two roles in the place of the engine's (meson.build, target `floors`). */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 extern const struct role __wrap_role_sender, __wrap_role_receiver;
 

@@ -12,7 +12,7 @@
 #define control_next fuzzed_next
 #define control_result_printed fuzzed_result_printed
 #define control_trial_done fuzzed_trial_done
-#include "../control.c"
+#include "../control/control.c"
 
 #include <fcntl.h>
 #include <sys/ioctl.h>

@@ -2,9 +2,9 @@
  * What is refused is refused with one line; what is accepted lies within its bounds. */
 #include "fuzz.h"
 
-#include "command.h"
-#include "ends.h"
-#include "options.h"
+#include "control/command.h"
+#include "ends/ends.h"
+#include "options/options.h"
 #include "role/role.h"
 
 #define WORDS_MAX 80

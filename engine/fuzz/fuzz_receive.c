@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "tests/fake_io.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define STREAMS 3
 #define GROUPS 4

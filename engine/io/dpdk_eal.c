@@ -27,7 +27,7 @@
 
 #include "fail.h"
 #include "io/dpdk.h"
-#include "memory.h"
+#include "measure/memory.h"
 
 #define ARGUMENTS_MAX 64
 #define FILES_MIN 64U

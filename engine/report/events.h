@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "trial_state.h"
+#include "trial/state.h"
 
 void event_ready(const struct trial *trial);
 void event_verified(unsigned sent);

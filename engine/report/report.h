@@ -3,7 +3,7 @@
 #define SM_REPORT_H
 
 #include "report/json.h"
-#include "trial_state.h"
+#include "trial/state.h"
 
 static inline double share(uint64_t part, uint64_t whole)
 {

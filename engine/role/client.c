@@ -1,5 +1,5 @@
 /* client: sends requests by its schedule and takes the round trip time of every answer. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {

@@ -1,7 +1,7 @@
 /* duplex: a sender and a receiver on one port, the end of a path that carries traffic both ways.
  * It listens before its schedule begins, so that frames of a peer that begins a moment earlier
  * belong to the trial. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {

@@ -4,7 +4,7 @@
  * rte_eth_tx_buffer and drain timer): until a burst is full, or the timer, one for all ports, is
  * up. */
 #include "measure/clock.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define GATHERED 32 /* frames of a full burst, l2fwd's MAX_PKT_BURST */
 

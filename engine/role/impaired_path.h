@@ -4,7 +4,7 @@
 
 #include "role/delay_line.h"
 #include "role/faults.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 struct impaired_path {
     struct end *from, *to;

@@ -1,5 +1,5 @@
 /* receiver: counts and verifies what arrives on one port, each worker on its queue. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "memory.h"
+#include "measure/memory.h"
 #include "role/impaired_path.h"
 
 static unsigned take_in(struct trial *trial, struct impaired_path *path)

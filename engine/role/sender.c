@@ -5,7 +5,7 @@
  * delivers: the sender's ring is never full, so it would never give way, and the receiver would see
  * a few frames a tick (seen: 0.18 instead of 10 million a second). So it gives way after half of
  * what a usual ring holds, too. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {

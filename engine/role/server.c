@@ -1,6 +1,6 @@
 /* server: sends every frame of our stream back where it came from, payload untouched. With a
  * probe stream it may send back the probes alone, and count the load. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static bool is_wanted(const struct trial *trial, uint8_t verdict)
 {

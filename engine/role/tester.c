@@ -1,7 +1,7 @@
 /* tester: owns both ends of a path, so that a switch can keep another core to itself and both
  * ends share one clock: one-way latency. One core: one loop over both ends; two cores: each
  * worker has its own end. */
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 /* One round at one end; returns how many frames moved. */
 static unsigned step(struct trial *trial, unsigned index, uint64_t *due)

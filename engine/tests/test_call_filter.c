@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "call_filter.h"
+#include "confinement/call_filter.h"
 #include "own_folder.h"
 
 static char folder[64], file[96], other[96];

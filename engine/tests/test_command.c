@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-#include "command.h"
+#include "control/command.h"
 #include "role/role.h"
 
 static struct options base = {

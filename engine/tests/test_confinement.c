@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "confinement.h"
+#include "confinement/landlock.h"
 #include "own_folder.h"
 
 static char folder[64], file[96];

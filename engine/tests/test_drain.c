@@ -1,11 +1,11 @@
 /* The end of a trial: late frames are waited for while some are missing, and never for ever. */
 #include "test.h"
 
-#include "drain.h"
-#include "end.h"
+#include "ends/end.h"
 #include "fake_io.h"
-#include "trial_loop.h"
-#include "workers.h"
+#include "threads/workers.h"
+#include "trial/drain.h"
+#include "trial/loop.h"
 
 #define STREAM 7
 #define FIRST 10 /* frames that are there when the trial ends */

@@ -6,9 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "options.h"
-#include "options_table.h"
-#include "options_value.h"
+#include "options/options.h"
+#include "options/table.h"
+#include "options/value.h"
 #include "traffic/flows.h"
 #include "traffic/rate.h"
 #include "traffic/schedule.h"

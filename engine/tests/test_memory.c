@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "memory.h"
+#include "measure/memory.h"
 #include "own_folder.h"
 
 #define MB (1ULL << 20)

@@ -4,8 +4,8 @@
 #include <stdio.h>
 
 #include "measure/clock.h"
-#include "options.h"
-#include "options_table.h"
+#include "options/options.h"
+#include "options/table.h"
 #include "role/role.h"
 
 static struct options o;

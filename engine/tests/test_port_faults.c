@@ -5,7 +5,7 @@
 
 #include "fake_io.h"
 #include "role/role.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define SECOND NS_PER_S
 

@@ -2,10 +2,10 @@
  * refuses; a server that echoes one of them or both. */
 #include "test.h"
 
-#include "end.h"
+#include "ends/end.h"
+#include "ends/probes.h"
 #include "fake_io.h"
-#include "probes.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define LOAD 7
 #define PROBES (LOAD ^ 0x8000)

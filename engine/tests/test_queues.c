@@ -4,7 +4,7 @@
 
 #include "fake_io.h"
 #include "role/role.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define QUEUES 3
 #define FIRST_STREAM 7

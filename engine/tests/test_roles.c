@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "fake_io.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 static struct options options;
 static struct trial *trial;

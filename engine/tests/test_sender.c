@@ -3,7 +3,7 @@
 #include "test.h"
 
 #include "fake_io.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define TURNS 8U
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "fake_io.h"
-#include "trial_loop.h"
+#include "trial/loop.h"
 
 #define FAR (UINT64_MAX / 2)
 

@@ -18,8 +18,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "confinement/user.h"
 #include "own_folder.h"
-#include "user.h"
 
 static char folder[64], file[96];
 static struct sockaddr_un door = {.sun_family = AF_UNIX};

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "options_value.h"
+#include "options/value.h"
 #include "traffic/frame.h"
 #include "traffic/zipf.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "fail.h"
-#include "memory.h"
+#include "measure/memory.h"
 
 #define MAGIC_US 0xa1b2c3d4U
 #define MAGIC_MODIFIED 0xa1b2cd34U /* longer record headers, of an old patched libpcap */

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "options_value.h"
+#include "options/value.h"
 
 static const struct {
     const char *name;

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "options_value.h"
+#include "options/value.h"
 
 #define PARTS_MAX 4
 #define PART_BYTES 40

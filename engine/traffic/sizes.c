@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fail.h"
-#include "options_value.h"
+#include "options/value.h"
 #include "traffic/frame.h"
 #include "traffic/imix.h"
 

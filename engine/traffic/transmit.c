@@ -1,7 +1,7 @@
 /* The parts of sending that are not on the path of every burst. */
 #include "traffic/transmit.h"
 
-#include "baton.h"
+#include "threads/core_token.h"
 
 #define AWAY_NS 1000 /* a look at the clock and a pause take some 20 */
 #define REST_NS (100U * 1000 * 1000)

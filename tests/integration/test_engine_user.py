@@ -32,7 +32,7 @@ from tests.integration.thread_calls import call_of, needs_ptrace
 
 pytestmark = [*needs_engine, needs_root]
 
-NOBODYS = 65525  # engine/user.h
+NOBODYS = 65525  # engine/confinement/user.h
 PERFMON = 1 << 38  # linux/capability.h
 SOCKET, CHOWN, UTIMES = 41, 92, 235  # of x86-64
 ADDRESS_BYTES = 110  # of a sockaddr_un

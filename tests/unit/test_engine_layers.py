@@ -6,39 +6,34 @@ import re
 from pathlib import Path
 
 ENGINE = Path(__file__).parents[2] / "engine"
-LAYERS = (  # from the bottom; a file includes its own layer and those before it
+LAYERS = (  # from the bottom; a file includes files of the same layer and of earlier layers
     (
         "version",
         "alignment",
         "build",
         "build_facts",
         "fail",
-        "options_value",
-        "memory",
+        "options/value",
         "cache_line_bytes",
-        "baton",
+        "threads/core_token",
         "measure/*",
         "traffic/*",
         "io/*",
     ),
     ("role/role", "role/faults", "role/delay_line"),
-    ("options*", "port_faults", "queues", "trial_state"),
+    ("options/*", "trial/port_faults", "ends/queues", "trial/state"),
     (
         "report/*",
-        "list",
-        "distances",
-        "command",
-        "idle",
-        "call_filter",
-        "confinement",
-        "privileges",
-        "replay_file",
-        "user",
+        "subcommands/list",
+        "subcommands/distances",
+        "control/command",
+        "threads/idle",
+        "confinement/*",
     ),
-    ("snapshot", "end", "probes"),
-    ("trial_loop", "ends", "ends_links"),
-    ("role/*", "drain", "workers"),
-    ("trial", "control", "check"),
+    ("trial/snapshot", "ends/end", "ends/probes"),
+    ("trial/loop", "ends/ends", "ends/links"),
+    ("role/*", "trial/drain", "threads/workers"),
+    ("trial/trial", "control/control", "subcommands/check"),
     ("main",),
 )
 

@@ -45,7 +45,7 @@ def test_archived_seeds_are_named_by_content_and_not_by_hand(target: str) -> Non
 
 
 def test_dictionary_has_every_option_of_the_engine() -> None:
-    table = (ENGINE / "options_table.c").read_text()
+    table = (ENGINE / "options" / "table.c").read_text()
     options = set(re.findall(r'^    \{"([a-z0-9-]+)", KIND_', table, re.MULTILINE))
     assert {"port", "packet-size", "eal"} <= options
     words = (HERE / "options.dict").read_text()

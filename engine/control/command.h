@@ -1,0 +1,33 @@
+/* One line of standard input as a command. */
+#ifndef SM_CONTROL_COMMAND_H
+#define SM_CONTROL_COMMAND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "measure/sequence.h"
+#include "options/options.h"
+
+enum command_kind {
+    COMMAND_VERIFY,
+    COMMAND_VERIFY_BROADCAST,
+    COMMAND_COUNTERS,
+    COMMAND_INTERVAL,
+    COMMAND_START,
+    COMMAND_STOP,
+    COMMAND_EXIT,
+    COMMAND_END
+};
+
+struct command {
+    enum command_kind kind;
+    unsigned count;         /* of verification frames */
+    uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
+    struct traffic traffic; /* of the trial to start */
+};
+
+/* Read a line (without newline; it is changed). `base` is the command line, whose traffic a `start`
+ * may override. False: not a command; `error` says why in one line. */
+bool command_parse(char *line, const struct options *base, struct command *command, char *error,
+                   size_t error_size);
+#endif

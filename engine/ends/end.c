@@ -1,0 +1,85 @@
+/* Connecting an end with its port, and preparing it for a trial. */
+#include "ends/end.h"
+
+#include <string.h>
+
+void end_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
+{
+    const bool swapped = o->queues <= 1 && index % 2 == 1;
+
+    end->tx.port = end->port;
+    end->tx.counters = &end->counters;
+    end->tx.lateness = &end->lateness;
+    end->tx.lateness_away = &end->lateness_away;
+    end->rx.port = end->port;
+    end->rx.counters = &end->counters;
+    end->rx.tracker = &end->tracker;
+    end->rx.from_actual = &end->from_actual;
+    end->rx.from_intended = &end->from_intended;
+    end->rx.variation = &end->variation;
+    end->groups.count = (uint32_t)o->flow_groups;
+    end->rx.groups = o->flow_groups > 0 ? &end->groups : NULL;
+    end->rx.touch = o->touch;
+    end->rx.payload_only = end->port->udp_payload_only;
+    end->rx.stream = __builtin_bswap16(stream);
+    memcpy(end->rx.mac, end->address.src_mac, 6);
+    end->rx.mac_known = true;
+    receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
+                   swapped ? o->src_ip_given : o->dst_ip_given,
+                   swapped ? o->dst_udp_given : o->src_udp_given,
+                   swapped ? o->src_udp_given : o->dst_udp_given);
+    receive_expect_flows(&end->rx, &end->flows);
+    if (o->touch || o->payload != PAYLOAD_FIXED)
+        end->rx.pattern = payload_pattern((enum payload_kind)o->payload);
+    queues_join(end, (unsigned)o->stream);
+}
+
+/* Roles that do not send may have been told no size, or one that holds no stamp: their templates
+ * are asked for their mark alone. */
+static uint32_t template_size(const struct trial *trial, const struct end *end)
+{
+    const uint32_t asked = (uint32_t)trial->traffic.frame_size;
+    const uint32_t smallest = frame_size_min(&end->address);
+
+    return asked > smallest ? asked : smallest;
+}
+
+void end_begin(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
+{
+    const struct options *o = trial->options;
+    const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
+
+    frame_template_build(&end->tx.template, &end->address, template_size(trial, end), stream, kind,
+                         trial->epoch, end->port->udp_payload_only);
+    frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
+    varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
+                 &end->flows, &trial->zipf);
+    end->before = end->counters;
+    memset(end->spent_ticks, 0, sizeof end->spent_ticks);
+    if (trial_end_sends(trial, index))
+        transmit_begin(&end->tx);
+}
+
+void end_listen(struct trial *trial, struct end *end, bool timed)
+{
+    const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
+    const bool knows_mark = trial->options->role->latency != LATENCY_NONE;
+
+    end->rx.latency_wanted = timed;
+    end->rx.sender_clock = trial_sender_clock(trial);
+    receive_begin(&end->rx, knows_mark ? mark : 0, 0);
+    end->missing = 0;
+    end->looked_tick = 0;
+    end->absence = (struct absence){.ring = end->port->rx_ring,
+                                    .limit = clock_ns_to_ticks(ABSENCE_NS),
+                                    .limit_a_frame = clock_ns_to_ticks(ABSENCE_FRAME_NS)};
+}
+
+void end_set_times(struct trial *trial, struct end *end, const struct schedule_plan *plan,
+                   uint32_t burst, unsigned seed_index)
+{
+    pacing_begin(&end->tx.pacing, plan->rate_pps, burst, engine_clock.hz, trial->start_tick,
+                 trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
+    pacing_take_shape(&end->tx.pacing, plan, engine_clock.hz, seed_index);
+    end->rx.lock_intended = trial->start_tick;
+}

@@ -1,0 +1,276 @@
+/* Opening and closing the ends of a trial, and whether its frames fit their ports. */
+#include "ends/ends.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ends/end.h"
+#include "ends/probes.h"
+#include "fail.h"
+#include "measure/memory.h"
+
+#define ORDINARY_FRAME_SIZE 1518
+
+bool ends_check_cores(const struct options *o, char *error, size_t size)
+{
+    cpu_set_t allowed;
+
+    if (sched_getaffinity(0, sizeof allowed, &allowed) != 0)
+        return true;
+    for (unsigned i = 0; i < o->core_count; i++) {
+        if (o->cores[i] >= CPU_SETSIZE || !CPU_ISSET(o->cores[i], &allowed))
+            return fail(error, size, "--core: this process may not run on core %d", o->cores[i]);
+    }
+    return true;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* The longest frame with FCS that ports are opened for. */
+static uint64_t size_opened_for(const struct trial *trial)
+{
+    const uint64_t asked = larger(trial->options->traffic.frame_size, ORDINARY_FRAME_SIZE);
+    return larger(asked, trial->replay.longest + FCS_BYTES);
+}
+
+/* `index`: of the port. */
+static struct io_config make_config(const struct trial *trial, unsigned index,
+                                    const struct frame_address *a, bool src_mac_given)
+{
+    const struct options *o = trial->options;
+    const uint64_t longest = size_opened_for(trial);
+    struct io_config config = {
+        .spec = o->ports[index],
+        .arguments = "",
+        .index = index,
+        .frame_length = (uint32_t)o->traffic.frame_size - FCS_BYTES,
+        .frame_length_max = (uint32_t)longest - FCS_BYTES,
+        .src_ip = a->src_ip,
+        .dst_ip = a->dst_ip,
+        .src_udp = a->src_udp,
+        .dst_udp = a->dst_udp,
+        .src_mac_given = src_mac_given,
+        .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
+        .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
+        .rx_may_block = !o->role->sends && o->role->ports == 1,
+        .rx_untimed = o->role == &role_receiver && !o->traffic.latency && !o->traffic.probes,
+        .forwards = o->role->stands_between || o->role == &role_server,
+        .queue_count = (unsigned)o->queues,
+        .stream = (uint16_t)o->stream,
+        .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0),
+        .address = a,
+        .tagged = a->tags > 0 || o->role->stands_between,
+        .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
+        .cores = o->cores,
+        .core_count = o->queues > 1 ? o->core_count : 0,
+        .specs = o->ports,
+        .spec_count = o->port_count,
+        .unforced_buffers = o->unforced_buffers,
+        .dpdk_memory_mb = (unsigned)o->dpdk_memory_mb,
+        .dpdk_pages = (enum io_pages)o->dpdk_pages,
+        .eal_arguments = o->eal_arguments,
+        .eal_argument_count = o->eal_argument_count,
+    };
+    memcpy(config.src_mac, a->src_mac, 6);
+    memcpy(config.dst_mac, a->dst_mac, 6);
+    return config;
+}
+
+bool ends_check_ports(const struct options *o, char *error, size_t size)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        const char *arguments;
+        const struct io_ops *ops = io_of(o->ports[i], &arguments);
+        char reason[256] = "";
+
+        if (ops->check == NULL || ops->check(arguments, reason, sizeof reason))
+            continue;
+        return fail(error, size, "--port %s: %s", o->ports[i], reason);
+    }
+    return true;
+}
+
+static bool open_end(struct trial *trial, unsigned index, char *error, size_t size)
+{
+    const struct options *o = trial->options;
+    struct end *end = &trial->ends[index];
+    const unsigned queue = o->queues > 1 ? index : 0;
+    const unsigned streams = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
+    const char *spec = o->ports[index - queue];
+    const bool even = (index - queue) % 2 == 0;
+    const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
+    char reason[256] = "";
+
+    if (!queues_make(end, streams))
+        return fail(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
+                    (size_t)streams * sizeof(struct queue_stream) >> 20);
+    end->address = even ? o->address : frame_address_swapped(&o->address);
+    if (!even && o->src_mac_b_given)
+        memcpy(end->address.src_mac, o->address_b.src_mac, 6);
+    if (!even && o->dst_mac_b_given)
+        memcpy(end->address.dst_mac, o->address_b.dst_mac, 6);
+    struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
+    const struct io_ops *ops = io_of(spec, &config.arguments);
+    config.queue = queue;
+    config.first = queue > 0 ? trial->ends[0].port : NULL;
+    config.stream = (uint16_t)(o->stream + queue);
+    end->port = ops->open(&config, reason, sizeof reason);
+    if (end->port == NULL)
+        return fail(error, size, "port %u (%s): %s", index, spec, reason);
+    end->port->ops = ops;
+    snprintf(end->port->spec, sizeof end->port->spec, "%s", spec);
+    if (!src_mac_given)
+        memcpy(end->address.src_mac, end->port->mac, 6);
+    return true;
+}
+
+/* Flows begin at the address of their end, which may be the port's own. */
+static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t size)
+{
+    struct end *end = &trial->ends[index];
+    const struct flow_set *asked = &trial->options->flows;
+    char reason[200];
+
+    const bool swapped = trial->options->queues <= 1 && index % 2 == 1;
+
+    end->flows = swapped ? flows_swapped(asked) : *asked;
+    if (flows_bind(&end->flows, &end->address, reason, sizeof reason))
+        return true;
+    return fail(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
+}
+
+bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
+{
+    if (trial->options != o) /* the control thread may read it already */
+        trial->options = o;
+    trial->traffic = o->traffic;
+    const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
+
+    trial->workers = o->role == &role_tester && o->core_count == 2 ? 2 : 1;
+    if (o->queues > 1)
+        trial->workers = ends;
+    trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
+    if (!memory_suffices(sizeof(struct end) * ends, "out of memory: its ports and queues ", error,
+                         size))
+        return false;
+    trial->ends = aligned_alloc(_Alignof(struct end), sizeof(struct end) * ends);
+    if (trial->ends == NULL)
+        return fail(error, size, "out of memory");
+    memset(trial->ends, 0, sizeof(struct end) * ends);
+    for (; trial->end_count < ends; trial->end_count++) {
+        if (!open_end(trial, trial->end_count, error, size))
+            return false;
+    }
+    if (o->role == &role_tester) { /* what was not given, each end knows of the other */
+        if (!o->dst_mac_given)
+            memcpy(trial->ends[0].address.dst_mac, trial->ends[1].address.src_mac, 6);
+        if (!o->src_mac_given)
+            memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
+    }
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        if (!bind_flows(trial, i, error, size))
+            return false;
+        end_join(&trial->ends[i], o, i, (uint16_t)o->stream);
+    }
+    if (o->flows.zipf)
+        zipf_make(&trial->zipf, o->flows.count, o->flows.exponent);
+    return ends_fit(trial, error, size);
+}
+
+static bool fits_mtu(const struct trial *trial, char *error, size_t size)
+{
+    const uint32_t beside = io_bytes_beside_mtu(trial->options->address.tags == 1);
+    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - beside;
+    const uint64_t mtu_bytes = larger(own_bytes, trial->replay.mtu_bytes);
+
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (mtu_bytes <= port->mtu_bytes)
+            continue;
+        if (mtu_bytes == trial->replay.mtu_bytes)
+            return fail(error, size,
+                        "port %u (%s): frame %llu of the replay needs an MTU of %llu; the port has "
+                        "%u: raise it, or leave the frame out (editcap -F pcap FILE NEW %llu)",
+                        i, port->spec, (unsigned long long)trial->replay.mtu_frame,
+                        (unsigned long long)mtu_bytes, port->mtu_bytes,
+                        (unsigned long long)trial->replay.mtu_frame);
+        return fail(error, size,
+                    "port %u (%s): packet-size %llu needs an MTU of %llu; the port has %u", i,
+                    port->spec,
+                    (unsigned long long)larger(trial->traffic.frame_size,
+                                               trial->replay.longest + FCS_BYTES),
+                    (unsigned long long)mtu_bytes, port->mtu_bytes);
+    }
+    return true;
+}
+
+/* What a port hands over late would be timed late. */
+static bool fits_timing(const struct trial *trial, char *error, size_t size)
+{
+    const bool timed = trial->traffic.latency || trial->traffic.probes;
+    const char *key = trial->traffic.latency ? "latency" : "probes";
+
+    for (unsigned i = 0; timed && i < trial->end_count; i++) {
+        const struct io_port *port = trial->ends[i].port;
+        if (!port->untimed)
+            continue;
+        return fail(error, size,
+                    "%s: port %u (%s) was opened for a receiver that only counts, and hands frames "
+                    "over up to 1 ms late; give --%s 1 on the command line, or ring=v2",
+                    key, i, port->spec, key);
+    }
+    return true;
+}
+
+bool ends_fit(const struct trial *trial, char *error, size_t size)
+{
+    const uint64_t opened_for = size_opened_for(trial);
+
+    if (trial->traffic.frame_size > opened_for)
+        return fail(error, size,
+                    "packet-size: %llu is above the %llu that the ports were opened for; give "
+                    "--packet-size",
+                    (unsigned long long)trial->traffic.frame_size, (unsigned long long)opened_for);
+    if (!fits_timing(trial, error, size))
+        return false;
+    if (trial->traffic.schedule.shape == SCHEDULE_RECORDED &&
+        !replay_repeats(&trial->replay, trial->options->loops, error, size))
+        return false;
+    if (!trial->options->role->sends)
+        return true;
+    const uint32_t smallest = frame_size_min(&trial->options->address);
+    if (trial->traffic.sizes.smallest < smallest)
+        return fail(error, size, "packet-size: %u is below %u, the smallest frame of this kind",
+                    trial->traffic.sizes.smallest, smallest);
+    return fits_mtu(trial, error, size);
+}
+
+bool ends_flush(struct trial *trial, char *error, size_t size)
+{
+    for (unsigned i = 0; i < trial->end_count; i++) {
+        struct io_port *port = trial->ends[i].port;
+        if (port->ops->flush != NULL)
+            port->ops->flush(port);
+        if (port->failure[0] == '\0')
+            continue;
+        return fail(error, size, "port %u (%s): %s", i, port->spec, port->failure);
+    }
+    return true;
+}
+
+void ends_close(struct trial *trial)
+{
+    probes_close(trial);
+    for (unsigned i = trial->end_count; i-- > 0;) { /* the first queue last */
+        trial->ends[i].port->ops->close(trial->ends[i].port);
+        queues_free(&trial->ends[i]);
+    }
+    free(trial->ends);
+    trial->ends = NULL;
+    trial->end_count = 0;
+}

@@ -1,0 +1,92 @@
+/* What this build can do: roles, backends, and what the missing ones lack. */
+#include "subcommands/list.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#include "io/io.h"
+#include "report/json.h"
+#include "role/role.h"
+#include "version.h"
+
+static bool print_text(void)
+{
+    printf("switchmark-traffic %s\n\nRoles:\n", engine_version);
+    for (unsigned i = 0; roles[i] != NULL; i++)
+        printf("  %-12s %s\n", roles[i]->name, roles[i]->summary);
+    printf("\nBackends:\n");
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        const struct io_ops *ops = io_backends[i];
+        printf("  %-12s %s%s%s\n", ops->name, ops->summary, ops->version != NULL ? "; " : "",
+               ops->version != NULL ? ops->version() : "");
+    }
+    if (io_missing[0] != NULL)
+        printf("\nNot in this build:\n");
+    for (unsigned i = 0; io_missing[i] != NULL; i++)
+        printf("  %-12s %s\n", io_missing[i]->name, io_missing[i]->missing);
+    return true;
+}
+
+/* What is true of a backend in every build; the bench's table of I/O is made from it. */
+static void describe(struct json *j, const struct io_ops *ops)
+{
+    json_string(j, "summary", ops->summary);
+    json_string(j, "keys", ops->keys);
+    json_bool(j, "datagrams", (ops->capabilities & IO_DATAGRAMS) != 0);
+    json_list(j, "io");
+    for (const struct io_word *word = ops->words; word != NULL && word->name != NULL; word++) {
+        json_object(j, NULL);
+        json_string(j, "name", word->name);
+        json_string(j, "meaning", word->meaning);
+        json_string(j, "arguments", word->arguments);
+        json_string(j, "timed", word->timed);
+        json_string(j, "container", word->container);
+        json_end_object(j);
+    }
+    json_end_list(j);
+}
+
+static bool print_json(void)
+{
+    struct json j = {0};
+
+    json_begin(&j);
+    json_string(&j, "engine_version", engine_version);
+    json_list(&j, "roles");
+    for (unsigned i = 0; roles[i] != NULL; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", roles[i]->name);
+        json_string(&j, "summary", roles[i]->summary);
+        json_unsigned(&j, "ports", roles[i]->ports);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    json_list(&j, "backends");
+    for (unsigned i = 0; io_backends[i] != NULL; i++) {
+        const struct io_ops *ops = io_backends[i];
+        json_object(&j, NULL);
+        json_string(&j, "name", ops->name);
+        describe(&j, ops);
+        json_unsigned(&j, "queues_max", ops->queues_max > 0 ? ops->queues_max : 1);
+        json_string(&j, "version", ops->version != NULL ? ops->version() : NULL);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    json_list(&j, "missing");
+    for (unsigned i = 0; io_missing[i] != NULL; i++) {
+        json_object(&j, NULL);
+        json_string(&j, "name", io_missing[i]->name);
+        json_string(&j, "reason", io_missing[i]->missing);
+        describe(&j, io_missing[i]);
+        json_end_object(&j);
+    }
+    json_end_list(&j);
+    const bool written = json_write(&j, STDOUT_FILENO);
+    json_free(&j);
+    return written;
+}
+
+bool list_print(bool as_json)
+{
+    return as_json ? print_json() : print_text();
+}

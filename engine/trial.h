@@ -1,9 +1,0 @@
-/* The life of one trial: begin, the role's loop, drain, totals. */
-#ifndef SM_TRIAL_H
-#define SM_TRIAL_H
-
-#include "trial_state.h"
-
-/* Run one trial from its start to its result; false when a port failed (message in `error`). */
-bool trial_run(struct trial *trial, char *error, size_t error_size);
-#endif

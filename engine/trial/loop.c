@@ -1,0 +1,57 @@
+/* What the loop does once in a while: intervals, the end, ports that fail. */
+#include "trial/loop.h"
+
+#include "trial/snapshot.h"
+
+/* Who asks sets the flag and then the tick, we write the tick and then look at the flag: whichever
+ * tick stands in the end, the question is seen. */
+void trial_set_next_event(struct trial *trial)
+{
+    uint64_t next = trial->next_interval;
+
+    if (!trial->draining && trial->end_tick < next)
+        next = trial->end_tick;
+    __atomic_store_n(&trial->next_event, next, __ATOMIC_SEQ_CST);
+    if (atomic_load(&trial->interval_asked))
+        __atomic_store_n(&trial->next_event, 0, __ATOMIC_RELAXED);
+}
+
+void trial_ask_interval(struct trial *trial)
+{
+    atomic_store(&trial->interval_asked, true);
+    __atomic_store_n(&trial->next_event, 0, __ATOMIC_SEQ_CST);
+}
+
+bool trial_event(struct trial *trial, uint64_t now)
+{
+    if (atomic_exchange(&trial->interval_asked, false) || now >= trial->next_interval) {
+        snapshot_take(trial);
+        while (trial->next_interval <= now) /* a stall makes one long interval, not many */
+            trial->next_interval += trial->interval_ticks;
+    }
+    trial_set_next_event(trial);
+    return trial->draining || now < trial->end_tick;
+}
+
+void trial_stop(struct trial *trial, enum reason reason)
+{
+    int none = REASON_NONE;
+
+    atomic_compare_exchange_strong(&trial->stop, &none, (int)reason);
+}
+
+void trial_check_port(struct trial *trial, const struct io_port *port)
+{
+    if (port->failure[0] != '\0')
+        atomic_store(&trial->stop, REASON_FAILURE);
+    else if (port->ended && !trial->options->role->sends)
+        trial_stop(trial, REASON_REPLAYED);
+}
+
+void trial_check_sending(struct trial *trial, const struct end *end)
+{
+    trial_check_port(trial, end->port);
+    if (transmit_is_over(&end->tx))
+        trial_stop(trial,
+                   end->tx.frames_end == trial->options->frames ? REASON_SENT : REASON_REPLAYED);
+}
