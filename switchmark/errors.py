@@ -1,14 +1,15 @@
-"""The errors a user may meet, each with its exit code.
+"""The errors that a user may see, each with its exit code.
 
-Every message says what was wrong, where, and what to do. The command line prints the
-message on one line and exits with the class's code; it never shows a traceback for these.
+Each error has a reason, which names the place and the problem, and a remedy if there is one. The
+command line prints both on one line, `reason; remedy`, and exits with the code of the class. It
+never prints a traceback for these errors.
 """
 
 from __future__ import annotations
 
 import errno
 
-# What a user can mend: no room, no leave, too many files open.
+# errno values that the user can fix: disk full, permission denied, too many open files.
 OF_THE_MACHINE = (
     errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO,
     errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN,
@@ -20,6 +21,11 @@ class SwitchmarkError(Exception):
 
     exit_code = 1
 
+    def __init__(self, reason: str = "", *, remedy: str = "") -> None:
+        super().__init__(f"{reason}; {remedy}" if remedy else reason)
+        self.reason = reason
+        self.remedy = remedy
+
 
 class UsageError(SwitchmarkError):
     """Bad input: arguments, campaign file, value (exit code 2)."""
@@ -28,7 +34,7 @@ class UsageError(SwitchmarkError):
 
 
 class UnavailableError(SwitchmarkError):
-    """This machine cannot run what was asked (exit code 3); the message gives the remedy."""
+    """This machine cannot run the requested trials (exit code 3)."""
 
     exit_code = 3
 
@@ -38,17 +44,18 @@ class BusyError(UnavailableError):
 
 
 class StoppedRun(UnavailableError):
-    """A run was stopped, since its contenders fail for a reason that the machine is the cause of;
-    the records are stored."""
+    """A run was stopped because its contenders fail for a reason of the machine. The records are
+    stored."""
 
 
 class TrialFailed(SwitchmarkError):
     """A trial could not be completed; the campaign goes on without it."""
 
 
-# In the message of a trial that failed since its engine had no core: such a trial is disturbed.
+# Part of the message of a trial that failed because its engine had no core. Such a trial counts
+# as disturbed.
 STARVED = "other programs kept it from its core"
 
 
 class ContradictoryCounts(TrialFailed):
-    """The applications' counts contradict each other: they are no measurement."""
+    """The applications' counts contradict each other, so they are not a measurement."""

@@ -59,8 +59,8 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
     if what.endswith(_SUFFIXES) or "/" in what or Path(what).is_file():
         return load.load_file(Path(what), known, overrides)
     raise UsageError(
-        f"{values.unknown(what, builtin_names(), 'campaign')}; or name a file (.yaml) or a "
-        'notation such as "(V=linux-bridge, P=64, R=1M)"'
+        f"{values.unknown(what, builtin_names(), 'campaign')}",
+        remedy='or name a file (.yaml) or a notation such as "(V=linux-bridge, P=64, R=1M)"',
     )
 
 

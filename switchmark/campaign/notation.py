@@ -44,7 +44,8 @@ def from_notation(text: str, known: Known | None = None) -> Trial:
     trials = expand_notation(text, known)
     if len(trials) != 1:
         raise UsageError(
-            f"notation: '{shorten(text)}' stands for {len(trials)} trials; give one value a key"
+            f"notation: '{shorten(text)}' stands for {len(trials)} trials",
+            remedy="give one value a key",
         )
     return trials[0]
 
@@ -83,7 +84,9 @@ def parse_settings(text: str) -> dict[str, str]:
     before, *pairs = _KEY.split(_without_parentheses(text))
     if before.strip(_SEPARATORS) or not pairs:
         wrong = shorten(before if pairs else text)
-        raise UsageError(f"notation: '{wrong}' is not key=value; write e.g. (V=ovs, P=64, R=1M)")
+        raise UsageError(
+            f"notation: '{wrong}' is not key=value", remedy="write e.g. (V=ovs, P=64, R=1M)"
+        )
     found: dict[str, str] = {}
     names = [*BY_LETTER, *BY_NAME, "repetition"]
     for written, value in zip(pairs[::2], pairs[1::2], strict=True):
@@ -92,10 +95,10 @@ def parse_settings(text: str) -> dict[str, str]:
         if name not in names:
             raise UsageError(f"notation: {unknown(written, names, 'key')}")
         if name in found:
-            raise UsageError(f"notation: {written} is given twice; keep one")
+            raise UsageError(f"notation: {written} is given twice", remedy="keep one")
         if not value.strip(_SEPARATORS):
             raise UsageError(
-                f"notation: {written} has no value; write e.g. {written}={_example(name)}"
+                f"notation: {written} has no value", remedy=f"write e.g. {written}={_example(name)}"
             )
         found[name] = value.strip(_SEPARATORS)
     return found

@@ -22,7 +22,8 @@ def find_engine() -> Path:
         path = Path(chosen).resolve()
         if shutil.which(path) is None:
             raise UnavailableError(
-                f"SWITCHMARK_TRAFFIC={chosen}: not an executable file; name the engine's program"
+                f"SWITCHMARK_TRAFFIC={chosen}: not an executable file",
+                remedy="name the engine's program",
             )
         return path
     beside = Path(sys.executable).parent / NAME
@@ -30,8 +31,8 @@ def find_engine() -> Path:
         if found := shutil.which(place):
             return Path(found).resolve()
     raise UnavailableError(
-        f"{NAME}: not found beside {sys.executable}, in PATH or in ./build;"
-        " build it with ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC to its path"
+        f"{NAME}: not found beside {sys.executable}, in PATH or in ./build",
+        remedy="build it with ./quickstart --setup-only, or set SWITCHMARK_TRAFFIC to its path",
     )
 
 

@@ -31,7 +31,8 @@ def command_line_errors(engine: Path, commands: Sequence[Sequence[str]]) -> list
     if done.returncode != 0 or len(errors) != len(commands):
         said = done.stderr.strip().rpartition("\n")[2] or f"{len(errors)} lines"
         raise UnavailableError(
-            f"{engine}: does not check {len(commands)} command lines ({said}); build the engine of "
-            "this version of switchmark, or set SWITCHMARK_TRAFFIC to it"
+            f"{engine}: does not check {len(commands)} command lines ({said})",
+            remedy="build the engine of "
+            "this version of switchmark, or set SWITCHMARK_TRAFFIC to it",
         )
     return errors

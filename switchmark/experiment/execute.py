@@ -163,7 +163,8 @@ def _open_run(campaign: CampaignDefinition, steps: Sequence[Step], request: Requ
     latest = find_latest(request.results, campaign.name)
     if latest is None:
         raise UsageError(
-            f"{request.results}: no run of campaign {campaign.name} to resume; leave out --resume"
+            f"{request.results}: no run of campaign {campaign.name} to resume",
+            remedy="leave out --resume",
         )
     _refuse_another_choice(campaign, latest)
     check_pages(open_run(latest), steps)
@@ -181,8 +182,8 @@ def _refuse_another_choice(campaign: CampaignDefinition, directory: Path) -> Non
         if begun and begun != now:
             raise UsageError(
                 f"{directory}: was begun with {key} {', '.join(sorted(begun))}, and here "
-                f"{', '.join(sorted(now))} would be measured; leave out --resume, or go on in the "
-                "place where it was begun"
+                f"{', '.join(sorted(now))} would be measured",
+                remedy="leave out --resume, or go on in the place where it was begun",
             )
 
 

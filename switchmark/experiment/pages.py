@@ -81,6 +81,7 @@ def check_pages(run: Run, steps: Iterable[Step]) -> None:
         if used is not None:
             raise UnavailableError(
                 f"{run.directory}: DPDK's memory had {in_words(used)}, and would have "
-                f"{in_words(planned)} now; begin a new run without --resume, or let the machine "
-                "have the hugepages that it had (switchmark doctor)"
+                f"{in_words(planned)} now",
+                remedy="begin a new run without --resume, or let the machine "
+                "have the hugepages that it had (switchmark doctor)",
             )

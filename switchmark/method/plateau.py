@@ -82,7 +82,9 @@ def fit(points: Sequence[LoadPoint]) -> Plateau:
     )
     loads = sorted({load for load, _ in found})
     if len(loads) < 3:
-        raise UsageError(f"plateau: {len(loads)} different loads are too few to fit; give three")
+        raise UsageError(
+            f"plateau: {len(loads)} different loads are too few to fit", remedy="give three"
+        )
     choices = [_fit_at(found, knee) for knee in [*loads, math.inf]]
     residual, knee = min(choices, key=lambda choice: choice[0])
     below = [(x, y) for x, y in found if x < knee]

@@ -168,6 +168,5 @@ def unavailable(
 
 
 def unavailable_for(error: SwitchmarkError) -> Availability:
-    """The same, for what an error says: the remedy stands behind the first `; `."""
-    reason, _, remedy = str(error).partition("; ")
-    return unavailable(reason, remedy or None)
+    """Return the same for an error: its reason and its remedy."""
+    return unavailable(error.reason, error.remedy or None)

@@ -106,7 +106,7 @@ def parse_port(text: str) -> TrafficPort:
     if kind in _AS_WRITTEN:
         return TrafficPort(location, f"{kind}:{rest}", None, shared=kind == "null")
     known = ", ".join((*_ON_DEVICES, *_BY_DPDK, *_AS_WRITTEN))
-    raise UsageError(f"--port {text}: {kind} is no kind of port; known are {known}")
+    raise UsageError(f"--port {text}: {kind} is no kind of port", remedy=f"known are {known}")
 
 
 def parse_ports(texts: list[str]) -> dict[str, TrafficPort]:

@@ -51,7 +51,8 @@ class RemoteNode:
         del env, may
         raise UnavailableError(
             f"{args[0]}: a program of the user's cannot be run on host "
-            f"{self._connection.target.name}; use vnf: forwarder, l2fwd, bridge or pcap"
+            f"{self._connection.target.name}",
+            remedy="use vnf: forwarder, l2fwd, bridge or pcap",
         )
 
     def device_frames(self) -> tuple[int, int] | None:

@@ -17,7 +17,8 @@ def read_known_hosts(target: SshTarget) -> asyncssh.SSHKnownHosts:
     except (OSError, ValueError) as error:
         raise UnavailableError(
             f"{target}: its key cannot be checked, since {target.known_hosts} cannot be read "
-            f"({error}); name a file such as ssh's own as known_hosts"
+            f"({error})",
+            remedy="name a file such as ssh's own as known_hosts",
         ) from None
 
 

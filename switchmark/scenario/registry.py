@@ -42,5 +42,5 @@ def expand(trial: Trial) -> Topology:
 def _known(name: str) -> Resolved:
     found = resolve(name)
     if found is None:
-        raise UsageError(f"scenario '{name}': not known; known: {', '.join(WRITTEN)}")
+        raise UsageError(f"scenario '{name}': not known", remedy=f"known: {', '.join(WRITTEN)}")
     return found

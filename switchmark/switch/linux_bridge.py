@@ -171,8 +171,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             self.namespace.batch("ip", [f"link set dev {bridge} {filtering}"])
         except SwitchmarkError:
             raise UnavailableError(
-                f"{self.name}: the bridge of Linux {kernel_release()} cannot filter VLANs; "
-                "use a kernel with CONFIG_BRIDGE_VLAN_FILTERING, or vlan_filtering: off"
+                f"{self.name}: the bridge of Linux {kernel_release()} cannot filter VLANs",
+                remedy="use a kernel with CONFIG_BRIDGE_VLAN_FILTERING, or vlan_filtering: off",
             ) from None
 
     @property

@@ -137,8 +137,8 @@ class OvsDpdk(WithPages, WithOptions, OvsSwitch):
         chosen, cables = self.option("datapath"), lent_of(ports)
         if chosen == DUMMY and cables:
             raise UsageError(
-                f"{self.name}: datapath {DUMMY} cannot have the interface {cables[0]} of a cable; "
-                f"use datapath {NETDEV}"
+                f"{self.name}: datapath {DUMMY} cannot have the interface {cables[0]} of a cable",
+                remedy=f"use datapath {NETDEV}",
             )
         if chosen != "auto":
             return chosen

@@ -16,7 +16,9 @@ SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named
 def make_switch(name: str) -> Switch:
     """Make a switch by its name. Raises `UsageError` that lists the known ones."""
     if name not in SWITCHES:
-        raise UsageError(f"switch {name}: not known; known switches: {', '.join(SWITCHES)}")
+        raise UsageError(
+            f"switch {name}: not known", remedy=f"known switches: {', '.join(SWITCHES)}"
+        )
     return SWITCHES[name]()
 
 

@@ -155,7 +155,8 @@ class Sriov(WithOptions, PortMakingSwitch):
         unless its parameter allows it, which QEMU does not."""
         if not kernel_has("vfio_pci"):
             raise UnavailableError(
-                f"{self.name}: Linux {kernel_release()} has no vfio-pci; use {INSTEAD[to_guests]}"
+                f"{self.name}: Linux {kernel_release()} has no vfio-pci",
+                remedy=f"use {INSTEAD[to_guests]}",
             )
         without = read(WITHOUT_IOMMU) == "Y" and not to_guests
         if (self._function / "iommu_group").exists() or without:
@@ -163,8 +164,8 @@ class Sriov(WithOptions, PortMakingSwitch):
         what = "gives no VF to a virtual machine" if to_guests else "takes no VF"
         allowed = "" if to_guests else f"or echo Y > {WITHOUT_IOMMU}, "
         raise UnavailableError(
-            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci {what}; "
-            f"boot with intel_iommu=on (amd_iommu=on), {allowed}or use {INSTEAD[to_guests]}"
+            f"{self.name}: {self._device} is behind no IOMMU, without which vfio-pci {what}",
+            remedy=f"boot with intel_iommu=on (amd_iommu=on), {allowed}or use {INSTEAD[to_guests]}",
         )
 
     def _check_apart(self, number: int, *, to_guests: bool) -> None:
@@ -175,8 +176,8 @@ class Sriov(WithOptions, PortMakingSwitch):
         other, driver = found
         raise UnavailableError(
             f"{self.name}: VF {number} of {self._device} shares its IOMMU group with {other}, "
-            f"which {driver} has, so vfio-pci hands it to nobody; put the NIC behind PCI bridges "
-            f"with ACS, or use {INSTEAD[to_guests]}"
+            f"which {driver} has, so vfio-pci hands it to nobody",
+            remedy=f"put the NIC behind PCI bridges with ACS, or use {INSTEAD[to_guests]}",
         )
 
     def _create_functions(self) -> None:

@@ -156,8 +156,9 @@ class T4p4s(TelemetrySwitch):
         self._numbers = ethdev_numbers(self.ports)
         if len(self.ports) > 2 and any(port.pci for port in self.ports):
             raise UsageError(
-                f"{self.name}: its program joins ports in the order in which DPDK finds them, a "
-                "NIC before all others; with a cable by PCI address use scenario: v2v"
+                f"{self.name}: its program joins ports in the order in which DPDK finds them, "
+                "a NIC before all others",
+                remedy="with a cable by PCI address use scenario: v2v",
             )
         folder = self.resources.folder("t4p4s")
         prefix = f"sm{self.session.id}t4"

@@ -154,8 +154,8 @@ class Vpp(WithOptions, ProgramSwitch):
             if not list(program.resolve().parents[1].glob(f"lib*/**/vpp_plugins/{name}")):
                 package = "vpp-plugin-dpdk" if name == DPDK else "vpp-plugin-core"
                 raise UnavailableError(
-                    f"{self.name}: {program} has no {name}, by which it would reach the cable; "
-                    f"install {package}, or build it with that plugin"
+                    f"{self.name}: {program} has no {name}, by which it would reach the cable",
+                    remedy=f"install {package}, or build it with that plugin",
                 )
         return sorted(wanted)
 

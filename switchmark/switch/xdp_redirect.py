@@ -146,8 +146,8 @@ class XdpRedirect(InKernelSwitch):
         redirected frames only while it polls. Without it they are lost, and nothing counts them."""
         if not end.device:
             raise UnavailableError(
-                f"{self.name}: the environment does not say where a port's other end is; "
-                "use an environment whose nodes are namespaces"
+                f"{self.name}: the environment does not say where a port's other end is",
+                remedy="use an environment whose nodes are namespaces",
             )
         netlink.set_receive_offload(end, True)
         self._woken.append(end)

@@ -239,7 +239,8 @@ def _affinity(cores: Sequence[int] | None) -> Iterator[None]:
     except OSError as error:
         wanted = ",".join(map(str, cores))
         raise SwitchmarkError(
-            f"cores {wanted}: cannot run there ({error.strerror}); `switchmark doctor` lists cores"
+            f"cores {wanted}: cannot run there ({error.strerror})",
+            remedy="`switchmark doctor` lists cores",
         ) from None
     try:
         yield
@@ -262,7 +263,7 @@ def _popen(
                 umask=PRIVATE,
             )
     except FileNotFoundError:
-        raise SwitchmarkError(f"{args[0]}: no such program; is it installed?") from None
+        raise SwitchmarkError(f"{args[0]}: no such program", remedy="is it installed?") from None
     except PermissionError:
         raise SwitchmarkError(f"{args[0]}: not permitted to run it") from None
 

@@ -37,7 +37,8 @@ def state_dir() -> Path:
     if len(str(path)) > LONGEST_STATE_DIR:
         raise UsageError(
             f"SWITCHMARK_STATE_DIR={path}: {len(str(path))} characters, longer than"
-            f" {LONGEST_STATE_DIR}; socket paths below it would not fit: choose a shorter one"
+            f" {LONGEST_STATE_DIR}",
+            remedy="socket paths below it would not fit: choose a shorter one",
         )
     return path
 
@@ -96,26 +97,28 @@ def own_folder(folder: Path, setting: str, trust: str, mode: int = 0o755) -> Pat
         make_folder(folder, mode)
     except (FileExistsError, NotADirectoryError, FileNotFoundError):
         raise UsageError(
-            f"{folder}: cannot be made a folder; name another with {setting}"
+            f"{folder}: cannot be made a folder", remedy=f"name another with {setting}"
         ) from None
     except PermissionError:
         raise UnavailableError(
-            f"{folder}: cannot be written; name another with {setting}"
+            f"{folder}: cannot be written", remedy=f"name another with {setting}"
         ) from None
     if not folder.is_dir():
-        raise UsageError(f"{folder}: is no folder; name another with {setting}")
+        raise UsageError(f"{folder}: is no folder", remedy=f"name another with {setting}")
     if not os.access(folder, os.W_OK, effective_ids=True):
-        raise UnavailableError(f"{folder}: cannot be written; name another with {setting}")
+        raise UnavailableError(
+            f"{folder}: cannot be written", remedy=f"name another with {setting}"
+        )
     seen = folder.stat()
     if problem := not_ours(seen):
         raise UsageError(
-            f"{folder}: {problem}, and {trust}; remove it, or look at what is in it, and chown and "
-            "chmod it (go-w)"
+            f"{folder}: {problem}, and {trust}",
+            remedy="remove it, or look at what is in it, and chown and chmod it (go-w)",
         )
     if seen.st_mode & 0o077 & ~mode:
         raise UsageError(
-            f"{folder}: others may read it (mode {stat.S_IMODE(seen.st_mode):o}), and {trust}; "
-            "remove it"
+            f"{folder}: others may read it (mode {stat.S_IMODE(seen.st_mode):o}), and {trust}",
+            remedy="remove it",
         )
     return folder
 

@@ -76,7 +76,8 @@ def find_target(what: str) -> Target:
     if what.endswith((".yaml", ".yml")) or "/" in what:
         return read_target(source.read_file(Path(what)), what)
     raise UsageError(
-        f"--target: {values.unknown(what, target_names(), 'machine')}; or name a file (.yaml)"
+        f"--target: {values.unknown(what, target_names(), 'machine')}",
+        remedy="or name a file (.yaml)",
     )
 
 

@@ -46,8 +46,9 @@ def required(testbed: Testbed | None) -> Testbed:
     """The testbed. Raises UsageError where there is none."""
     if testbed is None:
         raise UsageError(
-            "there is no testbed: location: remote needs another host; describe it in a testbed "
-            f"file (docs/testbed.md) and give it as --testbed FILE or in {VARIABLE}"
+            "there is no testbed: location: remote needs another host",
+            remedy="describe it in a testbed "
+            f"file (docs/testbed.md) and give it as --testbed FILE or in {VARIABLE}",
         )
     return testbed
 

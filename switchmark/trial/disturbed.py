@@ -81,7 +81,9 @@ class DisturbedMeasurer(DeployedMeasurer):
         one trial, in which the second load's frames count and the first's are stale."""
         senders, receivers = self._senders, self._receivers
         if any(sender is receiver for sender in senders for receiver in receivers):
-            raise TrialFailed("an overload needs senders that do not receive; use one direction")
+            raise TrialFailed(
+                "an overload needs senders that do not receive", remedy="use one direction"
+            )
         every = {"interval": f"{_sample_s(second_s):.6f}"}
         begun = time.monotonic()
 

@@ -71,7 +71,9 @@ def _found(
     try:
         return method.run(task)
     except BudgetError as error:
-        raise TrialFailed(f"{trial.method}: {error}; raise {PARAMETERS['budget_s'].name}") from None
+        raise TrialFailed(
+            f"{trial.method}: {error}", remedy=f"raise {PARAMETERS['budget_s'].name}"
+        ) from None
 
 
 def _max_pps(trial: Trial, measurer: DisturbedMeasurer, wire_pps: float | None) -> float:

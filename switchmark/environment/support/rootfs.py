@@ -75,7 +75,9 @@ def find_busybox() -> Path:
     UnavailableError."""
     path = shutil.which("busybox")
     if path is None or shared_libraries(Path(path)):
-        raise UnavailableError("no static BusyBox on this machine; apt install busybox-static")
+        raise UnavailableError(
+            "no static BusyBox on this machine", remedy="apt install busybox-static"
+        )
     return Path(path).resolve()
 
 

@@ -120,8 +120,8 @@ def with_program(image: Image, program: Path, work: Path) -> Image:
     files = sorted({*programs, *beside, *libraries})
     if sum(path.stat().st_size for path in files) > MOST_MIB << 20:
         raise UnavailableError(
-            f"{program.parent}: holds more than {MOST_MIB} MiB, which do not fit into a guest; "
-            "give the program a folder of its own"
+            f"{program.parent}: holds more than {MOST_MIB} MiB, which do not fit into a guest",
+            remedy="give the program a folder of its own",
         )
     key = key_of(image.key, files)
     initramfs = machines_folder() / f"initramfs-{key}.cpio"

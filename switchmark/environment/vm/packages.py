@@ -130,7 +130,7 @@ def with_dependencies(found: Kernel) -> Kernel:
     if not (found.modules / "modules.dep").exists():
         depmod = which("depmod")
         if depmod is None:
-            raise UnavailableError("program `depmod` not found; apt install kmod")
+            raise UnavailableError("program `depmod` not found", remedy="apt install kmod")
         _run([str(depmod), "-b", str(found.root), found.release])
     return found
 
@@ -141,8 +141,9 @@ def default_kernel_package() -> str:
     match = re.search(r"Depends: (linux-image-\S+)", told)
     if match is None:
         raise UnavailableError(
-            f"apt knows no {DEFAULT_KERNEL}; run apt-get update, or name an unpacked kernel "
-            f"package: {KERNEL_SETTING}=FOLDER"
+            f"apt knows no {DEFAULT_KERNEL}",
+            remedy=f"run apt-get update, or name an unpacked kernel "
+            f"package: {KERNEL_SETTING}=FOLDER",
         )
     return match[1]
 
@@ -158,7 +159,7 @@ def qemu(program: str | None = None) -> Qemu:
     found = program or qemu_program()
     if found is None:
         name = os.environ.get(QEMU_SETTING) or "qemu-system-x86_64"
-        raise UnavailableError(f"program `{name}` not found; apt install qemu-system-x86")
+        raise UnavailableError(f"program `{name}` not found", remedy="apt install qemu-system-x86")
     match = re.search(r"version (\d+)\.(\d+)", _run([found, "--version"]))
     if match is None:
         raise UnavailableError(f"{found} does not run: it says no version")

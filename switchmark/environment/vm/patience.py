@@ -19,5 +19,5 @@ def patience() -> float:
     except ValueError:
         factor = 0.0
     if not 1.0 <= factor <= MOST:
-        raise UsageError(f"{SETTING}={text}: not a number from 1 to {MOST:g}; correct it")
+        raise UsageError(f"{SETTING}={text}: not a number from 1 to {MOST:g}", remedy="correct it")
     return factor

@@ -76,4 +76,6 @@ def preset(name: str) -> tuple[Goal, ...]:
         return PRESETS[name]
     except KeyError:
         known = ", ".join(sorted(PRESETS))
-        raise UsageError(f"search preset {name!r} is unknown; known are: {known}") from None
+        raise UsageError(
+            f"search preset {name!r} is unknown", remedy=f"known are: {known}"
+        ) from None

@@ -53,7 +53,8 @@ class LoadPoint:
         if self.offered_frames < 0 or not 0 <= self.lost_frames <= self.offered_frames:
             raise SwitchmarkError(
                 f"trial: {self.lost_frames} of {self.offered_frames} offered frames lost: "
-                "impossible counts; clamp nothing, look for the error in the counting"
+                "impossible counts",
+                remedy="clamp nothing, look for the error in the counting",
             )
 
     @property

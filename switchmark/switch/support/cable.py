@@ -42,7 +42,8 @@ def devargs(name: str, port: SwitchPort, driver: str) -> str:
     if port.mtu_bytes > LONGEST_MTU_BYTES:
         raise UsageError(
             f"{name}: over a cable its frames have up to {LONGEST_MTU_BYTES} bytes behind the "
-            f"header, not {port.mtu_bytes}; use a packet_size up to 1518"
+            f"header, not {port.mtu_bytes}",
+            remedy="use a packet_size up to 1518",
         )
     return f"{DRIVERS[driver]}{port.index},iface={device_of(port)}"
 

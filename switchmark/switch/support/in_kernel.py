@@ -94,8 +94,8 @@ class InKernelSwitch(WithResources, ABC):
         while waiting := self._without_carrier():
             if time.monotonic() > deadline:
                 raise TrialFailed(
-                    f"{self.name}: {', '.join(waiting)} without carrier after {timeout_s:g} s; "
-                    "is the other end of the veth up?"
+                    f"{self.name}: {', '.join(waiting)} without carrier after {timeout_s:g} s",
+                    remedy="is the other end of the veth up?",
                 )
             time.sleep(POLL_S)
 

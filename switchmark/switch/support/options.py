@@ -59,11 +59,13 @@ def configured(
         switch.small_pages = small_pages
     if program:
         if not isinstance(switch, WithProgram):
-            raise UsageError(f"{switch.name} takes no program; leave program out")
+            raise UsageError(f"{switch.name} takes no program", remedy="leave program out")
         switch.chosen_program = Path(program)
     options = parse(text)
     if options:
         if not isinstance(switch, WithOptions):
-            raise UsageError(f"{switch.name} has no switch options; leave switch_options out")
+            raise UsageError(
+                f"{switch.name} has no switch options", remedy="leave switch_options out"
+            )
         switch.configure(options)
     return switch

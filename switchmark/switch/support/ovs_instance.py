@@ -111,7 +111,9 @@ class OvsInstance:
     def _start_database(self) -> None:
         schema = find_schema()
         if schema is None:
-            raise UnavailableError("vswitch.ovsschema not found; apt install openvswitch-common")
+            raise UnavailableError(
+                "vswitch.ovsschema not found", remedy="apt install openvswitch-common"
+            )
         file = self.folder / "conf.db"
         # An empty database is the same for all: the first is made by the tool, in some 8 ms.
         key = (schema, schema.stat().st_mtime_ns)

@@ -264,8 +264,8 @@ class OvsSwitch(WithProgram, WithResources):
             now is None or now.rx_frames < last.rx_frames or now.tx_frames < last.tx_frames
         ):
             raise TrialFailed(
-                f"{self.name}: the peer of port {name} has gone, and the port's counters with it; "
-                "read them while the applications run"
+                f"{self.name}: the peer of port {name} has gone, and the port's counters with it",
+                remedy="read them while the applications run",
             )
 
     def alive(self) -> str | None:

@@ -26,16 +26,20 @@ def check_request(
     """Raise `UsageError` when the switch `name` cannot do what is asked."""
     if mode not in capabilities.connect_modes:
         can = ", ".join(capabilities.connect_modes)
-        raise UsageError(f"{name}: connect mode {mode} is not something it can do; it can: {can}")
+        raise UsageError(
+            f"{name}: connect mode {mode} is not something it can do", remedy=f"it can: {can}"
+        )
     for port in ports:
         if port.cable:
             end = CableEnd.PCI if port.pci else CableEnd.INTERFACE
             if end not in capabilities.cable_ends:
                 can = ", ".join(capabilities.cable_ends) or capabilities.uncabled
-                raise UsageError(f"{name}: port {port.index} is a cable by {end}; it takes: {can}")
+                raise UsageError(
+                    f"{name}: port {port.index} is a cable by {end}", remedy=f"it takes: {can}"
+                )
         elif port.kind not in capabilities.port_kinds:
             can = ", ".join(capabilities.port_kinds)
-            raise UsageError(f"{name}: port {port.index} is {port.kind}; it takes: {can}")
+            raise UsageError(f"{name}: port {port.index} is {port.kind}", remedy=f"it takes: {can}")
     cabled = any(port.cable for port in ports)  # many ports may lie behind that one
     odd = len(ports) % 2 and not cabled
     if not ports or odd or [port.index for port in ports] != list(range(len(ports))):

@@ -43,8 +43,8 @@ def check_socket_path(path: Path | str) -> str:
     length = len(os.fsencode(text))
     if length > SOCKET_PATH_MAX:
         raise UnavailableError(
-            f"socket {text}: {length} bytes, a Unix socket path holds at most "
-            f"{SOCKET_PATH_MAX}; use a shorter run directory"
+            f"socket {text}: {length} bytes, a Unix socket path holds at most {SOCKET_PATH_MAX}",
+            remedy="use a shorter run directory",
         )
     return text
 
@@ -110,8 +110,8 @@ class Namespace:
             self._adopted = [name for name in devices if name in here]
             reason = moved.stderr.strip().splitlines()[:1] or ["ip gave no reason"]
             raise UnavailableError(
-                f"port device {device}: cannot be given to the switch ({reason[0]}); "
-                "make the node that owns it first, and give each device to one switch only"
+                f"port device {device}: cannot be given to the switch ({reason[0]})",
+                remedy="make the node that owns it first, and give each device to one switch only",
             )
         self.batch("ip", [f"link set dev {device} up" for device in devices])
         if lent:  # frames are for the applications' addresses, not for those of the interfaces
@@ -286,8 +286,8 @@ class WithResources:
                 return
             if time.monotonic() > deadline:
                 raise TrialFailed(
-                    f"{self.name}: no peer on {', '.join(ports)} after {timeout_s:g} s; "
-                    "is the application behind it running?"
+                    f"{self.name}: no peer on {', '.join(ports)} after {timeout_s:g} s",
+                    remedy="is the application behind it running?",
                 )
             pause()
 

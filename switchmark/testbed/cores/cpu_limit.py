@@ -89,8 +89,8 @@ class CpuLimit:
         hierarchy = find_hierarchy()
         if hierarchy is None:
             raise UnavailableError(
-                "cpu_limit: no control group hierarchy with the cpu controller is mounted; "
-                "mount -t cgroup2 cgroup2 /sys/fs/cgroup"
+                "cpu_limit: no control group hierarchy with the cpu controller is mounted",
+                remedy="mount -t cgroup2 cgroup2 /sys/fs/cgroup",
             )
         limit = cls(session, hierarchy, cores)
         try:

@@ -72,5 +72,6 @@ def free_cores(candidates: Sequence[Cpu]) -> list[int]:
     why = " that are not isolated" if len(free) < len(candidates) else ""
     raise UnavailableError(
         f"switch_cpus: any: this process may use {len(free)} CPU{'' if len(free) == 1 else 's'}"
-        f"{why}, so that there is nothing to move over; use switch_cpus: auto"
+        f"{why}, so that there is nothing to move over",
+        remedy="use switch_cpus: auto",
     )

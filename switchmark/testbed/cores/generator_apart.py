@@ -28,8 +28,8 @@ def generator_apart(
     cores do not suffice."""
     if abroad := sorted({cpu.node for cpu in switch} - {home}):
         raise UnavailableError(
-            f"{_KEY}: the switch's cores are on NUMA node {home} and on {abroad[0]}; "
-            "give it fewer, or name those of one node with switch_cpus"
+            f"{_KEY}: the switch's cores are on NUMA node {home} and on {abroad[0]}",
+            remedy="give it fewer, or name those of one node with switch_cpus",
         )
     busy = {cpu.core for cpu in switch}
     free = [cpu for cpu in (*ordered[1:], ordered[0]) if cpu.core not in busy]
@@ -39,7 +39,8 @@ def generator_apart(
     if outside and not far:
         raise UnavailableError(
             f"{_KEY}: the generator is to be on another NUMA node than the switch, and this "
-            "process may use CPUs of one node; use numa: auto"
+            "process may use CPUs of one node",
+            remedy="use numa: auto",
         )
     _check(len(inside), near, f"VNFs and applications beside the switch on NUMA node {home}")
     _check(len(outside), far, f"ends of the generator on NUMA node {far[0].node if far else ''}")
@@ -53,6 +54,6 @@ _KEY = "numa: generator-apart"
 def _check(wanted: int, free: Sequence[Cpu], what: str) -> None:
     if wanted > len(free):
         raise UnavailableError(
-            f"{_KEY}: {wanted} {what} need a core each, and {len(free)} are free there; "
-            "use fewer pairs or a shorter chain, or numa: auto"
+            f"{_KEY}: {wanted} {what} need a core each, and {len(free)} are free there",
+            remedy="use fewer pairs or a shorter chain, or numa: auto",
         )

@@ -116,8 +116,8 @@ def _check_named(candidates: Sequence[Cpu], named: Mapping[str, Sequence[int]]) 
     for what, asked in named.items():
         if missing := sorted(set(asked) - here):
             raise UnavailableError(
-                f"{what}: this process may not use CPU {', '.join(map(str, missing))}; "
-                f"it may use {', '.join(map(str, sorted(here)))}"
+                f"{what}: this process may not use CPU {', '.join(map(str, missing))}",
+                remedy=f"it may use {', '.join(map(str, sorted(here)))}",
             )
 
 
@@ -164,8 +164,8 @@ def _apart(ordered: Sequence[Cpu], own: Collection[int], demand: Demand) -> list
         pool = [cpu for cpu in pool if cpu.core in {one.core for one in switch}]
         if not pool:
             raise UnavailableError(
-                "smt: siblings: the switch's cores have no SMT siblings that this process may use; "
-                "use smt: auto, or a machine with SMT switched on"
+                "smt: siblings: the switch's cores have no SMT siblings that this process may use",
+                remedy="use smt: auto, or a machine with SMT switched on",
             )
     if demand.numa == "other":
         pool = [cpu for cpu in pool if cpu.node not in {one.node for one in switch}]
@@ -173,7 +173,8 @@ def _apart(ordered: Sequence[Cpu], own: Collection[int], demand: Demand) -> list
             nodes = len({cpu.node for cpu in ordered})
             raise UnavailableError(
                 f"numa: other: this process may use CPUs of {nodes} NUMA node"
-                f"{'' if nodes == 1 else 's'}, none of them apart from the switch's; use numa: auto"
+                f"{'' if nodes == 1 else 's'}, none of them apart from the switch's",
+                remedy="use numa: auto",
             )
     return [cpu.id for cpu in pool][: len(demand.nodes)]
 

@@ -34,7 +34,8 @@ def unpin(pids: Iterable[int], cores: Collection[int]) -> None:
                 except OSError as error:
                     raise TrialFailed(
                         "switch_cpus: any: a thread of the switch cannot be given "
-                        f"{core_list(wanted)} ({error.strerror}); use switch_cpus: auto"
+                        f"{core_list(wanted)} ({error.strerror})",
+                        remedy="use switch_cpus: auto",
                     ) from None
         done |= fresh
     raise TrialFailed("switch_cpus: any: the switch starts threads without end")
@@ -48,7 +49,8 @@ def check_unpinned(pids: Iterable[int], cores: Collection[int]) -> None:
             if allowed != set(cores):
                 raise TrialFailed(
                     f"switch_cpus: any: the switch has pinned a thread to {core_list(allowed)} "
-                    "meanwhile; use switch_cpus: auto"
+                    "meanwhile",
+                    remedy="use switch_cpus: auto",
                 )
 
 

@@ -97,8 +97,8 @@ def narrowed_to(may: Sequence[str], words: Iterable[str] = ()) -> list[str]:
     UnavailableError without `setpriv`."""
     if (setpriv := shutil.which("setpriv")) is None:
         raise UnavailableError(
-            "no `setpriv` program, which starts programs with no more rights than they need; "
-            "apt install util-linux"
+            "no `setpriv` program, which starts programs with no more rights than they need",
+            remedy="apt install util-linux",
         )
     if any(is_closed(word) for word in words if word.startswith("/")):
         may = [*may, "dac_override"]

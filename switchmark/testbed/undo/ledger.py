@@ -115,7 +115,8 @@ class Ledger:
         if problem := not_ours(os.fstat(fd)):
             os.close(fd)
             raise SwitchmarkError(
-                f"{path}: {problem}; it is not trusted, and nothing in it is undone: remove it"
+                f"{path}: {problem}",
+                remedy="it is not trusted, and nothing in it is undone: remove it",
             )
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -237,8 +238,9 @@ class Ledger:
             with suppress(OSError):  # half a line would take the next one with it
                 os.ftruncate(self._fd, size)
             raise SwitchmarkError(
-                f"{self.path}: cannot be written ({error.strerror}), so nothing may be made that "
-                "would have to be undone; make room there"
+                f"{self.path}: cannot be written ({error.strerror}), so nothing may be made "
+                "that would have to be undone",
+                remedy="make room there",
             ) from error
         if size > self._compact_at:
             self._compact()
