@@ -96,6 +96,13 @@ class Browser:
         assert "exceptionDetails" not in answer, answer
         return answer["result"].get("value")
 
+    def wait_for(self, condition: str) -> None:
+        """Wait until a condition holds on the page, also on the next page of a link."""
+        deadline = time.monotonic() + DEADLINE_S
+        while not self.value(f"Boolean({condition})"):
+            assert time.monotonic() < deadline, f"the page never has: {condition}"
+            time.sleep(0.05)
+
     def press(self, key: str, code: int) -> None:
         """Press a key."""
         text = {"Enter": "\r", " ": " "}.get(key, "")

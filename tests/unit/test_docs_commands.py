@@ -15,7 +15,7 @@ import typer
 from switchmark.cli.main import COMMANDS, build, load_command
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # What may stand before the program's name on a line.
 BEFORE = re.compile(r"^(?:\$ )?(?:sudo )?(?:[A-Z_]+=\S* )*(?:\.venv/bin/)?switchmark ")
 HELP = {"--help", "-h"}
@@ -97,7 +97,7 @@ def problem_of(asked: Any, words: list[str], *, whole: bool) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_can_be_typed_as_they_stand(page: Path) -> None:
     text = page.read_text()
     told = [(line, problem(words_of(line))) for line in typed(text)]

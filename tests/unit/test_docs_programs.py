@@ -95,7 +95,7 @@ def engine_problem(words: list[str]) -> str | None:
     return told.stderr.strip() or None
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_commands_of_programs_can_be_typed_as_they_stand(page: Path) -> None:
     text = page.read_text()
     told = [(line, problem(words_of(line))) for line in typed(text, BEFORE)]

@@ -56,7 +56,7 @@ def test_whatever_is_installed_is_locked() -> None:
     names = {str(path.relative_to(ROOT)) for path in LOCKS}
     assert names == {
         "requirements.lock", "requirements.counterparts.lock", "requirements.run.lock",
-        "requirements.s3.lock", "tools/sbom.lock",
+        "requirements.s3.lock", "requirements.docs.lock", "tools/sbom.lock",
     }  # fmt: skip
     for script in ("tools/setup.sh", "tools/sbom", "check"):
         assert "--require-hashes" in (ROOT / script).read_text()
