@@ -7,7 +7,8 @@ switchmark run "(V=linux-bridge, P={64, 1500}, R=1M)"
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -21,6 +22,8 @@ from switchmark.model.parameter import Known
 
 _SUFFIXES = (".yaml", ".yml")
 _FOLDER = resources.files("switchmark.campaign") / "builtin"
+_NOTATION = "notation"
+_LONGEST_NAME = 60
 PAPERS = "papers"  # the items of the papers, a campaign each
 
 
@@ -47,13 +50,16 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
     if what.lstrip().startswith("("):
         settings = notation.parse_settings(what)
         notation.pop_repetitions(settings)  # which run it was says nothing about a new one
-        return load.load_settings(
+        campaign = load.load_settings(
             settings,
             known,
-            name="notation",
-            label=lambda key: f"notation: {key}",
+            name=_NOTATION,
+            label=lambda key: f"{_NOTATION}: {key}",
             overrides=overrides,
         )
+        if campaign.name != _NOTATION:  # `--set name=...`
+            return campaign
+        return campaign.model_copy(update={"name": _name_of(settings)})
     if what in builtin_names():
         return load.load_text(builtin_text(what), f"{what}.yaml", known, overrides)
     if what.endswith(_SUFFIXES) or "/" in what or Path(what).is_file():
@@ -62,6 +68,12 @@ def find_campaign(what: str, known: Known, overrides: Sequence[str] = ()) -> Cam
         f"{values.unknown(what, builtin_names(), 'campaign')}",
         remedy='or name a file (.yaml) or a notation such as "(V=linux-bridge, P=64, R=1M)"',
     )
+
+
+def _name_of(settings: Mapping[str, str]) -> str:
+    """The name of the campaign that a notation describes: its switches, `ovs-dpdk-linux-bridge`."""
+    words = "".join(c if c.isascii() and c.isalnum() else "-" for c in settings.get("switch", ""))
+    return re.sub("-+", "-", words)[:_LONGEST_NAME].strip("-") or _NOTATION
 
 
 def source_text(what: str) -> str:

@@ -54,6 +54,7 @@ def load_text(
     campaign itself."""
     problems = Problems()
     table = source.parse(text, where, problems)
+    SettingsReader.refuse_foreign(table, where)
     return _campaign(table, _split(overrides, problems), where, known, problems)
 
 

@@ -1,6 +1,6 @@
 """Reads the settings of the whole campaign, from the file and from `--set`.
 
-Keys that belong to no part of the language are refused here, too.
+It also refuses keys that the language does not have, and files of other programs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,25 @@ from typing import Any
 from switchmark.campaign import contenders, settings, sweeps
 from switchmark.campaign.layers import IN_SECTIONS
 from switchmark.language import values
-from switchmark.language.source import Bad, Node, Problems, Text, YamlMapping
+from switchmark.language.source import (
+    Bad,
+    CampaignError,
+    Node,
+    Problem,
+    Problems,
+    SourcePlace,
+    Text,
+    YamlMapping,
+)
 from switchmark.model.parameters import BY_NAME
+
+_FOREIGN_FROM = 4  # unknown keys
+
+
+def _top_keys() -> list[str]:
+    """The keys that may stand at the top of a campaign file."""
+    tops = [name for name in settings.BY_NAME if "." not in name]
+    return [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
 
 
 class SettingsReader:
@@ -46,11 +63,26 @@ class SettingsReader:
 
     def refuse_unknown(self, table: YamlMapping) -> None:
         """Add a problem for each key of a file that is not in the language."""
-        tops = [name for name in settings.BY_NAME if "." not in name]
-        allowed = [*BY_NAME, *tops, *settings.GROUPS, *settings.STRUCTURE]
+        allowed = _top_keys()
         for name, place in table.key_places.items():
             if name not in allowed:
                 self.problems.note(place, name, sweeps.unknown_key(name, allowed))
+
+    @staticmethod
+    def refuse_foreign(table: YamlMapping, where: str) -> None:
+        """Raise `CampaignError` with one line for a file of another program, which is recognised
+        by its keys: four or more are unknown, and more than are known."""
+        allowed = set(_top_keys())
+        unknown = [name for name in table.key_places if name not in allowed]
+        if len(unknown) < _FOREIGN_FROM or 2 * len(unknown) <= len(table.key_places):
+            return
+        examples = ", ".join(values.shorten(name) for name in unknown[:3])
+        message = (
+            f"is not a campaign: {len(unknown)} of its {len(table.key_places)} keys are unknown "
+            f"({examples}, ...); a campaign has keys such as switch and packet_size "
+            "(docs/campaigns.md)"
+        )
+        raise CampaignError([Problem(SourcePlace(where), "", message)])
 
     def _group(self, name: str, node: Node, found: dict[str, Any]) -> None:
         inner = [key.split(".")[1] for key in settings.BY_NAME if key.startswith(f"{name}.")]

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from switchmark.campaign import mixes
+from switchmark.campaign import mixes, settings
 from switchmark.language import values
 from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, Text, YamlMapping
 from switchmark.model import options
@@ -21,6 +21,7 @@ from switchmark.model.parameter import Known, Parameter
 from switchmark.model.parameters import BY_NAME, SWEPT
 
 MAX_TRIALS = 1_000_000
+_MOST_NAMED = 12  # keys in one message
 SECTIONS: dict[str, Dimension] = {dimension.value: dimension for dimension in Dimension}
 
 
@@ -51,9 +52,11 @@ def unknown_key(key: str, allowed: Iterable[str]) -> str:
     """The message about a key that is not in the language."""
     names = list(allowed)
     near = values.nearest(key, names)
-    return (
-        f"unknown key; did you mean {near}?" if near else f"unknown key; known: {', '.join(names)}"
-    )
+    if near:
+        return f"unknown key; did you mean {near}?"
+    if len(names) > _MOST_NAMED:
+        return "unknown key; docs/campaigns.md lists the keys"
+    return f"unknown key; known: {', '.join(names)}"
 
 
 def read_values(key: Parameter, node: Node, path: str, known: Known, problems: Problems) -> Entry:
@@ -143,6 +146,8 @@ def _read_section(
             message = unknown_key(inner, allowed)
             if inner == "dimension":
                 message = f"belongs outside; this section is for {name} already"
+            elif inner in settings.BY_NAME:
+                message = "is a setting of the whole campaign; write it outside of sections"
             problems.note(place, joined(where, inner), message)
     return found
 

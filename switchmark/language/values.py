@@ -27,6 +27,7 @@ _SECONDS: dict[str, int | str] = {
 _NUMBER = re.compile(r"(?P<sign>-?)(?P<digits>\d+(?:\.\d+)?)\s*(?P<suffix>[A-Za-z]*)", re.ASCII)
 _RANGE = re.compile(r"(?P<low>.*?)\.\.(?P<high>.*?)(?:\s+step\b\s*(?P<step>.*))?", re.DOTALL)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+_COMMA_IN_NUMBER = re.compile(r"(?<![\w.])(?P<whole>\d+),(?P<rest>\d+\s*[A-Za-z%]*)", re.ASCII)
 
 
 class BadValueError(ValueError):
@@ -145,7 +146,7 @@ def name(text: str) -> str:
     """Read a name that can stand in a notation, a file name and a table."""
     if _NAME.fullmatch(text) is None or len(text) > 100:
         raise BadValueError(
-            f"'{shorten(text)}' is not a name; use letters, digits, '.', '_', '+' and '-'"
+            f"'{shorten(text)}' is not a name; use ASCII letters, digits, '.', '_', '+' and '-'"
         )
     return text
 
@@ -196,11 +197,14 @@ def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
     """Read a value, a list `32, 128`, a range `64..512 step 64`, or a mix of them; returns each
     value once.
 
-    Braces or brackets around the whole are allowed. `one` reads a single value. Raises
-    `BadValueError` with a message for every bad item."""
+    Braces or brackets around the whole are allowed. Without them, a comma between two digits is
+    refused, because it can be a decimal comma. `one` reads a single value. Raises `BadValueError`
+    with a message for every bad item."""
     body = text.strip()
     if len(body) >= 2 and (body[0], body[-1]) in {("{", "}"), ("[", "]")}:
         body = body[1:-1].strip()
+    else:
+        _refuse_decimal_comma(body)
     found: dict[T, None] = {}
     wrong: dict[str, None] = {}
     for raw in body.split(","):
@@ -214,6 +218,17 @@ def many(text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:
     if wrong:
         raise BadValueError(*wrong)
     return list(found)
+
+
+def _refuse_decimal_comma(text: str) -> None:
+    """Raise `BadValueError` for `1,5M`, which can mean 1.5M, or the values 1 and 5M."""
+    pair = _COMMA_IN_NUMBER.search(text)
+    if pair is not None:
+        first, second = pair["whole"], pair["rest"]
+        raise BadValueError(
+            f"'{shorten(text)}' has a comma between two digits; write {first}.{second} for one "
+            f"number, or {first}, {second} with a space for two values"
+        )
 
 
 def _item(item: str, text: str, one: Callable[[str], T], *, ranges: bool) -> list[T]:

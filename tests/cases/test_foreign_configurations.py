@@ -33,9 +33,9 @@ measurement: {NDR: 0.001, PDR: 0.1}
 def test_foreign_file_is_refused_by_its_keys(tmp_path: Path) -> None:
     """A file of nfvbench is no campaign: the lines name its keys, and there is no traceback."""
     lines = refusal(tmp_path, NFVBENCH)
-    assert "switch: is missing" in lines
+    assert "is not a campaign" in lines
     assert "openrc_file" in lines
-    assert len(lines.splitlines()) <= 12
+    assert len(lines.splitlines()) == 1
 
 
 def test_carried_over_rate_is_of_each_direction(tmp_path: Path) -> None:

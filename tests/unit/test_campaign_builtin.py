@@ -144,7 +144,7 @@ def test_finding_by_name_file_and_notation(tmp_path: Path) -> None:
     assert find_campaign(str(path), KNOWN, ["name=other"]).name == "other"
     notation = find_campaign("(V=linux-bridge, P={64, 1500}, repetition=3)", KNOWN)
     assert notation.count == 2
-    assert notation.name == "notation"
+    assert notation.name == "linux-bridge"
     with pytest.raises(CampaignError) as error:
         find_campaign("(V=linux-bridge, P=40)", KNOWN)
     assert str(error.value).startswith("notation: packet_size: 40 is below")

@@ -229,7 +229,7 @@ def test_keys_of_cpu_time_and_neighbours() -> None:
     assert {trial.cpu_limit for trial in trials} == {None, 1.0, 0.125}
     assert {trial.neighbour for trial in trials} == {"none", "cache"}
     assert all(from_notation(to_notation(trial), THERE.known) == trial for trial in trials)
-    for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1,2", "neighbour_cpus: all"):
+    for wrong in ("cpu_limit: 0%", "neighbour: cahe", "switch_cpus: 1, 2", "neighbour_cpus: all"):
         with pytest.raises(
             UsageError, match=r"50%|did you mean|write e\.g\. 2\+3|the number of these, 1|all"
         ):

@@ -182,7 +182,7 @@ def test_a_reader_that_goes_away_is_no_error() -> None:
         ["bash", "-c", '"$1" -c "$2" | head -n 1', "bash", sys.executable, script],
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert done.stdout.startswith("notation")
+    assert done.stdout.startswith("linux-bridge")
     assert done.stderr == ""
 
 

@@ -238,7 +238,7 @@ def test_plan_reports_all_errors(tmp_path: Path, capsys: pytest.CaptureFixture[s
 def test_plan_refuses_what_a_switch_cannot_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["plan", "(V=basicfwd, connect_mode=learning)"]) == 2
     assert capsys.readouterr().err == (
-        "switchmark: notation: basicfwd cannot do connect_mode learning (it can: cross-connect); "
+        "switchmark: basicfwd: basicfwd cannot do connect_mode learning (it can: cross-connect); "
         "choose one of these, or leave basicfwd out\n"
     )
 

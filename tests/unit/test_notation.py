@@ -194,8 +194,8 @@ def test_one_trial_is_asked_of_a_set() -> None:
         ("V=ovs)", "notation: 'V=ovs)' needs one '(' in front and one ')' behind"),
         ("(64, V=ovs)", "notation: '64,' is not key=value; write e.g. (V=ovs, P=64, R=1M)"),
         ("(V=ovs, repetition=-1)", "notation: repetition: -1 is not a repetition; use 0 or more"),
-        ("(V=a b)", "notation: switch: 'a b' is not a name; use letters, digits, '.', '_', '+' "
-                    "and '-'"),
+        ("(V=a b)", "notation: switch: 'a b' is not a name; use ASCII letters, digits, '.', '_', "
+                    "'+' and '-'"),
         ("(V=ovs, P=64..9018 step 1, R=1..1000 step 1)",
          "notation: asks for 8,955,000 trials, above 1,000,000; use fewer values (packet_size has "
          "8,955) or a larger step"),
