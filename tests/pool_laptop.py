@@ -40,6 +40,7 @@ def main() -> int:
             database,
             load_text(text, name, there.known),
             there,
+            say,
             campaign_text=text,
             shortest_lease_s=asked.lease_s,
         )

@@ -52,6 +52,7 @@ def run_in_pool(
         database,
         campaign,
         there,
+        note,
         campaign_text=campaign_text,
         overrides=tuple(overrides),
         baseline=baseline,
@@ -78,13 +79,14 @@ def run_in_pool(
 def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None) -> bool:
     """Print the answer, write the files for CI; returns whether an expectation is violated."""
     from switchmark.cli.run_summary import print_summary
+    from switchmark.pool.patience import patiently
     from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table
     from switchmark.results.store import open_run
     from switchmark.results.summary import summarise
     from switchmark.store.source import StoreSource
 
-    found = StoreSource(database.address).find(run)
+    found = patiently(lambda: StoreSource(database.address).find(run), note)
     for problem in found.problems:
         note(problem)
     stored, table = open_run(found.directory), read_table(found.directory)

@@ -47,8 +47,8 @@ class PoolDatabase:
         with telling(self.address):
             try:
                 yield self._opened()
-            except psycopg.OperationalError:
-                self.close()
+            except psycopg.Error:
+                self.close()  # an error may have ended the connection: the next call opens another
                 raise
 
     def _opened(self) -> psycopg.Connection[Any]:

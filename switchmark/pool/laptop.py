@@ -22,6 +22,7 @@ from switchmark.pool.proving import deciding_testbeds, first_blocks
 from switchmark.pool.values import CampaignStatus, PoolEvent
 
 LOOKS_EVERY_S = 1.0
+SUBMIT_LIMIT_S = 120.0  # longer than a restart of PostgreSQL; a mistyped address ends then
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ def hand_in(
     database: PoolDatabase,
     campaign: CampaignDefinition,
     there: Installed,
+    say: Callable[[str], None],
     *,
     campaign_text: str,
     overrides: tuple[str, ...] = (),
@@ -43,43 +45,45 @@ def hand_in(
     again: bool = False,
     shortest_lease_s: float = SHORTEST_LEASE_S,
 ) -> HandedIn:
-    """Put the campaign into the queue, all of it or nothing.
+    """Put the campaign into the queue, all of it or nothing; wait for a store that restarts.
 
     A campaign that was submitted before, and not cancelled, is found again, unless `again` asks for
     it anew. Raises `UsageError` for what a pool cannot run, `StoreAwayError`."""
     blocks = blocks_of(campaign, there, shortest_lease_s)
     asked = campaigns.submission_of(campaign, baseline=baseline)
-    with database.transaction() as db:  # the run in the store, too: on the same connection
-        campaigns.hold_submission(db, asked)
-        known = campaigns.find_submission(db, asked, only_open=again)
-        if known is not None:
-            return HandedIn(known, is_new=False)
-        beds = deciding_testbeds(db) if campaign.proves else ()
-        first = first_blocks(campaign, blocks, beds)
-        made = begin_run(database, campaign, campaign_text, overrides, secrets.token_hex(3), beds)
-        who = _who()
-        campaigns.submit(
-            db, made, campaign, blocks, baseline=baseline, submitted_by=who, first=first
-        )
-    return HandedIn(made, is_new=True)
+
+    def submit() -> HandedIn:
+        with database.transaction() as db:  # the run in the store, too: on the same connection
+            campaigns.hold_submission(db, asked)
+            known = campaigns.find_submission(db, asked, only_open=again)
+            if known is not None:
+                return HandedIn(known, is_new=False)
+            beds = deciding_testbeds(db) if campaign.proves else ()
+            first = first_blocks(campaign, blocks, beds)
+            run_id = secrets.token_hex(3)
+            run = begin_run(database, campaign, campaign_text, overrides, run_id, beds)
+            campaigns.submit(
+                db, run, campaign, blocks, baseline=baseline, submitted_by=_who(), first=first
+            )
+        return HandedIn(run, is_new=True)
+
+    return patiently(submit, say, limit_s=SUBMIT_LIMIT_S)
 
 
 def follow(
     database: PoolDatabase, run: str, say: Callable[[str], None], *, is_new: bool
 ) -> CampaignStatus:
     """Report events until the campaign is over; a user who comes back is told how far it is."""
-    seen = 0
+    seen = 0 if is_new else None
 
-    def look() -> tuple[CampaignStatus, list[PoolEvent]]:
+    def look() -> tuple[CampaignStatus, list[PoolEvent], int]:
         with database.transaction() as db:
-            return campaigns.status_of(db, run), events.events_since(db, seen, run)
+            first = events.last_event(db) if seen is None else seen
+            return campaigns.status_of(db, run), events.events_since(db, first, run), first
 
-    if not is_new:
-        with database.transaction() as db:
-            seen = events.last_event(db)
     told = -1
     while True:
-        now, happened = patiently(look, say)
+        now, happened, seen = patiently(look, say)
         for event in happened:
             say(event.words)
             seen = event.number

@@ -44,7 +44,11 @@ def telling(address: StoreAddress) -> Iterator[None]:
         raise UnavailableError(EXTRA_MISSING) from error
     try:
         yield
-    except psycopg.OperationalError as error:  # away, shut down, full, too many connections
+    except (
+        psycopg.OperationalError,  # unreachable, shut down, full, too many connections
+        psycopg.InterfaceError,  # the connection was closed during use
+        psycopg.errors.IdleInTransactionSessionTimeout,  # this process was stopped for a minute
+    ) as error:
         raise StoreAwayError(f"{address}: {_line(error)}") from error
     except psycopg.errors.UndefinedTable as error:
         raise SwitchmarkError(not_set_up(address)) from error

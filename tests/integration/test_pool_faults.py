@@ -117,6 +117,28 @@ def test_scheduler_and_database_may_be_restarted_and_laptops_may_leave(stand: Po
     check_campaign(stand)
 
 
+def test_a_submitting_client_waits_for_a_database_that_restarts(stand: PoolStand) -> None:
+    """It is down when one client submits, and when another comes back to the campaign."""
+    stand.serve()
+    stand.agent("lab1")
+    for name in ("first", "second"):
+        stand.postgres.stop("immediate")
+        stand.laptop(name, 2)
+        wait_until_client_waits(stand, name)
+        stand.postgres.start()
+        assert stand.exit_code(name) == 0, stand.said(name)
+    assert printed_run(stand, "first") == printed_run(stand, "second")
+    check_campaign(stand)
+
+
+def wait_until_client_waits(stand: PoolStand, name: str) -> None:
+    def is_waiting() -> bool | None:
+        assert stand.running[name].poll() is None, stand.said(name)
+        return "waiting for the store" in stand.said(name) or None
+
+    wait_for(is_waiting, f"the message of {name}", stand)
+
+
 def test_two_laptops_that_hand_in_the_same_at_the_same_moment_get_one(stand: PoolStand) -> None:
     """Both are held where a run is entered into the store, until both wait."""
     database, watching = stand.database(), stand.database()
