@@ -79,13 +79,17 @@ def table() -> str:
     return "\n".join([HEAD, *lines])
 
 
+def page(text: str) -> str:
+    """Return the text of the document with the present table."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin and end, f"{DOCUMENT}: the markers of table truths are missing"
+    return f"{before}{begin}\n{table()}\n{end}{after}"
+
+
 def main() -> None:
     """Put the table into the document."""
-    text = DOCUMENT.read_text()
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
-    assert begun and ended, f"{DOCUMENT}: the markers of table truths are missing"
-    DOCUMENT.write_text(f"{before}{begun}\n{table()}\n{ended}{after}")
+    DOCUMENT.write_text(page(DOCUMENT.read_text()))
 
 
 if __name__ == "__main__":

@@ -124,15 +124,28 @@ ensure_python() {
   find_python >/dev/null || die "needs Python 3.11 or newer with venv" 3
 }
 
-# What a build depends on: when this is unchanged, so is the result.
+# Print a hash of everything that the build of the engine depends on. Python files are not part of it:
+# .venv imports the package from the checkout.
 source_stamp() {
-  { cat "$1" pyproject.toml meson.build meson_options.txt 2>/dev/null
-    find engine switchmark -type f ! -name '*.pyc' -print0 | LC_ALL=C sort -z | xargs -0 cat
-    pkg-config --modversion libdpdk 2>/dev/null
+  { cat "$1" pyproject.toml meson.build meson_options.txt switchmark/engine/events.schema.json 2>/dev/null || true
+    find engine -type f -print0 | LC_ALL=C sort -z | xargs -0 cat
+    pkg-config --modversion libdpdk 2>/dev/null || true
   } | sha256sum | cut -d' ' -f1
 }
 
-# setup_venv LOCK [meson option...]: .venv with locked dependencies, our package and engine.
+# Replace the installed copy of the package by a link to the checkout, so that a change of a Python
+# file needs no second installation.
+link_package() {
+  local site
+  for site in .venv/lib/python3*/site-packages; do
+    [ -d "$site" ] || continue
+    rm -rf "$site/switchmark"
+    printf '%s\n' "$PWD" >"$site/switchmark.pth"
+  done
+}
+
+# setup_venv LOCK [meson option...]: create .venv with the locked dependencies, the package and the
+# engine. Meson keeps its objects in build-venv, and compiles only the C files that changed.
 setup_venv() {
   local lock=$1 python stamp deps
   shift
@@ -140,24 +153,25 @@ setup_venv() {
   deps=$(sha256sum <"$lock" | cut -d' ' -f1)
   if [ "$(cat .venv/.stamp 2>/dev/null)" = "$stamp" ]; then return 0; fi
   python=$(find_python)
-  rm -f .venv/.stamp # nothing is ready before it is: this may be ended on the way
+  rm -f .venv/.stamp # the set-up may be interrupted; it is complete when this file exists again
   .venv/bin/python -m pip --version >/dev/null 2>&1 ||
-    "$python" -m venv --clear .venv || die "cannot make .venv"
+    "$python" -m venv --clear .venv || die "cannot create .venv"
   if [ "$(cat .venv/.deps 2>/dev/null)" != "$deps" ]; then
     say "installing locked Python dependencies into .venv"
     rm -f .venv/.deps
     .venv/bin/python -m pip install -q --disable-pip-version-check --no-compile \
       --require-hashes -r "$lock" || die "pip could not install $lock (its messages are above)"
-    # On all cores, which pip does not use. (A few modules, tests of libraries, cannot be compiled.)
+    # Compile on all cores, which pip does not do. A few modules of libraries cannot be compiled.
     .venv/bin/python -m compileall -qq -j 0 .venv/lib || true
     printf '%s\n' "$deps" >.venv/.deps
   fi
-  say "building the traffic engine and installing switchmark into .venv"
-  local options=() option
+  say "building the traffic engine and installing it into .venv"
+  local options=("--config-settings=build-dir=build-venv") option
   for option in "$@"; do options+=("--config-settings=setup-args=$option"); done
   PATH="$PWD/.venv/bin:$PATH" .venv/bin/python -m pip install -q --disable-pip-version-check \
     --no-deps --no-build-isolation --force-reinstall "${options[@]}" . ||
     die "the build failed (its messages are above)"
+  link_package
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 
