@@ -35,15 +35,15 @@ def trial_keys() -> str:
 def contender_keys() -> str:
     """The keys that an entry of `contenders` may hold."""
     kinds = {
-        "the means": Kind.CONTENDER,
+        "the switch and its traffic path": Kind.CONTENDER,
         "the cores": Kind.CORES,
-        "what applications live in": Kind.PLACE,
+        "the place of the applications": Kind.PLACE,
     }
     rows = [
         (what, ", ".join(f"`{one.name}`" for one in OF_CONTENDERS.values() if one.kind is kind))
         for what, kind in kinds.items()
     ]
-    return table(("of", "keys"), rows)
+    return table(("describes", "keys"), rows)
 
 
 def campaign_keys() -> str:
@@ -72,7 +72,7 @@ def switch_options() -> str:
 
 def _default(key: Parameter) -> str:
     if key.name == "dimension":
-        return "the sections written below, else `throughput`"
+        return "the sections in the file, otherwise `throughput`"
     try:
         shown = {d: f"`{key.text(key.usual_for(d))}`" for d in Dimension}
     except KeyError:

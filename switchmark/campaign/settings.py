@@ -82,66 +82,73 @@ def _row(
 # fmt: off
 SETTINGS: tuple[Setting, ...] = (
     _row("name", values.name, "my-campaign",
-        "names the campaign in results and reports", "the file's name"),
+        "name of the campaign in results and reports", "the name of the file"),
     _row("description", lambda text: " ".join(text.split()), "What does 64 B cost?",
-        "one line that says what the campaign is for", "empty"),
+        "purpose of the campaign, in one line", "empty"),
     _row("repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "3",
-        "how often every trial is measured; each repetition is a block of all trials. With `prove` "
-        "or `budget`: so many blocks, decided or not"),
+        "number of times that every trial is measured; each repetition is a block of all trials. "
+        "With `prove` or `budget`: exactly this number of blocks, decided or not. It applies to "
+        "the whole campaign and is refused inside `sweeps`"),
     _row("prove", values.part, "5%",
-        "measure block after block until every comparison is decided (one is ahead, or they are "
-        "the same within this share), or `budget` is spent: the smallest lead worth knowing",
+        "smallest difference that matters to you. The bench measures block after block until every "
+        "comparison is decided (one contender leads, or they are equal within this share), or "
+        "until `budget` is spent",
         f"{PROVE:.0%} with `budget`"),
     _row("budget", _time, "3m",
-        "time for all trials of a campaign that proves, with the bench's own around them",
+        "time for all trials of a campaign with `prove`, with the overhead of the bench",
         f"{values.format_seconds(BUDGET_S)} with `prove`", "time", "budget_s"),
     _row("confidence", _confidence, "99%",
-        "that no claim about a figure at a point is wrong, however often it is looked at",
+        "probability that all statements about a figure at a test point are right, over all "
+        "interim analyses together",
         f"{CONFIDENCE:.0%}"),
     _row("until_ci", values.part, "2%",
-        "then repeat each trial until half the 95 % confidence interval of its figure is at most "
-        "this share of the mean (forwarded load, median round trip, or a method's own figure)",
+        "repeat each trial until half the 95 % confidence interval of its figure is at most this "
+        "share of the mean (of the forwarded load, the median round trip, or the figure of a "
+        "method)",
         "none"),
     _row("max_repetitions", _whole(1, MAX_REPETITIONS, "a number of repetitions"), "20",
-        "with `until_ci`: the most that any trial is repeated; `time_budget` ends it, too"),
+        "with `until_ci`: the largest number of repetitions of a trial; `time_budget` also ends "
+        "the repetitions"),
     _row("repeat_disturbed", _whole(0, MAX_REPEATS, "a number of repeats"), "2",
-        "measure a trial that other programs disturbed again, up to so many times, and keep the "
-        "least disturbed measurement; `time_budget` does not count these"),
+        "how often to repeat a trial that other programs disturbed; the least disturbed "
+        "measurement counts. `time_budget` does not include these repetitions"),
     _row("seed", _whole(0, 2**63 - 1, "a seed"), "42",
-        "fixes the random order of the trials inside each block"),
-    _row("trim.warm_up", _time_from_zero, "1s", "left out at the beginning of every trial",
+        "seed of the random order of the trials inside each block"),
+    _row("trim.warm_up", _time_from_zero, "1s",
+        "time at the beginning of every trial that does not count",
         f"duration / 5, at most {values.format_seconds(_USUAL.trim.warm_up_s)}",
         "time", "trim.warm_up_s"),
-    _row("trim.cool_down", _time_from_zero, "500ms", "left out at the end of every trial",
+    _row("trim.cool_down", _time_from_zero, "500ms",
+        "time at the end of every trial that does not count",
         f"duration / 12.5, at most {values.format_seconds(_USUAL.trim.cool_down_s)}",
         "time", "trim.cool_down_s"),
     _row("verify.frames", _whole(1, 10_000, "a number of frames"), "20",
-        "frames sent each way before a trial, to teach addresses and to see them arrive",
+        "frames in each direction before a trial, which teach addresses and must arrive",
         unit="frames"),
     _row("verify.min_arrived", values.share, "90%",
         "share of these frames that must arrive, or the result is marked `unverified` (not valid)",
         f"{_USUAL.verify.min_arrived_ratio:.0%}", field="verify.min_arrived_ratio"),
     _row("verify.max_strays", _whole(0, 1_000_000, "a number of strays"), "2",
-        "frames that may show up at a port they were not meant for, once addresses are learned",
+        "frames that may arrive at a wrong port after the switch has learned the addresses",
         unit="frames"),
     _row("verify.timeout", _time, "10s",
-        "how long a switch may take until every port passes frames",
+        "longest time until every port of a switch forwards frames",
         values.format_seconds(_USUAL.verify.timeout_s), "time", "verify.timeout_s"),
     _row("mixed_connect_modes", values.boolean, "true",
-        "`true`: run each switch in its own natural connect mode, although they differ", "false"),
+        "`true`: run each switch in its natural connect mode, although the modes differ", "false"),
     _row("skip_unavailable", values.boolean, "true",
-        "`true`: leave out the switches that cannot do what is asked, or that this machine cannot "
-        "run, each with its reason, instead of refusing the campaign", "false"),
+        "`true`: leave out switches that cannot do the trials, or that cannot run on this machine, "
+        "and print each reason, instead of refusing the campaign", "false"),
     _row("first_available.switch", _whole(1, 100, "a number of switches"), "3",
-        "`switch` lists switches in order of preference; so many are measured, the first ones that "
-        "can run here, and the run says which were left out and why", "all of them"),
+        "number of switches to measure: the first ones of the list `switch` that can run here. The "
+        "run prints which were left out, and why", "all of them"),
     _row("first_available.environment", _whole(1, 100, "a number of environments"), "1",
-        "the same of `environment`", "all of them"),
+        "the same for `environment`", "all of them"),
     _row("tuning", _tuning, "governor:performance+thp:never",
-        "settings of the machine for the time of the campaign, restored after it: `as-is`, "
-        "`papers`, or your own, e.g. `governor:performance+turbo:off` (docs/environments.md)"),
+        "settings of the machine during the campaign, which are restored after it: `as-is`, "
+        "`papers`, or a list, e.g. `governor:performance+turbo:off` (docs/environments.md)"),
     _row("time_budget", _time, "3m",
-        "refuse the campaign if its trials measure longer than this in sum",
+        "refuse the campaign if the durations of its trials add up to more than this",
         "none", "time", "time_budget_s"),
 )
 # fmt: on
@@ -150,11 +157,11 @@ SETTINGS: tuple[Setting, ...] = (
 STRUCTURE: dict[str, str] = {
     "throughput": "values that apply to throughput trials only",
     "latency": "values that apply to latency trials only",
-    "contenders": "what is compared, by the names that results use; each holds the means that are "
-    "its own: `switch`, `program`, `switch_options`, cores ... (below)",
-    "sweeps": "a list of blocks; each is a sweep of its own, on top of the keys outside",
-    "published": "figures from the literature, printed beside the measured ones",
-    "expect": "what the figures should be, judged at the end of a run (docs/ci.md)",
+    "contenders": "the contenders by name; each entry has the keys in which it differs: `switch`, "
+    "`program`, `switch_options`, cores and others (see above)",
+    "sweeps": "a list of sweeps; each adds its keys to the keys outside",
+    "published": "figures from the literature, printed beside the measured figures",
+    "expect": "expected figures, which are judged at the end of a run (docs/ci.md)",
 }
 
 BY_NAME: dict[str, Setting] = {setting.name: setting for setting in SETTINGS}

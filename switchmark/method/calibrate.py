@@ -52,7 +52,7 @@ def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
 
 METHOD = Method(
     name="calibrate",
-    meaning="the engine's own ceiling and floor, over the bare wire",
+    meaning="highest rate and shortest time of the engine itself, without a switch",
     run=run,
     usual_time_s=trials_of_full_length(10),
     compared=(method_metric(CEILING, "pps"), method_metric(FLOOR, "ns")),

@@ -41,7 +41,7 @@ def _warm_up_s(trial: Trial) -> float:
 
 METHOD = Method(
     name="one-way",
-    meaning="one-way times of frames at the set rate, every one or probes beside a load",
+    meaning="one-way times at the set rate, of every frame or of probes beside a load",
     run=run,
     usual_time_s=lambda trial: trial.duration_s + _warm_up_s(trial),
     fixed_time=True,

@@ -170,7 +170,7 @@ def run(task: Task) -> MethodResult:
 
 METHOD = Method(
     name="plateau",
-    meaning="sweep of rates to where the forwarded load stops growing",
+    meaning="sweep of rates up to the rate at which the forwarded load stops growing",
     picture="loads",
     run=run,
     usual_time_s=trials_of_full_length(SWEEP_STEPS),

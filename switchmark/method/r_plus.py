@@ -158,7 +158,7 @@ def _usual_time_s(trial: Trial) -> float:
 
 METHOD = Method(
     name="r-plus",
-    meaning="mean of saturated runs, and one-way times at fractions of it",
+    meaning="mean rate under saturation (R+), and one-way times at fractions of it",
     run=run,
     usual_time_s=_usual_time_s,
     compared=(method_metric("R+", "pps"),),

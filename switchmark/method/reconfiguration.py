@@ -108,7 +108,7 @@ def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
 
 METHOD = Method(
     name="reconfiguration",
-    meaning="outage while ports or rules are added and removed",
+    meaning="outage while ports, table entries or rules are added and removed",
     run=run,
     usual_time_s=trials_of_full_length(5),
     compared=(method_metric("longest outage", "s"),),

@@ -130,7 +130,7 @@ def run(task: Task) -> MethodResult:
 
 METHOD = Method(
     name="recovery",
-    meaning="time back to no loss after overload, outage of a restart (26.5, 26.6)",
+    meaning="time until loss ends after an overload; outage of a restart (RFC 2544, 26.5, 26.6)",
     run=run,
     usual_time_s=trials_of_full_length(3),
     compared=(method_metric("recovery", "s"), method_metric("reset: outage", "s")),

@@ -203,7 +203,7 @@ def _notes(found: Soak) -> list[str]:
 
 METHOD = Method(
     name="soak",
-    meaning="one load for long: how much is lost, and how often",
+    meaning="one load for hours: how much is lost, and how often",
     picture="course",
     run=run,
     usual_time_s=trials_of_full_length(1),

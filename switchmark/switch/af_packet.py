@@ -20,8 +20,8 @@ from switchmark.testbed.place import Facility
 
 IO = SwitchOption(
     "io",
-    "how it talks to its ports, as of the key `io`: `raw-mmsg`: a call takes and gives up to 256 "
-    "frames; `raw`: a call takes or gives one",
+    "interface to its ports, as in the key `io`: `raw-mmsg`: one call transfers up to 256 "
+    "frames; `raw`: one call transfers one frame",
     Io.RAW_MMSG.value,
     (Io.RAW_MMSG.value, Io.RAW.value),
 )

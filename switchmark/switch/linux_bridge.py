@@ -58,8 +58,8 @@ class LinuxBridge(WithOptions, InKernelSwitch):
             ),
             SwitchOption(
                 "static_fdb",
-                "the applications' addresses are written into the table before the trial (always "
-                "so with `static-mac`); learning goes on beside it",
+                "the addresses of the applications are written into the table before the trial "
+                "(always with `static-mac`); learning continues",
                 "off",
                 ("on", "off"),
                 modes=LOOKS_AT_FRAMES,

@@ -46,7 +46,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         options=(
             SwitchOption(
                 "xdp_mode",
-                "where the device's driver hands frames over: in the driver, or later (`generic`)",
+                "where frames leave the kernel: in the driver of the device, or later (`generic`)",
                 "native",
                 ("native", "native-with-zerocopy", "generic", "best-effort"),
             ),

@@ -55,17 +55,17 @@ PROFILES: dict[str, dict[str, str]] = {
     "low-latency": {"rxq_affinity": "all", "pmd_maxsleep_us": "0"},
 }
 OPTIONS = (
-    SwitchOption("emc", "the exact match cache in front of the classifier", "on", ("on", "off")),
+    SwitchOption("emc", "exact match cache in front of the classifier", "on", ("on", "off")),
     SwitchOption(
-        "pmd_maxsleep_us", "how long an idle PMD thread may sleep; 0: it only polls", "0",
+        "pmd_maxsleep_us", "longest sleep of an idle PMD thread in us; 0: it only polls", "0",
         range=(0, 10_000),
     ),
     SwitchOption(
         "rxq_affinity",
-        "`ingress`: the queue of port 0 has the first PMD core to itself, the others share the "
-        "rest; `all`: every queue is pinned, in turn; `pairs`: pairs of ports are pinned in turn, "
-        "so that each sender has a core of its own where there are enough; `auto`: Open vSwitch "
-        "deals them out",
+        "`ingress`: only the queue of port 0 is on the first PMD core, the other queues share the "
+        "other cores; `all`: every queue is pinned, in turn; `pairs`: pairs of ports are pinned in "
+        "turn, so that each sender has a separate core if there are enough; `auto`: Open vSwitch "
+        "assigns them",
         "auto",
         ("auto", "ingress", "all", "pairs"),
         least_cores={"ingress": 2},  # a core with a pinned queue polls no other
@@ -73,14 +73,14 @@ OPTIONS = (
     CABLE_DRIVER,
     SwitchOption(
         "datapath",
-        "the type of the datapath: `dummy` is `netdev` with internal ports that are not network "
+        "type of the datapath: `dummy` is `netdev` with internal ports that are not network "
         "devices, and needs no network namespace; `auto`: `netdev` if both can be made",
         "auto",
         ("auto", NETDEV, DUMMY),
     ),
     SwitchOption(
         "profile",
-        "several of these at once: `balanced` (rxq_affinity ingress), "
+        "sets several options: `balanced` (rxq_affinity ingress), "
         "`low-latency` (rxq_affinity all, pmd_maxsleep_us 0, tx-flush-interval 0)",
         "none",
         tuple(PROFILES),

@@ -28,24 +28,27 @@ def _share(name: str, meaning: str) -> SwitchOption:
 
 
 FAULTS = (
-    _count("delay_us", "holds every frame for so long", 10_000_000),
-    _count("jitter_us", "varies the delay by so much", 10_000_000),
-    SwitchOption("jitter", "how the delay varies", "uniform", ("uniform", "normal")),
-    _count("drop_every", "loses one data frame in so many"),
-    _count("duplicate_every", "sends one data frame in so many twice"),
-    _count("reorder_every", "lets one data frame in so many be overtaken"),
-    _count("corrupt_every", "damages one data frame in so many"),
+    _count("delay_us", "delay of every frame in us", 10_000_000),
+    _count("jitter_us", "variation of the delay in us", 10_000_000),
+    SwitchOption("jitter", "distribution of the variation", "uniform", ("uniform", "normal")),
+    _count("drop_every", "loses every n-th data frame"),
+    _count("duplicate_every", "sends every n-th data frame twice"),
+    _count("reorder_every", "delays every n-th data frame until later frames have passed"),
+    _count("corrupt_every", "damages every n-th data frame"),
     _share("drop_share", "loses data frames with this probability"),
     _share("duplicate_share", "sends data frames twice with this probability"),
-    _share("reorder_share", "lets data frames be overtaken with this probability"),
+    _share("reorder_share", "delays data frames with this probability until others have passed"),
     _share("corrupt_share", "damages data frames with this probability"),
-    SwitchOption("fault_seed", "of what happens by probability", "1", range=(0, UP_TO)),
-    _count("limit_pps", "loses what comes faster, each direction by itself"),
+    SwitchOption("fault_seed", "seed of the random faults", "1", range=(0, UP_TO)),
+    _count("limit_pps", "loses frames above this rate, in each direction separately"),
     SwitchOption(
-        "limit_burst", "frames that may pass at once in spite of it", "256", range=(1, 1_000_000)
+        "limit_burst",
+        "largest burst in spite of `limit_pps`",
+        "256",
+        range=(1, 1_000_000),
     ),
-    _count("cost_ns", "spends so long on each frame, its own work included", 1_000_000),
-    SwitchOption("queue", "frames that can wait: a power of two", "8192", range=(2, 1 << 24)),
+    _count("cost_ns", "time for each frame in ns, with the work of the switch itself", 1_000_000),
+    SwitchOption("queue", "frames that can wait; a power of two", "8192", range=(2, 1 << 24)),
 )
 
 

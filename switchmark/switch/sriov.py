@@ -66,19 +66,19 @@ class Sriov(WithOptions, PortMakingSwitch):
         options=(
             SwitchOption(
                 "vf_driver",
-                "`kernel`: a VF is a network device of its node; `vfio`: the application has the "
-                "VF itself, by DPDK (`io: dpdk`); a virtual machine has it whole either way",
+                "`kernel`: a VF is a network device of its node; `vfio`: the application drives "
+                "the VF with DPDK (`io: dpdk`). A virtual machine gets the VF itself with both",
                 "kernel",
                 ("kernel", "vfio"),
                 only_io={"vfio": Io.DPDK},
             ),
             SwitchOption(
                 "vlan",
-                "`pair`: a VLAN for each pair, on one host; the witness is in none of them, and "
-                "flooding is not seen",
+                "`pair`: a VLAN for each pair, on one host. The monitor port is in no VLAN, so "
+                "flooding is not detected",
                 "none",
                 ("none", "pair"),
-                one_host={"pair": "each host deals VLANs out to its own ports, in their order"},
+                one_host={"pair": "each host assigns VLANs to its own ports, in their order"},
             ),
         ),
     )

@@ -47,8 +47,8 @@ ENTRY = re.compile(r"\(48w0x([0-9a-f]{12})\): forward\((\d+)\);")
 MEMORY_MB = 256
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
-    "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics); its "
-    "program asks for frames of 1,536 bytes, and af-packet takes 1,518",
+    "driver of DPDK for the interface of a cable (`location: remote`, `nics`). The program needs "
+    "frames of 1,536 bytes, and `af-packet` accepts 1,518",
     "af-xdp",
     ("af-xdp",),
 )

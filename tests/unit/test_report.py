@@ -121,7 +121,7 @@ def test_faults_are_shown_with_the_trial(tmp_path: Path) -> None:
     text = target.read_text()
     assert "Faults during the trial" in text
     assert fault in text
-    assert "A fault took part of the trial" in text, "and the mark is explained"
+    assert "A fault ended part of the trial" in text, "and the mark is explained"
 
 
 def test_doubts_about_counters_are_shown_with_the_trial(tmp_path: Path) -> None:
@@ -135,7 +135,7 @@ def test_doubts_about_counters_are_shown_with_the_trial(tmp_path: Path) -> None:
     text = target.read_text()
     assert "receiver in rx0: 11 different frames of 10" in text
     assert "receiver in rx0: between 0 and 3 frames were lost" in text
-    assert "The loss is known between two bounds only" in text, "and the mark is explained"
+    assert "The loss is known only between two bounds" in text, "and the mark is explained"
 
 
 def test_a_trial_that_was_measured_again_says_how_often(tmp_path: Path) -> None:

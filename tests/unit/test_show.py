@@ -44,7 +44,7 @@ def test_the_table_tells_figures_trust_limits_and_failures(
         "Gbit/s L2",
         "p99.9",
         "of wire",
-        "Programs that wanted a core each had to share",
+        "Programs that need a core each had to share",
         "Welch's two-sided t-test",
         "Failed trials:",
         "no hugepages left",

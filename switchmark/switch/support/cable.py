@@ -21,7 +21,7 @@ DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's 
 
 CABLE_DRIVER = SwitchOption(
     "cable_driver",
-    "by which of DPDK's drivers the interface of a cable is reached (location: remote, nics)",
+    "driver of DPDK for the interface of a cable (`location: remote`, `nics`)",
     "af-packet",
     tuple(DRIVERS),
 )

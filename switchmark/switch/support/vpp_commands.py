@@ -24,27 +24,27 @@ MEMIF_RING = 256  # the client's end, VPP, chooses; as many as the other kinds o
 OPTIONS = (
     SwitchOption(
         "rx_mode",
-        "how the ports are read: polled, on the peer's notice, or by load",
+        "how VPP reads its ports: by polling, after a notification, or by load",
         "polling",
         ("polling", "interrupt", "adaptive"),
     ),
     SwitchOption(
         "cross_connect",
-        "what `cross-connect` is made of: `set interface l2 xconnect`, or the shorter `l2patch`",
+        "command behind `cross-connect`: `set interface l2 xconnect`, or the shorter `l2patch`",
         "xconnect",
         ("xconnect", "l2patch"),
     ),
     SwitchOption(
         "rx_workers",
-        "which worker reads which port: `pairs`: pairs of ports in turn, so that each sender has a "
-        "worker of its own where there are enough; `all`: every port in turn, so that one of two "
-        "workers has the senders and the other the receivers; `auto`: VPP deals them out",
+        "assignment of ports to workers: `pairs`: pairs of ports in turn, so that each sender has "
+        "a separate worker if there are enough; `all`: every port in turn, so that of two workers "
+        "one has the senders and the other the receivers; `auto`: VPP assigns them",
         "auto",
         ("auto", "pairs", "all"),
     ),
     SwitchOption(
         "cable_driver",
-        "by which of its own drivers the interface of a cable is reached (location: remote, nics)",
+        "driver of VPP for the interface of a cable (`location: remote`, `nics`)",
         "af-packet",
         ("af-packet", "af-xdp"),
     ),
