@@ -31,8 +31,24 @@ ANYWHERE = {
 }  # fmt: skip
 
 
+QUICK = Path(__file__).with_name("quick.txt")
+
+
+def quick_tests() -> set[str]:
+    """Return the lines of tests/quick.txt: files below tests/, or functions in them."""
+    lines = (line.partition("#")[0].strip() for line in QUICK.read_text().splitlines())
+    return {line for line in lines if line}
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Skip, with the reason, tests that no mark of their own skips in this place."""
+    quick = quick_tests()
+    for item in items:
+        file = PurePath(item.nodeid.partition("::")[0]).as_posix().removeprefix("tests/")
+        function = item.nodeid.partition("::")[2].partition("[")[0]
+        if not quick.isdisjoint({file, f"{file}::{function}"}):
+            item.add_marker("quick")
     machine = [
         item
         for item in items

@@ -42,7 +42,8 @@ shell_lint() {
 }
 
 python_lint() {
-  $python -m ruff check . tools/words && $python -m ruff format --check . tools/words && .venv/bin/lint-imports
+  $python -m ruff check . tools/docs tools/twice tools/words &&
+    $python -m ruff format --check . tools/docs tools/twice tools/words && .venv/bin/lint-imports
 }
 
 # Check the rules of CONTRIBUTING.md that a program can check, and the spelling.

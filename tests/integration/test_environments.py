@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.results.record import Record
 from switchmark.testbed.cores.cpu_limit import find_hierarchy
 from switchmark.testbed.kernel import cgroups
 from switchmark.testbed.undo.entries import chosen_of
@@ -61,28 +62,42 @@ def test_one_pair_through_switches(
 
 
 @pytest.mark.alone
-def test_the_cpu_limit_is_in_force_and_throughput_follows(bench: Bench, tmp_path: Path) -> None:
-    """By the switch's own CPU time, which noise cannot raise; throughput only by its order."""
+def test_cpu_limit_bounds_time_and_throughput(bench: Bench, tmp_path: Path) -> None:
+    """Each trial keeps its limit. Noise can only lower throughput, so the switch with a whole core
+    has three tries to forward twice as much as the switch with an eighth of a core."""
     need(["basicfwd"], ["netns"])
     if find_hierarchy() is None:
         pytest.skip("no control group hierarchy with the cpu controller is mounted")
-    records = measured(
-        bench, tmp_path,
-        "switch: basicfwd\ncpu_limit: [100%, 50%, 12.5%]\npacket_size: 64\nduration: 2s\n",
-    )  # fmt: skip
-    found = {record.trial.cpu_limit: record for record in records}
-    for limit, record in found.items():
+    share = 1.0
+    for attempt in range(3):
+        folder = tmp_path / str(attempt)
+        folder.mkdir()
+        records = measured(
+            bench, folder,
+            "switch: basicfwd\ncpu_limit: [100%, 50%, 12.5%]\npacket_size: 64\nduration: 2s\n",
+        )  # fmt: skip
+        share = forwarded_share_of_limited_switch(records)
+        if share < 0.5:
+            break
+    assert share < 0.5, f"an eighth of the CPU time carried {share:.0%}"
+
+
+def forwarded_share_of_limited_switch(records: list[Record]) -> float:
+    """Check that each record kept its limit. Return the throughput at 12.5 % as a share of that at
+    100 %, or 0 if the machine did not give the switch the time that 100 % allows."""
+    by_limit = {record.trial.cpu_limit: record for record in records}
+    for limit, record in by_limit.items():
         quota = record.cpu_quota
         assert limit is not None and quota is not None and quota.used_cores is not None
         assert quota.in_force and quota.used_cores <= limit * 1.1 + 0.05, describe(record)
         assert quota.quota_us == limit * quota.period_us
         assert record.verdict is not None and "limit-not-in-force" not in record.verdict.marks
-    low, high = found[0.125], found[1.0]
+    low, high = by_limit[0.125], by_limit[1.0]
     assert low.cpu_quota is not None and low.cpu_quota.throttled_periods > 0
     assert low.throughput is not None and high.throughput is not None
-    if high.cpu_quota is not None and (high.cpu_quota.used_cores or 0) > 0.7:
-        share = low.throughput.forwarded_pps / high.throughput.forwarded_pps
-        assert share < 0.5, f"an eighth of the CPU time carried {share:.0%}"
+    if high.cpu_quota is None or (high.cpu_quota.used_cores or 0) <= 0.7:
+        return 0.0
+    return low.throughput.forwarded_pps / high.throughput.forwarded_pps
 
 
 @pytest.mark.parametrize("place", ["lxc", pytest.param("docker", marks=pytest.mark.slow)])

@@ -1,4 +1,4 @@
-"""What fails by chance is run again and named; what is broken stays so."""
+"""tools/twice: a test that fails by chance runs again and is listed; a broken test fails."""
 
 from __future__ import annotations
 
@@ -13,13 +13,11 @@ SOUND = "def test_sound():\n    import pathlib; pathlib.Path('ran').open('a').wr
 CHANCY = """\
 def test_chancy():
     import pathlib
-    flag = pathlib.Path("was-here")
-    there = flag.exists()
+    flag = pathlib.Path("second-run")
+    is_second_run = flag.exists()
     flag.touch()
-    assert there
+    assert is_second_run
 """
-
-
 ALONE = """\
 def test_alone():
     import os
@@ -27,42 +25,60 @@ def test_alone():
 """
 
 
-def twice(tmp_path: Path, tests: str, *more: str) -> tuple[int, str]:
-    (tmp_path / "test_it.py").write_text(tests)
-    apart = {name: value for name, value in os.environ.items() if "XDIST" not in name}
-    ran = subprocess.run(
+def run_twice(folder: Path, tests: str, *more: str) -> tuple[int, str]:
+    """Run tools/twice on a file of tests; return its exit code and its output."""
+    (folder / "test_it.py").write_text(tests)
+    environment = {name: value for name, value in os.environ.items() if "XDIST" not in name}
+    environment["SWITCHMARK_SECOND_TRY"] = str(folder / "second-try")
+    done = subprocess.run(
         [sys.executable, TWICE, "-q", "-p", "no:randomly", "test_it.py", *more],
-        cwd=tmp_path, env=apart, capture_output=True, text=True, check=False,
+        cwd=folder, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    return ran.returncode, ran.stdout
+    return done.returncode, done.stdout
 
 
-def test_what_fails_by_chance_is_run_again_alone_and_named(tmp_path: Path) -> None:
-    code, said = twice(tmp_path, SOUND + CHANCY)
+def second_tries(folder: Path) -> list[str]:
+    """Return the tests in the file of second tries."""
+    file = folder / "second-try"
+    lines = file.read_text().splitlines() if file.exists() else []
+    return [line.split("\t")[2] for line in lines]
+
+
+def test_failure_by_chance_is_repeated_and_listed(tmp_path: Path) -> None:
+    """A test that passed is not repeated."""
+    code, output = run_twice(tmp_path, SOUND + CHANCY)
     assert code == 0
-    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_chancy\n" in said
-    assert (tmp_path / "ran").read_text() == "x", "what passed is not run again"
+    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_chancy\n" in output
+    assert (tmp_path / "ran").read_text() == "x"
+    assert second_tries(tmp_path) == ["test_it.py::test_chancy"]
 
 
-def test_what_ran_beside_others_is_run_again_beside_none(tmp_path: Path) -> None:
-    code, said = twice(tmp_path, ALONE, "-n", "2")
+def test_second_try_is_alone(tmp_path: Path) -> None:
+    """A test that ran beside others is repeated beside no other."""
+    code, output = run_twice(tmp_path, ALONE, "-n", "2")
     assert code == 0
-    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_alone\n" in said
+    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_alone\n" in output
 
 
-def test_what_is_broken_fails(tmp_path: Path) -> None:
-    code, said = twice(tmp_path, CHANCY + BROKEN)
+def test_broken_test_fails_twice(tmp_path: Path) -> None:
+    """Only the test that passed the second time is in the file."""
+    code, output = run_twice(tmp_path, CHANCY + BROKEN)
     assert code == 1
-    assert "FAILED TWICE:\n  test_it.py::test_broken\n" in said
-    assert "PASSED ONLY THE SECOND TIME:\n  test_it.py::test_chancy\n" in said
+    assert "FAILED TWICE:\n  test_it.py::test_broken\n" in output
+    assert second_tries(tmp_path) == ["test_it.py::test_chancy"]
 
 
-def test_many_failures_are_not_chance(tmp_path: Path) -> None:
-    many = "".join(CHANCY.replace("chancy", f"chancy_{k}").replace("was", f"{k}") for k in range(4))
-    code, said = twice(tmp_path, many)
-    assert code == 1 and "once more" not in said
+def test_many_failures_are_not_repeated(tmp_path: Path) -> None:
+    """More than three failures do not happen by chance."""
+    many = "".join(
+        CHANCY.replace("chancy", f"chancy_{k}").replace("second", f"{k}") for k in range(4)
+    )
+    code, output = run_twice(tmp_path, many)
+    assert code == 1 and "once more" not in output
+    assert second_tries(tmp_path) == []
 
 
-def test_tests_that_cannot_be_read_are_no_chance(tmp_path: Path) -> None:
-    code, said = twice(tmp_path, "import nothing_of_the_kind\n")
-    assert code == 2 and "once more" not in said
+def test_unreadable_file_of_tests_is_not_repeated(tmp_path: Path) -> None:
+    """An error of collection is not chance."""
+    code, output = run_twice(tmp_path, "import nothing_of_the_kind\n")
+    assert code == 2 and "once more" not in output
