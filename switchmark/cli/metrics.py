@@ -1,4 +1,4 @@
-"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0, or protobuf).
+"""`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0).
 
 The collector knows what the bench has told it as an observer, and nothing else: a scrape reads
 memory of the bench, never the machine, so that nothing is asked of it while frames flow.
@@ -13,19 +13,18 @@ from dataclasses import dataclass
 from itertools import accumulate
 from threading import Lock
 
-from prometheus_client import CollectorRegistry, make_wsgi_app, start_http_server
+from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
+    HistogramMetricFamily,
     InfoMetricFamily,
     Metric,
-    NativeHistogram,
 )
 from prometheus_client.registry import Collector
 
 from switchmark import __version__
 from switchmark.campaign.notation import to_notation
-from switchmark.cli.metrics_protobuf import NativeHistogramFamily, native_histogram, negotiating
 from switchmark.cli.output import note
 from switchmark.errors import UnavailableError
 from switchmark.language.printable import printable
@@ -45,16 +44,14 @@ class _ScrapedFigures:
     done."""
 
     loads: Throughput | None
-    delays: tuple[list[tuple[str, float]], NativeHistogram] | None
+    delays: tuple[list[tuple[str, float]], float] | None
     of_method: Sequence[MethodFigure]
 
     @classmethod
     def of(cls, record: Record) -> _ScrapedFigures:
         delays = None
         if record.latency is not None:
-            times = record.latency.histogram
-            buckets, sum_s = bucketed(times)
-            delays = buckets, native_histogram(times, sum_s)
+            delays = bucketed(record.latency.histogram)
         found = record.method.figures if record.method is not None else ()
         return cls(record.throughput, delays, found)
 
@@ -156,7 +153,7 @@ def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metr
     loss = GaugeMetricFamily(
         "switchmark_loss_ratio", "Share of frames lost in the last valid repetition.", labels=_TRIAL
     )
-    delays = NativeHistogramFamily(
+    delays = HistogramMetricFamily(
         "switchmark_round_trip_seconds",
         "Round-trip times of the last valid repetition.",
         labels=_TRIAL,
@@ -171,7 +168,7 @@ def _of_trials(figures: dict[tuple[str, str], _ScrapedFigures]) -> Iterator[Metr
             forwarded.add_metric(labels, seen.loads.forwarded_pps)
             loss.add_metric(labels, seen.loads.loss_ratio)
         if seen.delays is not None:
-            delays.add_both(labels, *seen.delays)
+            delays.add_metric(labels, *seen.delays)
         for one in seen.of_method:
             found.add_metric([*labels, one.name, one.unit], one.value)
     yield from (forwarded, loss, delays, found)
@@ -201,7 +198,6 @@ def serving(place: str, campaign: CampaignDefinition) -> Iterator[Sequence[Campa
     except OSError as error:
         why = error.strerror or str(error)
         raise UnavailableError(cannot_listen("--metrics", where, why)) from None
-    server.set_app(negotiating(make_wsgi_app(registry), metrics))
     note(f"metrics: http://{shown((host, server.server_port))}/metrics")
     try:
         yield (metrics,)

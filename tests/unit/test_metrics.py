@@ -1,6 +1,5 @@
 """`run --metrics`: what Prometheus is told, and that a scrape asks nothing of the machine."""
 
-import io
 import json
 import re
 import socket
@@ -9,13 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, proto
-from google.protobuf.unknown_fields import UnknownFieldSet
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from prometheus_client.registry import CollectorRegistry
 
 from switchmark.cli.metrics import BUCKETS_S, CampaignMetrics, bucketed, serving
-from switchmark.cli.metrics_protobuf import CONTENT_TYPE
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.listening import cannot_listen, parse_place
 from tests.unit.records import synthetic_failure, synthetic_histogram, synthetic_record
@@ -103,79 +99,6 @@ def test_buckets_hold_every_sample_where_it_belongs():
     above = min(count for bound, count in counts[:-1] if float(bound) >= median_s)
     assert below < times.count / 2 <= above
     assert sum_s / times.count == pytest.approx(median_s, rel=0.2)
-
-
-# io.prometheus.client, as github.com/prometheus/client_model publishes it: name, number, type.
-MESSAGES = {
-    "LabelPair": "name 1 string, value 2 string",
-    "Value": "value 1 double",  # of a gauge or a counter
-    "Bucket": "cumulative_count 1 uint64, upper_bound 2 double",
-    "BucketSpan": "offset 1 sint32, length 2 uint32",
-    "Histogram": "sample_count 1 uint64, sample_sum 2 double, bucket 3 Bucket*, schema 5 sint32, "
-    "zero_threshold 6 double, zero_count 7 uint64, positive_span 12 BucketSpan*, "
-    "positive_delta 13 sint64*",
-    "Metric": "label 1 LabelPair*, gauge 2 Value, counter 3 Value, histogram 7 Histogram",
-    "MetricFamily": "name 1 string, help 2 string, type 3 int32, metric 4 Metric*",
-}
-
-
-def read_delimited(data):
-    """What the runtime of Google's protobuf reads."""
-    file = descriptor_pb2.FileDescriptorProto(name="m", package="m", syntax="proto2")
-    for name, fields in MESSAGES.items():
-        message = file.message_type.add(name=name)
-        for one in fields.split(", "):
-            field, number, kind = one.split()
-            made = message.field.add(name=field, number=int(number))
-            made.label = 3 if kind.endswith("*") else 1
-            kind = kind.rstrip("*")
-            if kind in MESSAGES:
-                made.type, made.type_name = made.TYPE_MESSAGE, f".m.{kind}"
-            else:
-                made.type = getattr(made, f"TYPE_{kind.upper()}")
-    pool = descriptor_pool.DescriptorPool()
-    pool.Add(file)
-    family = message_factory.GetMessageClass(pool.FindMessageTypeByName("m.MetricFamily"))
-    found, source = [], io.BytesIO(data)
-    while (one := proto.parse_length_prefixed(family, source)) is not None:
-        assert not list(UnknownFieldSet(one))
-        found.append(one)
-    return {one.name: one for one in found}
-
-
-def test_protobuf_for_who_asks_for_it(capsys):
-    """The same as in text, and the round trips as a native histogram beside."""
-    latency = synthetic_record(trial_of(dimension="latency"))
-    with serving("0", CAMPAIGN) as (metrics,):
-        url = re.search(r"http://127.0.0.1:\d+/metrics", capsys.readouterr().err)[0]
-        metrics.trial_ended(latency)
-        asked = urllib.request.Request(url, headers={"Accept": f"{CONTENT_TYPE},text/plain;q=0.3"})
-        with urllib.request.urlopen(asked, timeout=120) as answer:
-            assert answer.headers["Content-Type"] == CONTENT_TYPE
-            found = read_delimited(answer.read())
-        told = values(scrape(url))
-    same = {
-        (name, tuple(sorted((pair.name, pair.value) for pair in metric.label))): value.value
-        for name, family in found.items()
-        for metric in family.metric
-        for field, value in metric.ListFields()
-        if field.name in ("gauge", "counter")
-    }
-    assert same == {key: value for key, value in told.items() if "round_trip" not in key[0]}
-    (metric,) = found["switchmark_round_trip_seconds"].metric
-    native, times = metric.histogram, latency.latency.histogram
-    assert (native.sample_count, native.bucket[-1].cumulative_count) == (times.count, times.count)
-    seen, index, count, deltas = [], 0, 0, iter(native.positive_delta)
-    for span in native.positive_span:
-        index += span.offset
-        for _ in range(span.length):
-            count += next(deltas)
-            seen.append((2 ** (index / 2**native.schema), count))
-            index += 1
-    assert sum(count for _, count in seen) + native.zero_count == times.count
-    assert min(count for _, count in seen) > 0
-    greatest_s = max(high for _, high, _ in times.slots()) / 1e9
-    assert greatest_s <= seen[-1][0] <= greatest_s * 1.03
 
 
 def test_places():
