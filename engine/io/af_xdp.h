@@ -88,6 +88,8 @@ bool xdp_queue_open(struct xdp_queue *queue, struct xdp_port *port, struct xdp_m
                     unsigned id, const struct xdp_arguments *arguments, char *error,
                     size_t error_size);
 void xdp_queue_close(struct xdp_queue *queue);
+/* Store the error of a system call as the port's failure, unless the error is temporary. */
+void xdp_note_failure(struct xdp_port *port, const char *call, int error);
 
 /* af_xdp_program.c: put the program on the device; frames of queues that are not added go their
  * usual way. Its end is that of the two descriptors in the port. */

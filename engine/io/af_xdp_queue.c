@@ -245,3 +245,14 @@ void xdp_queue_close(struct xdp_queue *q)
     if (q->fd >= 0)
         close(q->fd);
 }
+
+void xdp_note_failure(struct xdp_port *port, const char *call, int error)
+{
+    if (error == EBUSY)
+        snprintf(port->base.failure, sizeof port->base.failure,
+                 "%s: the device drops the frames that it should send; check its link and that of "
+                 "its peer",
+                 call);
+    else if (!socket_error_passes(error))
+        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
+}

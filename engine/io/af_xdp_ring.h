@@ -42,7 +42,4 @@ static inline void put_chunk(struct xdp_queue *q, uint64_t address)
     ((uint64_t *)q->fill.entries)[q->fill.own++ & q->fill.mask] =
         address & ~(uint64_t)(q->memory->chunk_bytes - 1);
 }
-
-/* Keep what a system call said, unless time heals it. */
-void xdp_note_failure(struct xdp_port *port, const char *call, int error);
 #endif

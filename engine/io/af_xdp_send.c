@@ -3,7 +3,6 @@
  * Sending slots are taken and given back as a stack, so that a sender goes on writing to the few
  * that its cache holds, and each holds the template since tx_prepare. */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -48,16 +47,6 @@ static void reap(struct xdp_queue *q)
         }
     }
     publish(done->consumer, done->own);
-}
-
-void xdp_note_failure(struct xdp_port *port, const char *call, int error)
-{
-    if (error == EBUSY)
-        snprintf(port->base.failure, sizeof port->base.failure,
-                 "%s: the device drops what it is given to send (has it, or its peer, no link?)",
-                 call);
-    else if (!socket_error_passes(error))
-        snprintf(port->base.failure, sizeof port->base.failure, "%s: %s", call, strerror(error));
 }
 
 /* Have the kernel send what is in the ring. Without zero-copy it does so within the call, a part

@@ -135,8 +135,6 @@ unsigned dpdk_spec_memory_mb(const struct io_config *config);
 /* dpdk_open.c: buffers and devices of the kinds that have no keeper. */
 bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
                        size_t size);
-/* No frame above what this MTU takes. */
-void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes);
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size);
 
 /* dpdk_kernel.c: which sockets are there before a device is opened, which of the driver's after
@@ -178,6 +176,8 @@ unsigned dpdk_forward(struct io_port *from, struct io_port *to, struct io_frame 
 bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *arguments);
 bool dpdk_device_start(struct dpdk_port *port);
 void dpdk_device_remove(struct dpdk_port *port);
+/* Lower the port's MTU to this value if it is higher. */
+void dpdk_device_limit_mtu(struct dpdk_port *port, uint32_t mtu_bytes);
 /* What its driver says of the link; asked without the lock, as is the next. */
 bool dpdk_device_is_up(const struct dpdk_port *port);
 /* Frames that a virtio-user port has sent and its peer has not taken yet. */

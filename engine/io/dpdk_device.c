@@ -29,6 +29,14 @@ bool dpdk_device_add(struct dpdk_port *port, const char *name, const char *argum
     return rte_eth_dev_get_port_by_name(name, &port->ethdev) == 0;
 }
 
+void dpdk_device_limit_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
+{
+    for (unsigned i = 0; i < port->queue_count; i++) {
+        struct io_port *base = &port->queues[i]->base;
+        base->mtu_bytes = RTE_MIN(base->mtu_bytes, mtu_bytes);
+    }
+}
+
 /* Most devices take tags beside their MTU, so a device that will not have a larger one for their
  * sake may do without. */
 static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
@@ -38,7 +46,7 @@ static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
     if (mtu <= RTE_ETHER_MTU)
         return true;
     if (mtu > info->max_mtu)
-        dpdk_open_mtu(port, info->max_mtu);
+        dpdk_device_limit_mtu(port, info->max_mtu);
     return rte_eth_dev_set_mtu(port->ethdev, (uint16_t)RTE_MIN(mtu, info->max_mtu)) == 0 ||
            mtu <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN;
 }

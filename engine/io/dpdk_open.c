@@ -140,14 +140,6 @@ static void describe(const struct dpdk_port *port, char *name, size_t name_size,
     }
 }
 
-void dpdk_open_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
-{
-    for (unsigned i = 0; i < port->queue_count; i++) {
-        struct io_port *base = &port->queues[i]->base;
-        base->mtu_bytes = RTE_MIN(base->mtu_bytes, mtu_bytes);
-    }
-}
-
 /* af-packet and af-xdp hand everything to the kernel, which drops what its device does not take.
  * The driver of tap sends nothing above an MTU of its own, which cannot be changed. */
 static void take_mtu(struct dpdk_port *port)
@@ -157,10 +149,10 @@ static void take_mtu(struct dpdk_port *port)
     uint16_t own_bytes;
 
     if (port->kind == DPDK_TAP && rte_eth_dev_get_mtu(port->ethdev, &own_bytes) == 0)
-        dpdk_open_mtu(port, own_bytes);
+        dpdk_device_limit_mtu(port, own_bytes);
     if ((port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP) &&
         socket_device(port->spec.target, &device, ignored, sizeof ignored))
-        dpdk_open_mtu(port, device.mtu_bytes);
+        dpdk_device_limit_mtu(port, device.mtu_bytes);
 }
 
 bool dpdk_open_device(struct dpdk_port *port, bool mac_given, char *error, size_t size)

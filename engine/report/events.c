@@ -207,31 +207,6 @@ void event_started(const struct trial *trial)
     pthread_mutex_unlock(&lock);
 }
 
-/* Deltas are signed: frames found to be another trial's are taken back from rx_frames. */
-void report_counters(struct json *j, const struct counters *c)
-{
-#define COUNTER_PRINT(name) json_signed(j, #name, (int64_t)c->name);
-    COUNTERS(COUNTER_PRINT)
-#undef COUNTER_PRINT
-}
-
-void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_times *to)
-{
-    const uint64_t user_ns = to->user_ns - from->user_ns;
-    const uint64_t system_ns = to->system_ns - from->system_ns;
-
-    json_unsigned(j, "cpu_ns", user_ns + system_ns);
-    json_unsigned(j, "cpu_user_ns", user_ns);
-    json_unsigned(j, "cpu_system_ns", system_ns);
-}
-
-/* Clock ticks of the loop's rounds. */
-void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2])
-{
-    json_unsigned(j, "useful_ticks", to[1] - from[1]);
-    json_unsigned(j, "idle_ticks", to[0] - from[0]);
-}
-
 static void put_forwarder_ports(const struct snapshot *s, unsigned count)
 {
     json_list(&line, "ports");

@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "traffic/receive.h"
+#include "traffic/receiver.h"
 
 /* How frames are looked at. `plain` is a constant wherever this is inlined, so that the short
  * way has its offsets in the instructions. */
