@@ -3,11 +3,10 @@
  *
  * Everything else is the engine's own: command line, ports, counters, events. WORDS is 1 for a
  * sender that writes one word into each frame, whose cache line then has to change cores (floor A),
- * and 0 for one that writes nothing (floor B). The receiver looks at no frame. The linker puts
- * these two roles in the place of the engine's (meson.build, target `floors`). */
+ * and 0 for one that writes nothing (floor B). The receiver looks at no frame. These two
+ * roles replace the engine's roles of the same names. The target `floors` of meson.build builds it.
+ */
 #include "trial/loop.h"
-
-extern const struct role __wrap_role_sender, __wrap_role_receiver;
 
 static unsigned send_burst(struct end *end)
 {
@@ -72,21 +71,27 @@ static void run_receiver(struct trial *trial, unsigned worker)
     }
 }
 
-const struct role __wrap_role_sender = {
+static const struct role floor_sender = {
     .name = "sender",
     .summary = "sends frames that all are alike, as fast as the port takes them",
     .ports = 1,
-    .queues = true,
     .sends = true,
+    .takes_queues = true,
+    .takes_frames = true,
     .run = run_sender,
 };
 
-const struct role __wrap_role_receiver = {
+ROLE_REPLACEMENT(floor_sender);
+
+static const struct role floor_receiver = {
     .name = "receiver",
     .summary = "counts what arrives, and looks at nothing",
     .ports = 1,
-    .queues = true,
     .tracks = true,
     .drains = true,
+    .takes_queues = true,
+    .takes_latency = true,
     .run = run_receiver,
 };
+
+ROLE_REPLACEMENT(floor_receiver);

@@ -58,8 +58,8 @@ static struct io_config make_config(const struct trial *trial, unsigned index,
         .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
         .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
-        .rx_untimed = o->role == &role_receiver && !o->traffic.latency && !o->traffic.probes,
-        .forwards = o->role->stands_between || o->role == &role_server,
+        .rx_untimed = role_only_receives(o->role) && !o->traffic.latency && !o->traffic.probes,
+        .forwards = o->role->stands_between || o->role->echoes,
         .queue_count = (unsigned)o->queues,
         .stream = (uint16_t)o->stream,
         .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0),
@@ -151,7 +151,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     trial->traffic = o->traffic;
     const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
 
-    trial->workers = o->role == &role_tester && o->core_count == 2 ? 2 : 1;
+    trial->workers = o->role->has_both_ends && o->core_count == 2 ? 2 : 1;
     if (o->queues > 1)
         trial->workers = ends;
     trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
@@ -166,7 +166,7 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
         if (!open_end(trial, trial->end_count, error, size))
             return false;
     }
-    if (o->role == &role_tester) { /* what was not given, each end knows of the other */
+    if (o->role->has_both_ends) { /* what was not given, each end knows of the other */
         if (!o->dst_mac_given)
             memcpy(trial->ends[0].address.dst_mac, trial->ends[1].address.src_mac, 6);
         if (!o->src_mac_given)

@@ -40,7 +40,7 @@ static void begin_probe(struct trial *trial, unsigned index)
     probe->tx.shares_port = true;
     end_join(probe, o, index, trial_probe_stream(trial));
     end_begin(trial, probe, index, trial_probe_stream(trial));
-    end_listen(trial, probe, o->role != &role_server || trial->traffic.latency);
+    end_listen(trial, probe, !o->role->echoes || trial->traffic.latency);
     end->rx.companion = &probe->rx;
 }
 

@@ -1,4 +1,8 @@
-/* Options that must fit together, once all are read. */
+/* Checks that all options fit together, after all of them have been read.
+ *
+ * Two tables have the simple rules: the first names the options that only some roles take, the
+ * second the combinations that are not possible. Rules with values in their messages are
+ * functions. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,113 +11,435 @@
 #include "options/options.h"
 #include "role/role.h"
 
-/* What times frames, in which roles? */
-static bool check_timing(const struct options *o, const struct traffic *t, char *error, size_t size)
+typedef bool (*option_test)(const struct options *o, const struct traffic *t);
+
+static bool has_bidirectional(const struct options *o, const struct traffic *t)
 {
-    if (t->latency && o->role != &role_server &&
-        (!o->role->tracks || o->role->latency != LATENCY_NONE))
-        return fail(error, size,
-                    "--latency: only receiver, duplex and server take it; clients and testers "
-                    "time every frame anyway");
-    if (t->latency && (io_capabilities(o->ports[0]) & IO_UNTIMED) != 0)
-        return fail(error, size, "--latency: frames from a file cannot be timed; leave it out");
-    if (t->sender_clock.hz > 0 && !t->latency && !t->probes)
-        return fail(error, size,
-                    "--sender-clock: nothing is timed; give --latency 1 or --probes 1");
+    (void)t;
+    return o->bidirectional;
+}
+
+static bool has_mac_update(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->mac_update;
+}
+
+static bool has_gathering(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->gather_ns > 0;
+}
+
+static bool has_frames(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->frames > 0;
+}
+
+static bool has_flow_groups(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->flow_groups > 0;
+}
+
+static bool has_several_queues(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->queues > 1;
+}
+
+static bool has_replay(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL;
+}
+
+static bool has_latency(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->latency != 0;
+}
+
+static bool has_probes(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->probes != 0;
+}
+
+static bool has_probe_rate(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->probe_rate.amount > 0;
+}
+
+/* The options that only some roles take. */
+#define FLAG(name) offsetof(struct role, name)
+static const struct {
+    const char *option;
+    option_test is_given;
+    size_t role_flag;   /* offset of the flag of the roles that take it */
+    bool per_trial;     /* a `start` command may also set it */
+    const char *remedy; /* for other roles, or NULL */
+} role_options[] = {
+    {"bidirectional", has_bidirectional, FLAG(has_both_ends), false, NULL},
+    {"mac-update", has_mac_update, FLAG(takes_mac_update), false, NULL},
+    {"gather-us", has_gathering, FLAG(takes_gathering), false, NULL},
+    {"frames", has_frames, FLAG(takes_frames), false, NULL},
+    {"flow-groups", has_flow_groups, FLAG(tracks), false, NULL},
+    {"queues", has_several_queues, FLAG(takes_queues), false, NULL},
+    {"replay", has_replay, FLAG(sends), false, NULL},
+    {"latency", has_latency, FLAG(takes_latency), true,
+     "client and tester time every frame anyway"},
+    {"probe-rate", has_probe_rate, FLAG(sends), true, "give --probes 1 to the receiving role"},
+    {"probes", has_probes, FLAG(takes_probes), true, "give --probe-rate to the sending role"},
+};
+
+static bool role_has(const struct role *role, size_t flag)
+{
+    return *(const bool *)((const char *)role + flag);
+}
+
+/* "a, b and c" */
+static void list_roles_with(size_t flag, char *text, size_t size)
+{
+    unsigned count = 0, listed = 0;
+    size_t length = 0;
+
+    for (unsigned i = 0; roles[i] != NULL; i++)
+        count += role_has(roles[i], flag);
+    text[0] = '\0';
+    for (unsigned i = 0; roles[i] != NULL && length < size; i++) {
+        if (!role_has(roles[i], flag))
+            continue;
+        length += (size_t)snprintf(text + length, size - length, "%s%s",
+                                   listed == 0           ? ""
+                                   : listed + 1 == count ? " and "
+                                                         : ", ",
+                                   roles[i]->name);
+        listed++;
+    }
+}
+
+static bool check_role_options(const struct options *o, const struct traffic *t, bool per_trial,
+                               char *error, size_t size)
+{
+    char takers[128];
+
+    for (unsigned i = 0; i < sizeof role_options / sizeof role_options[0]; i++) {
+        const size_t flag = role_options[i].role_flag;
+        if (role_options[i].per_trial != per_trial || !role_options[i].is_given(o, t) ||
+            role_has(o->role, flag))
+            continue;
+        list_roles_with(flag, takers, sizeof takers);
+        return fail(error, size, "--%s: the role %s does not take this option, only %s%s%s",
+                    role_options[i].option, o->role->name, takers,
+                    role_options[i].remedy != NULL ? "; " : "",
+                    role_options[i].remedy != NULL ? role_options[i].remedy : "");
+    }
     return true;
 }
 
-/* Would frames of the engine's own have nowhere to go? */
+static bool is_port_without_arrival_times(const struct options *o)
+{
+    return (io_capabilities(o->ports[0]) & IO_UNTIMED) != 0;
+}
+
+/* The frames of this role have no destination: the port needs the address of a peer. */
 static bool lacks_peer(const struct options *o)
 {
     const bool addressed = (io_capabilities(o->ports[0]) & (IO_DATAGRAMS | IO_NO_PEER)) == 0;
     return o->role->sends && o->role->ports == 1 && addressed && !o->dst_mac_given;
 }
 
-static bool check_probes(const struct options *o, const struct traffic *t, char *error, size_t size)
+static bool times_frames_of_a_file(const struct options *o, const struct traffic *t)
+{
+    return t->latency && is_port_without_arrival_times(o);
+}
+
+static bool has_useless_sender_clock(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->sender_clock.hz > 0 && !t->latency && !t->probes;
+}
+
+static bool lacks_line_of_probe_rate(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return rate_lacks_line(&t->probe_rate, t->line_bps);
+}
+
+static bool lacks_peer_of_probes(const struct options *o, const struct traffic *t)
+{
+    return t->probe_rate.amount > 0 && lacks_peer(o);
+}
+
+static bool receives_probes_only(const struct options *o, const struct traffic *t)
+{
+    return t->probes && o->role->sends && t->probe_rate.amount == 0;
+}
+
+static bool has_probes_on_queues(const struct options *o, const struct traffic *t)
+{
+    return o->queues > 1 && (t->probes || t->probe_rate.amount > 0);
+}
+
+static bool lacks_recorded_file(const struct options *o, const struct traffic *t)
+{
+    return t->schedule.shape == SCHEDULE_RECORDED && o->replay_path == NULL;
+}
+
+static bool has_rate_and_recorded_times(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->rate_given && t->schedule.shape == SCHEDULE_RECORDED;
+}
+
+static bool has_rate_and_ramp(const struct options *o, const struct traffic *t)
+{
+    (void)o;
+    return t->rate_given && t->schedule.shape == SCHEDULE_RAMP;
+}
+
+static bool lacks_macs_to_update(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->mac_update && (!o->src_mac_given || !o->dst_mac_given);
+}
+
+static bool has_useless_macs(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return (o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update;
+}
+
+static bool gathers_on_several_pairs(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->gather_ns > 0 && o->port_count != 2;
+}
+
+static bool has_frames_on_queues(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->frames > 0 && o->queues > 1;
+}
+
+static bool has_replay_on_queues(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL && o->queues > 1;
+}
+
+static bool has_groups_on_queues(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->flow_groups > 0 && o->queues > 1;
+}
+
+static bool lacks_file_to_stamp(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path == NULL && o->stamp;
+}
+
+static bool lacks_file_to_repeat(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path == NULL && o->loops != 1;
+}
+
+static bool replays_datagrams(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
+}
+
+static bool touches_replay(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL && o->touch;
+}
+
+static bool shapes_replay(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->replay_path != NULL &&
+           (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED);
+}
+
+static bool has_negative_delays(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns;
+}
+
+static bool reorders_every_frame(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->reference.every[FAULT_REORDER] == 1;
+}
+
+static bool changes_datagrams(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->role->applies_faults && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0;
+}
+
+static bool lacks_token_file(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->idle == IDLE_BATON && o->baton_path == NULL;
+}
+
+static bool has_useless_token_file(const struct options *o, const struct traffic *t)
+{
+    (void)t;
+    return o->idle != IDLE_BATON && o->baton_path != NULL;
+}
+
+/* Combinations that are not possible. */
+struct rule {
+    option_test is_broken;
+    const char *message; /* the option, the problem and the remedy */
+};
+
+/* Of the options that a `start` command may also set. */
+static const struct rule trial_rules[] = {
+    {lacks_recorded_file, "--schedule recorded: only with --replay FILE"},
+    {has_rate_and_recorded_times,
+     "--rate: a recorded schedule has the times of the file; leave --rate out"},
+    {has_rate_and_ramp, "--rate: a ramp has its own rates; leave --rate out"},
+    {times_frames_of_a_file, "--latency: frames from a file cannot be timed; leave it out"},
+    {has_useless_sender_clock, "--sender-clock: nothing is timed; give --latency 1 or --probes 1"},
+    {lacks_line_of_probe_rate, "--probe-rate: a share needs the rate of a line; give --line-rate"},
+    {lacks_peer_of_probes, "--probe-rate: needs --dst-mac, the MAC address of its peer"},
+    {receives_probes_only, "--probes: this role also sends probes; give --probe-rate"},
+    {has_probes_on_queues, "--queues: a probe stream has one worker; use one queue"},
+};
+
+static const struct rule rules[] = {
+    {lacks_macs_to_update, "--mac-update: needs --src-mac and --dst-mac"},
+    {has_useless_macs, "--src-mac-b, --dst-mac-b: only with --mac-update"},
+    {gathers_on_several_pairs, "--gather-us: only with two ports"},
+    {has_frames_on_queues, "--frames: only with one queue"},
+    {has_replay_on_queues, "--queues: a replay has one worker; use one queue"},
+    {has_groups_on_queues,
+     "--flow-groups: with several queues each flow has its queue; use one queue"},
+    {lacks_file_to_stamp, "--stamp: only with --replay FILE"},
+    {lacks_file_to_repeat, "--loops: only with --replay FILE"},
+    {replays_datagrams, "--replay: udp ports send no whole frames; use raw or dpdk"},
+    {touches_replay, "--touch: replayed frames keep their bytes; leave it out, or give --stamp"},
+    {shapes_replay, "--replay: the frames of the file have their own sizes, tags and flows; leave "
+                    "--packet-size, --vlan and --flows out"},
+    {has_negative_delays,
+     "--jitter-us: a value above --delay-us would make delays below 0; lower it"},
+    {reorders_every_frame, "--reorder-every: 1 leaves no frame to overtake; use 2 or more"},
+    {changes_datagrams, "reference: needs whole frames; use raw, dpdk or null ports"},
+    {lacks_token_file,
+     "--idle baton: needs --baton FILE, the same file for all programs on this core"},
+    {has_useless_token_file, "--baton: only with --idle baton"},
+};
+
+static bool check_rules(const struct rule *rule, size_t count, const struct options *o,
+                        const struct traffic *t, char *error, size_t size)
+{
+    for (; count > 0; rule++, count--) {
+        if (rule->is_broken(o, t))
+            return fail(error, size, "%s", rule->message);
+    }
+    return true;
+}
+
+#define CHECK_RULES(table, o, t, error, size)                                                      \
+    check_rules(table, sizeof(table) / sizeof(table)[0], o, t, error, size)
+
+static bool check_probe_schedule(const struct traffic *t, char *error, size_t size)
 {
     const enum schedule_shape shape = t->probe_schedule.shape;
 
-    if (shape != SCHEDULE_CONSTANT && shape != SCHEDULE_POISSON)
-        return fail(error, size, "--probe-schedule: constant or poisson, not %s",
-                    schedule_name(shape));
-    if (rate_lacks_line(&t->probe_rate, t->line_bps))
-        return fail(error, size, "--probe-rate: a share of which line? give --line-rate");
-    if (t->probe_rate.amount > 0 && !o->role->sends)
-        return fail(error, size,
-                    "--probe-rate: only a sender, client, duplex or tester sends; "
-                    "give --probes 1 to what receives");
-    if (t->probe_rate.amount > 0 && lacks_peer(o))
-        return fail(error, size, "--probe-rate: needs --dst-mac, the MAC address of its peer");
-    if (t->probes && o->role == &role_duplex && t->probe_rate.amount == 0)
-        return fail(error, size, "--probes: a duplex sends probes, too; give --probe-rate");
-    if (t->probes && o->role != &role_receiver && o->role != &role_server &&
-        o->role != &role_duplex)
-        return fail(error, size,
-                    "--probes: only a receiver, server or duplex; others have --probe-rate");
-    if (o->queues > 1 && (t->probes || t->probe_rate.amount > 0))
-        return fail(error, size, "--queues: a probe stream has one worker");
-    return true;
+    return shape == SCHEDULE_CONSTANT || shape == SCHEDULE_POISSON ||
+           fail(error, size, "--probe-schedule: %s is not possible; use constant or poisson",
+                schedule_name(shape));
 }
 
 bool options_fit(const struct options *o, const struct traffic *t, char *error, size_t size)
 {
-    const enum schedule_shape shape = t->schedule.shape;
-
-    if (shape == SCHEDULE_RECORDED && o->replay_path == NULL)
-        return fail(error, size, "--schedule recorded: only with --replay FILE");
-    if (t->rate_given && shape == SCHEDULE_RECORDED)
-        return fail(error, size, "--rate: a recorded schedule has the file's times; leave it out");
-    if (t->rate_given && shape == SCHEDULE_RAMP)
-        return fail(error, size, "--rate: a ramp has its own rates; leave --rate out");
-    return check_timing(o, t, error, size) && check_probes(o, t, error, size) &&
+    return check_role_options(o, t, true, error, size) && check_probe_schedule(t, error, size) &&
+           CHECK_RULES(trial_rules, o, t, error, size) &&
            schedule_fits(&t->schedule, &t->rate, t->line_bps, error, size);
 }
 
-static bool check_baton(const struct options *o, char *error, size_t size)
+static bool check_ports(const struct options *o, char *error, size_t size)
 {
-    if ((o->idle == IDLE_BATON) == (o->baton_path != NULL))
-        return true;
-    return fail(error, size,
-                o->idle == IDLE_BATON
-                    ? "--idle baton: give --baton FILE, the same to all on this core"
-                    : "--baton: only with --idle baton");
-}
+    const struct role *role = o->role;
 
-static bool check_workers(const struct options *o, char *error, size_t size)
-{
-    const struct io_ops *ops = io_of(o->ports[0], NULL);
-
-    if (o->queues > 1 && !o->role->queues)
-        return fail(error, size, "--queues: only a sender or a receiver has several workers");
-    if (o->queues > ops->queues_max && o->queues > 1) {
-        const bool by_argument = (ops->capabilities & IO_ARGUMENT_QUEUES) != 0;
-        return fail(error, size, "--queues: %s ports have one queue for a worker%s%s%s", ops->name,
-                    by_argument ? " (--port " : "", by_argument ? ops->name : "",
-                    by_argument ? ":queues=N has one worker take N)" : "");
-    }
-    if (o->queues > 1 && o->stream + o->queues > 65536)
-        return fail(error, size, "--stream: %llu leaves no numbers for %llu queues",
-                    (unsigned long long)o->stream, (unsigned long long)o->queues);
-    if (o->queues > 1 && o->replay_path != NULL)
-        return fail(error, size, "--queues: a replay has one worker");
-    if (o->core_count > 1 && o->core_count != o->queues && o->role != &role_tester)
-        return fail(error, size,
-                    "--core: %u cores for %llu workers; only a tester uses two cores, others as "
-                    "many as --queues",
-                    o->core_count, (unsigned long long)o->queues);
-    if (o->core_count > 2 && o->role == &role_tester)
-        return fail(error, size, "--core: a tester uses one core or two, not %u", o->core_count);
+    if (role->takes_pairs && (o->port_count == 0 || o->port_count % role->ports != 0))
+        return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
+                    role->name, o->port_count);
+    if (!role->takes_pairs && o->port_count != role->ports)
+        return fail(error, size, "%s takes %u --port, not %u", role->name, role->ports,
+                    o->port_count);
     return true;
 }
 
-/* Which IP version it is, and the addresses that were not given. */
+/* Both ends of a path may be on one core or on two; all other roles have one core per queue. */
+static bool check_cores(const struct options *o, char *error, size_t size)
+{
+    if (o->role->has_both_ends)
+        return o->core_count <= 2 || fail(error, size, "--core: %s uses one core or two, not %u",
+                                          o->role->name, o->core_count);
+    return o->core_count <= 1 || o->core_count == o->queues ||
+           fail(error, size,
+                "--core: %u cores for %llu workers; give one core for each of --queues",
+                o->core_count, (unsigned long long)o->queues);
+}
+
+static bool check_queues(const struct options *o, char *error, size_t size)
+{
+    const struct io_ops *ops = io_of(o->ports[0], NULL);
+
+    if (o->queues <= 1)
+        return true;
+    if (o->queues > ops->queues_max) {
+        const bool by_argument = (ops->capabilities & IO_ARGUMENT_QUEUES) != 0;
+        return fail(error, size, "--queues: %s ports have one queue for a worker%s%s%s", ops->name,
+                    by_argument ? " (with --port " : "", by_argument ? ops->name : "",
+                    by_argument ? ":queues=N one worker takes N)" : "");
+    }
+    if (o->stream + o->queues > 65536)
+        return fail(error, size, "--stream: %llu leaves no numbers for %llu queues",
+                    (unsigned long long)o->stream, (unsigned long long)o->queues);
+    return true;
+}
+
+static bool is_power_of_two_or_0(uint64_t value)
+{
+    return (value & (value - 1)) == 0;
+}
+
+static bool check_numbers(const struct options *o, char *error, size_t size)
+{
+    if (o->probe_stream_given && o->probe_stream == o->stream)
+        return fail(error, size, "--probe-stream: %llu is the --stream of the load; give another",
+                    (unsigned long long)o->stream);
+    if (!is_power_of_two_or_0(o->flow_groups))
+        return fail(error, size, "--flow-groups: %llu is not a power of two",
+                    (unsigned long long)o->flow_groups);
+    if (!is_power_of_two_or_0(o->reference.queue))
+        return fail(error, size, "--queue: %llu is not a power of two",
+                    (unsigned long long)o->reference.queue);
+    return true;
+}
+
+/* Choose the IP version, and the addresses that were not given. */
 static bool choose_ip_version(struct options *o, char *error, size_t size)
 {
     static const uint8_t prefix[12] = {0x20, 0x01, 0, 0x02}; /* RFC 5180: for benchmarks */
 
     if (o->ip4_given && o->ip6_given)
-        return fail(error, size, "--src-ip, --dst-ip: one is IPv4, the other IPv6; use one kind");
+        return fail(error, size,
+                    "--src-ip, --dst-ip: one is IPv4 and the other IPv6; use one version");
     if ((o->ip_version == 6 && o->ip4_given) || (o->ip_version == 4 && o->ip6_given))
         return fail(error, size, "--ip-version: %llu, but the addresses are IPv%d",
                     (unsigned long long)o->ip_version, o->ip4_given ? 4 : 6);
@@ -129,6 +455,22 @@ static bool choose_ip_version(struct options *o, char *error, size_t size)
     return true;
 }
 
+static bool check_port_headers(const struct options *o, char *error, size_t size)
+{
+    for (unsigned i = 0; i < o->port_count; i++) {
+        const unsigned capabilities = io_capabilities(o->ports[i]);
+        if ((capabilities & IO_DATAGRAMS) != 0 && (o->address.tags > 0 || o->flows.count > 1))
+            return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
+                        o->address.tags > 0 ? "--vlan" : "--flows");
+        if ((capabilities & IO_NO_OUTER_TAG) != 0 && o->address.tags == 2 &&
+            !role_only_sends(o->role))
+            return fail(error, size,
+                        "--vlan: the af-packet driver of DPDK reports the outer of two tags as "
+                        "802.1Q; use packet_mmap");
+    }
+    return true;
+}
+
 static bool check_frames(struct options *o, char *error, size_t size)
 {
     char reason[200];
@@ -138,22 +480,10 @@ static bool check_frames(struct options *o, char *error, size_t size)
     const uint32_t smallest = frame_size_min(&o->address);
     if (!o->payload_given)
         o->payload = o->touch ? PAYLOAD_RANDOM : PAYLOAD_FIXED;
-    for (unsigned i = 0; i < o->port_count; i++) {
-        if ((io_capabilities(o->ports[i]) & IO_DATAGRAMS) == 0)
-            continue;
-        if (o->address.tags > 0 || o->flows.count > 1)
-            return fail(error, size, "%s: with udp the kernel writes the headers; use raw or dpdk",
-                        o->address.tags > 0 ? "--vlan" : "--flows");
-    }
-    for (unsigned i = 0; i < o->port_count && o->role != &role_sender; i++) {
-        if (o->address.tags == 2 && (io_capabilities(o->ports[i]) & IO_NO_OUTER_TAG) != 0)
-            return fail(
-                error, size,
-                "--vlan: DPDK's af-packet driver gives the outer of two tags as 802.1Q; use "
-                "packet_mmap");
-    }
+    if (!check_port_headers(o, error, size))
+        return false;
     if (o->replay_path != NULL && o->traffic.sizes.kind == SIZES_FIXED &&
-        o->traffic.sizes.smallest < smallest) { /* of probes, if there are any */
+        o->traffic.sizes.smallest < smallest) { /* only a probe stream uses this size */
         sizes_set(&o->traffic.sizes, smallest);
         o->traffic.frame_size = smallest;
     }
@@ -171,31 +501,15 @@ static bool check_frames(struct options *o, char *error, size_t size)
 
 static bool check_replay(const struct options *o, char *error, size_t size)
 {
-    if (o->replay_path == NULL) {
-        if (o->stamp || o->loops != 1)
-            return fail(error, size, "--%s: only with --replay FILE", o->stamp ? "stamp" : "loops");
-        return true;
-    }
-    if (!o->role->sends)
-        return fail(error, size, "--replay: a %s does not send", o->role->name);
-    if (o->role->tracks && !o->stamp)
-        return fail(error, size,
-                    "--replay: a %s follows its frames by their stamp; give --stamp, "
-                    "or use a sender",
-                    o->role->name);
-    if ((io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0)
-        return fail(error, size, "--replay: udp ports send no whole frames; use raw or dpdk");
-    if (o->touch)
-        return fail(error, size, "--touch: replayed frames keep their bytes, or take --stamp");
-    if (o->flows.count > 1 || o->address.tags > 0 || o->traffic.sizes.kind != SIZES_FIXED)
-        return fail(error, size,
-                    "--replay: its frames have their own sizes, tags and flows; leave "
-                    "--packet-size, --vlan and --flows out");
-    return true;
+    return o->replay_path == NULL || !o->role->tracks || o->stamp ||
+           fail(error, size,
+                "--replay: the role %s recognises its frames by their stamp; give --stamp, or use "
+                "a sender",
+                o->role->name);
 }
 
-/* DPDK is told to open the functions that ports name and no other (dpdk_eal.c); a list of those
- * that it is not to open contradicts that, and it then refuses both. */
+/* The engine gives DPDK the list of the functions that ports name (dpdk_eal.c). DPDK refuses a list
+ * of functions to leave out together with it. */
 static bool check_eal(const struct options *o, char *error, size_t size)
 {
     bool names_function = false;
@@ -206,8 +520,8 @@ static bool check_eal(const struct options *o, char *error, size_t size)
         const char *argument = o->eal_arguments[i];
         if (strncmp(argument, "--bl", 4) == 0 || strncmp(argument, "-b", 2) == 0)
             return fail(error, size,
-                        "--eal %s: beside a port dpdk:pci=ADDRESS, DPDK opens that function and no "
-                        "other anyway; leave it out",
+                        "--eal %s: with a port dpdk:pci=ADDRESS, DPDK opens only that function; "
+                        "leave the argument out",
                         argument);
     }
     return true;
@@ -218,8 +532,8 @@ static bool check_pages(const struct options *o, char *error, size_t size)
     for (unsigned i = 0; i < o->port_count && o->dpdk_pages == IO_PAGES_SMALL; i++) {
         if ((io_capabilities(o->ports[i]) & IO_HUGEPAGES_ONLY) != 0)
             return fail(error, size,
-                        "--dpdk-pages: 4KiB does not go with --port %s, whose driver works in "
-                        "hugepages only; use --dpdk-pages huge, or another port",
+                        "--dpdk-pages: 4KiB is not possible with --port %s, whose driver needs "
+                        "hugepages; use --dpdk-pages huge, or another port",
                         o->ports[i]);
     }
     return true;
@@ -227,65 +541,28 @@ static bool check_pages(const struct options *o, char *error, size_t size)
 
 static bool check_gathering(const struct options *o, char *error, size_t size)
 {
-    if (o->gather_ns == 0)
-        return true;
-    if (o->role != &role_forwarder || o->port_count != 2)
-        return fail(error, size, "--gather-us: only a forwarder of two ports holds frames");
-    for (unsigned i = 0; i < 2; i++)
+    for (unsigned i = 0; i < o->port_count && o->gather_ns > 0; i++) {
         if ((io_capabilities(o->ports[i]) & IO_HOLDS) == 0)
             return fail(error, size, "--gather-us: --port %s cannot hold frames; use dpdk ports",
                         o->ports[i]);
+    }
     return true;
+}
+
+static bool check_peer(const struct options *o, char *error, size_t size)
+{
+    return !lacks_peer(o) || o->replay_path != NULL ||
+           fail(error, size, "%s over %.*s needs --dst-mac, the MAC address of its peer",
+                o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
 }
 
 bool options_check(struct options *o, char *error, size_t size)
 {
-    if (o->role->pairs && (o->port_count == 0 || o->port_count % o->role->ports != 0))
-        return fail(error, size, "%s takes pairs of --port (0 and 1, 2 and 3, ...), not %u",
-                    o->role->name, o->port_count);
-    if (!o->role->pairs && o->port_count != o->role->ports)
-        return fail(error, size, "%s takes %u --port, not %u", o->role->name, o->role->ports,
-                    o->port_count);
-    if (o->bidirectional && o->role != &role_tester)
-        return fail(error, size, "--bidirectional: only a tester has two sending ports");
-    if (o->mac_update && o->role != &role_forwarder)
-        return fail(error, size, "--mac-update: only a forwarder rewrites frames");
-    if (o->mac_update && (!o->src_mac_given || !o->dst_mac_given))
-        return fail(error, size, "--mac-update: needs --src-mac and --dst-mac");
-    if ((o->src_mac_b_given || o->dst_mac_b_given) && !o->mac_update)
-        return fail(error, size, "--src-mac-b, --dst-mac-b: only with --mac-update");
-    if (!check_gathering(o, error, size))
-        return false;
-    if (!options_fit(o, &o->traffic, error, size))
-        return false;
-    if (!check_replay(o, error, size))
-        return false;
-    if (o->frames > 0 && (o->role != &role_sender || o->queues > 1))
-        return fail(error, size, "--frames: only a sender of one queue counts its frames");
-    if (o->probe_stream_given && o->probe_stream == o->stream)
-        return fail(error, size, "--probe-stream: %llu is the load's --stream; give another",
-                    (unsigned long long)o->stream);
-    if ((o->flow_groups & (o->flow_groups - 1)) != 0)
-        return fail(error, size, "--flow-groups: %llu is not a power of two",
-                    (unsigned long long)o->flow_groups);
-    if (o->flow_groups > 0 && o->queues > 1)
-        return fail(error, size, "--flow-groups: with several queues each flow has a queue");
-    if (o->flow_groups > 0 && !o->role->tracks)
-        return fail(error, size, "--flow-groups: a %s does not look at order", o->role->name);
-    if ((o->reference.queue & (o->reference.queue - 1)) != 0)
-        return fail(error, size, "--queue: %llu is not a power of two",
-                    (unsigned long long)o->reference.queue);
-    if (o->reference.jitter == JITTER_UNIFORM && o->reference.jitter_ns > o->reference.delay_ns)
-        return fail(error, size, "--jitter-us: more than --delay-us would make delays below 0");
-    if (o->reference.every[FAULT_REORDER] == 1)
-        return fail(error, size, "--reorder-every: 1 leaves no frame to overtake; use 2 or more");
-    if (o->role == &role_reference && (io_capabilities(o->ports[0]) & IO_DATAGRAMS) != 0)
-        return fail(error, size, "reference: needs whole frames: raw, dpdk or null ports");
-    if (!check_baton(o, error, size) || !check_workers(o, error, size) ||
-        !check_eal(o, error, size) || !check_pages(o, error, size))
-        return false;
-    if (lacks_peer(o) && o->replay_path == NULL)
-        return fail(error, size, "%s over %.*s needs --dst-mac: the MAC address of its peer",
-                    o->role->name, (int)strcspn(o->ports[0], ":"), o->ports[0]);
-    return check_frames(o, error, size);
+    return check_ports(o, error, size) && check_role_options(o, &o->traffic, false, error, size) &&
+           options_fit(o, &o->traffic, error, size) &&
+           CHECK_RULES(rules, o, &o->traffic, error, size) && check_replay(o, error, size) &&
+           check_gathering(o, error, size) && check_numbers(o, error, size) &&
+           check_queues(o, error, size) && check_cores(o, error, size) &&
+           check_eal(o, error, size) && check_pages(o, error, size) && check_peer(o, error, size) &&
+           check_frames(o, error, size);
 }

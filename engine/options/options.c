@@ -163,9 +163,24 @@ static enum parse_result parse_cache_line(struct options *o, int argc, char **ar
     return PARSE_BAD;
 }
 
+static enum parse_result unknown_role(const char *text, const char *const *names, char *error,
+                                      size_t size)
+{
+    const char *near = value_nearest(text, names);
+    char list[256] = "";
+
+    for (size_t length = 0; *names != NULL && length < sizeof list; names++)
+        length += (size_t)snprintf(list + length, sizeof list - length, "%s, ", *names);
+    if (near != NULL)
+        fail(error, size, "unknown role '%.40s'; did you mean '%s'?", text, near);
+    else
+        fail(error, size, "unknown role '%.40s'; use %sor list, check, cache-line", text, list);
+    return PARSE_BAD;
+}
+
 enum parse_result options_parse(struct options *o, int argc, char **argv, char *error, size_t size)
 {
-    const char *names[9] = {NULL};
+    const char *names[ROLES_MAX + 1] = {NULL};
 
     set_defaults(o);
     if (argc < 2) {
@@ -189,15 +204,7 @@ enum parse_result options_parse(struct options *o, int argc, char **argv, char *
         if (strcmp(argv[1], roles[i]->name) == 0)
             o->role = roles[i];
     }
-    if (o->role == NULL) {
-        const char *near = value_nearest(argv[1], names);
-        fail(error, size, "unknown role '%.40s'%s%s%s", argv[1],
-             near ? "; did you mean '"
-                  : "; roles: sender, receiver, client, server, forwarder, reference, tester, "
-                    "duplex; "
-                    "or list, check, cache-line",
-             near ? near : "", near ? "'?" : "");
-        return PARSE_BAD;
-    }
+    if (o->role == NULL)
+        return unknown_role(argv[1], names, error, size);
     return parse_arguments(o, argc, argv, error, size);
 }

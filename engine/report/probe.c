@@ -31,11 +31,11 @@ void report_probe(struct json *j, const struct trial *trial, const struct end *s
     json_object(j, "totals");
     report_counters(j, &totals);
     json_end_object(j);
-    if (trial->options->role->tracks || role == &role_server)
+    if (role->tracks || role->echoes)
         report_loss(j, receiving,
-                    role->hears_itself ? sending->counters.tx_offered - sending->before.tx_offered
+                    role->receives_own ? sending->counters.tx_offered - sending->before.tx_offered
                                        : SENT_UNKNOWN);
-    if (receiving->rx.latency_wanted && (role->tracks || role == &role_server))
+    if (receiving->rx.latency_wanted && (role->tracks || role->echoes))
         report_latency(j, role->latency == LATENCY_RTT ? LATENCY_RTT : LATENCY_ONE_WAY, receiving);
     if (role->sends)
         put_pacing(j, &sending->tx);

@@ -104,7 +104,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_unsigned(j, "skipped", skipped);
     json_unsigned(j, "longest_stall_ns", clock_ticks_to_ns(stall));
     json_bool(j, "on_schedule", skipped * 1000 <= totals->tx_intended);
-    if (trial->options->role == &role_sender) {
+    if (role_only_sends(trial->options->role)) {
         for (unsigned i = 0; i < trial->end_count; i++)
             histogram_subtract(&lateness, &trial->ends[i].lateness_away);
         json_object(j, "attentive");
@@ -165,7 +165,7 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
         json_unsigned(j, "rx_socket_drops", c.rx_socket_drops);
         json_unsigned(j, "tx_offered", c.tx_offered);
         json_unsigned(j, "tx_dropped", c.tx_dropped);
-        if (trial->options->role == &role_reference)
+        if (trial->options->role->applies_faults)
             put_faults(j, &trial->ends[i].faults);
         json_end_object(j);
     }
@@ -206,7 +206,7 @@ void report_result(struct json *j, const struct trial *trial)
     report_spent(j, nothing_spent, trial->last_snapshot.spent_ticks);
     report_cpu(j, &trial->cpu_before, &trial->cpu_after);
     json_end_object(j);
-    if (role == &role_tester) {
+    if (role->has_both_ends) {
         json_list(j, "directions");
         put_direction(j, trial, 0);
         if (trial->options->bidirectional)
@@ -220,7 +220,7 @@ void report_result(struct json *j, const struct trial *trial)
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
                            &trial->ends[0]);
     }
-    if (role != &role_tester && trial->ends[0].probe != NULL)
+    if (!role->has_both_ends && trial->ends[0].probe != NULL)
         report_probe(j, trial, trial->ends[0].probe, trial->ends[0].probe);
     if (role->stands_between)
         put_forwarder_ports(j, trial);

@@ -25,8 +25,10 @@ const struct role role_client = {
     .ports = 1,
     .sends = true,
     .tracks = true,
+    .receives_own = true,
     .drains = true,
-    .hears_itself = true,
     .latency = LATENCY_RTT,
     .run = run,
 };
+
+ROLE(role_client);

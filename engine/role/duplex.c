@@ -37,7 +37,11 @@ const struct role role_duplex = {
     .ports = 1,
     .sends = true,
     .tracks = true,
+    .receives_early = true,
     .drains = true,
-    .listens_first = true,
+    .takes_latency = true,
+    .takes_probes = true,
     .run = run,
 };
+
+ROLE(role_duplex);

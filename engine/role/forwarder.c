@@ -204,7 +204,11 @@ const struct role role_forwarder = {
     .name = "forwarder",
     .summary = "passes everything between port A and port B (2 and 3, ...)",
     .ports = 2,
-    .pairs = true,
     .stands_between = true,
+    .takes_pairs = true,
+    .takes_mac_update = true,
+    .takes_gathering = true,
     .run = run,
 };
+
+ROLE(role_forwarder);

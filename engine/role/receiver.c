@@ -24,8 +24,12 @@ const struct role role_receiver = {
     .name = "receiver",
     .summary = "counts, verifies, and finds loss, duplicates and reordering",
     .ports = 1,
-    .queues = true,
     .tracks = true,
     .drains = true,
+    .takes_queues = true,
+    .takes_latency = true,
+    .takes_probes = true,
     .run = run,
 };
+
+ROLE(role_receiver);

@@ -160,7 +160,10 @@ const struct role role_reference = {
     .summary =
         "a forwarder with set delay, jitter, loss, rate, cost, disorder, duplicates, bit errors",
     .ports = 2,
-    .pairs = true,
     .stands_between = true,
+    .applies_faults = true,
+    .takes_pairs = true,
     .run = run,
 };
+
+ROLE(role_reference);

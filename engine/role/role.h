@@ -1,5 +1,6 @@
-/* A role is one file with one short loop. Everything it needs is in the trial; with several
- * workers each has ends of its own. */
+/* A role is one file with one short loop, which registers itself by ROLE. The flags describe the
+ * role to all other files: no file compares a role with a certain role. With several workers each
+ * worker has its own ends. */
 #ifndef SM_ROLE_H
 #define SM_ROLE_H
 
@@ -13,21 +14,60 @@ struct role {
     const char *name;
     const char *summary;
     unsigned ports;
-    bool pairs;          /* takes any multiple of `ports` */
-    bool queues;         /* may have a worker for each queue of its port */
-    bool stands_between; /* reports what each port saw */
-    bool sends;          /* follows a schedule (needs its peer to be there) */
-    bool tracks;         /* reports loss from sequence numbers */
+
+    /* What the role does. */
+    bool sends;          /* follows a schedule, and needs a connected peer */
+    bool tracks;         /* finds loss by sequence numbers */
+    bool echoes;         /* sends frames back by the port at which they arrived */
+    bool stands_between; /* forwards between ports, and reports each port */
+    bool applies_faults; /* delays, drops and changes frames on purpose */
+    bool has_both_ends;  /* its two ports are the two ends of one path */
+    bool receives_own;   /* the frames that it receives are frames that it sent */
+    bool receives_early; /* receives already before its schedule begins */
     bool drains;         /* waits for frames in flight after the end */
-    bool hears_itself;   /* what it receives are frames that it sent */
-    bool listens_first;  /* runs before its schedule begins */
     enum latency_kind latency;
+
+    /* Which options it takes; options/check.c has the table. */
+    bool takes_pairs; /* any multiple of `ports` */
+    bool takes_queues;
+    bool takes_latency;
+    bool takes_probes;
+    bool takes_frames;
+    bool takes_mac_update;
+    bool takes_gathering;
+
     void (*run)(struct trial *trial, unsigned worker);
 };
 
+static inline bool role_only_sends(const struct role *role)
+{
+    return role->sends && !role->tracks;
+}
+
+static inline bool role_only_receives(const struct role *role)
+{
+    return role->tracks && !role->sends;
+}
+
+/* For unit tests. */
 extern const struct role role_sender, role_receiver, role_client, role_server, role_forwarder,
     role_reference, role_tester, role_duplex;
 
-/* All of them, ended by NULL. */
-extern const struct role *const roles[];
+/* All roles in the order of their names, ended by NULL. */
+#define ROLES_MAX 31
+extern const struct role *roles[ROLES_MAX + 1];
+
+/* Register a role. If two roles have the same name, the role that is registered first stays. */
+void role_register(const struct role *role);
+
+/* Registers the role before main. A role with a priority below that of other constructors replaces
+ * a role of the engine, as in bench/engine/descriptors.c. */
+#define ROLE(role) ROLE_CONSTRUCTOR(role, constructor)
+#define ROLE_REPLACEMENT(role) ROLE_CONSTRUCTOR(role, constructor(101))
+#define ROLE_CONSTRUCTOR(role, attribute)                                                          \
+    __attribute__((attribute)) static void register_##role(void)                                   \
+    {                                                                                              \
+        role_register(&(role));                                                                    \
+    }                                                                                              \
+    struct role /* takes the semicolon */
 #endif

@@ -31,7 +31,10 @@ const struct role role_sender = {
     .name = "sender",
     .summary = "sends frames by rate and burst",
     .ports = 1,
-    .queues = true,
     .sends = true,
+    .takes_queues = true,
+    .takes_frames = true,
     .run = run,
 };
+
+ROLE(role_sender);

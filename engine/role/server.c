@@ -150,5 +150,10 @@ const struct role role_server = {
     .name = "server",
     .summary = "echoes frames to their sender (MAC, IP and UDP addresses swapped)",
     .ports = 1,
+    .echoes = true,
+    .takes_latency = true,
+    .takes_probes = true,
     .run = run,
 };
+
+ROLE(role_server);

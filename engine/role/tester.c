@@ -49,8 +49,11 @@ const struct role role_tester = {
     .ports = 2,
     .sends = true,
     .tracks = true,
+    .has_both_ends = true,
+    .receives_own = true,
     .drains = true,
-    .hears_itself = true,
     .latency = LATENCY_ONE_WAY,
     .run = run,
 };
+
+ROLE(role_tester);

@@ -100,13 +100,13 @@ static void trials_fit_the_command_line(void **state)
         const struct role *role;
         const char *line, *because;
     } bad[] = {
-        {&role_sender, "start probes=1", "only a receiver, server or duplex"},
-        {&role_tester, "start probes=1", "only a receiver, server or duplex"},
-        {&role_receiver, "start probe-rate=1k", "only a sender"},
-        {&role_sender, "start probe-rate=1k probe-schedule=recorded", "constant or poisson"},
-        {&role_sender, "start probe-rate=1k probe-schedule=ramp:1:2:3", "constant or poisson"},
+        {&role_sender, "start probes=1", "only duplex, receiver and server"},
+        {&role_tester, "start probes=1", "only duplex, receiver and server"},
+        {&role_receiver, "start probe-rate=1k", "only client, duplex, sender and tester"},
+        {&role_sender, "start probe-rate=1k probe-schedule=recorded", "use constant or poisson"},
+        {&role_sender, "start probe-rate=1k probe-schedule=ramp:1:2:3", "use constant or poisson"},
         {&role_sender, "start schedule=recorded", "only with --replay"},
-        {&role_sender, "start latency=1", "only receiver, duplex and server"},
+        {&role_sender, "start latency=1", "only duplex, receiver and server"},
         {&role_receiver, "start sender-clock=1:2:3", "nothing is timed"},
         {&role_sender, "start schedule=ramp:1k:2k:1s rate=1k", "a ramp has its own rates"},
     };

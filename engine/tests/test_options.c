@@ -78,14 +78,14 @@ static void small_pages_refuse_drivers_that_need_hugepages(void **state)
     refused("sender --port null: --dpdk-pages 2MiB", "is not one of huge|4KiB");
 #ifdef HAVE_DPDK
     refused("sender --port dpdk:pci=0000:03:00.0 --dst-mac 02:00:00:00:00:01 --dpdk-pages 4KiB",
-            "dpdk:pci=0000:03:00.0, whose driver works in hugepages only");
+            "dpdk:pci=0000:03:00.0, whose driver needs hugepages");
     assert_int_equal(parse("receiver --port dpdk:memif=/run/a,role=client --dpdk-pages 4KiB"),
                      PARSE_OK);
     /* Where the driver must not be asked for zero-copy at all, the port is malformed. */
     parse("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages huge");
     if (strstr(error, "writes beyond its ring") == NULL)
         refused("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages 4KiB",
-                "works in hugepages only");
+                "needs hugepages");
 #endif
 }
 
@@ -97,7 +97,7 @@ static void functions_are_named_or_blocked(void **state)
     char text[256];
 
     snprintf(text, sizeof text, "%s --eal --block=0000:04:00.0", ports);
-    refused(text, "--eal --block=0000:04:00.0: beside a port dpdk:pci=");
+    refused(text, "--eal --block=0000:04:00.0: with a port dpdk:pci=");
     snprintf(text, sizeof text, "%s --eal -b --eal 0000:04:00.0", ports);
     refused(text, "--eal -b: ");
     snprintf(text, sizeof text, "%s --eal --allow=0000:04:00.0 --eal --base-virtaddr=1", ports);
@@ -156,16 +156,19 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
     assert_int_equal(o.traffic.probe_schedule.shape, SCHEDULE_POISSON);
     assert_int_equal(parse("server --port null: --probes 1 --echo all"), PARSE_OK);
     assert_int_equal(o.traffic.echo, ECHO_ALL);
-    refused("receiver --port null: --probe-rate 1k", "--probe-rate: only a sender, client, duplex");
-    refused("sender --port null: --probes 1", "--probes: only a receiver, server or duplex");
+    refused("receiver --port null: --probe-rate 1k",
+            "--probe-rate: the role receiver does not take this option, only client");
+    refused("sender --port null: --probes 1",
+            "--probes: the role sender does not take this option, only duplex, ");
     assert_int_equal(parse("duplex --port null: --probe-rate 1k --probes 1 --sender-clock 1:2:3"),
                      PARSE_OK);
-    refused("duplex --port null: --probes 1", "--probes: a duplex sends probes, too");
+    refused("duplex --port null: --probes 1", "--probes: this role also sends probes");
     refused("client --port null: --probe-rate max", "--probe-rate: 'max'");
     assert_int_equal(parse("client --port null: --probe-rate none"), PARSE_OK);
     assert_int_equal(o.traffic.probe_rate.amount, 0);
     refused("client --port null: --rate none", "--rate: 'none'");
-    refused("server --port null: --stream 5 --probe-stream 5", "--probe-stream: 5 is the load's");
+    refused("server --port null: --stream 5 --probe-stream 5",
+            "--probe-stream: 5 is the --stream of the load");
     refused("client --port null: --probe-schedule on-off:1:1", "constant or poisson");
     assert_int_equal(parse("server --port null: --latency 1 --sender-clock 12:34:3000000000"),
                      PARSE_OK);
@@ -175,7 +178,7 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
     refused("receiver --port null: --latency 1 --sender-clock 1:2", "three numbers, TICKS:NS:HZ");
     refused("receiver --port null: --latency 1 --sender-clock 1:2:0", "three numbers");
     refused("receiver --port null: --sender-clock 1:2:3", "nothing is timed");
-    refused("client --port null: --latency 1", "receiver, duplex and server");
+    refused("client --port null: --latency 1", "only duplex, receiver and server");
     refused("server --port null: --echo none", "--echo: 'none' is not one of probes|all");
 }
 
@@ -195,7 +198,7 @@ static void errors_name_the_remedy(void **state)
     (void)state;
     refused("", "no role given");
     refused("sendr --port null:", "did you mean 'sender'");
-    refused("xyzzyplugh", "roles: sender");
+    refused("xyzzyplugh", "use client, duplex");
     refused("sender --port nul:", "did you mean 'null'");
     refused("sender --port null: --packet-szie 64", "did you mean '--packet-size'");
     refused("sender --port null: --qqqqqqqq 1", "see --help");
@@ -215,18 +218,18 @@ static void errors_name_the_remedy(void **state)
     refused("sender --port udp: --vlan 5 --frame-size 68", "--vlan: with udp the kernel writes");
     refused("sender --port io_uring:socket=udp --flows 5", "--flows: with udp the kernel writes");
     assert_int_equal(parse("sender --port udp: --dst-ip 2001:db8::1 --frame-size 84"), PARSE_OK);
-    refused("sender --port null: --bidirectional", "only a tester");
-    refused("sender --port null: --core 0,1", "only a tester uses two cores");
+    refused("sender --port null: --bidirectional", "only tester");
+    refused("sender --port null: --core 0,1", "give one core for each of --queues");
     refused("sender --port null: --queues 3 --core 0,1", "2 cores for 3 workers");
     refused("tester --port null: --port null: --core 0,1,2", "one core or two, not 3");
     refused("sender --port null: --queues 17", "from 1 to 16");
-    refused("client --port null: --queues 2", "only a sender or a receiver");
+    refused("client --port null: --queues 2", "only receiver and sender");
     refused("sender --port udp: --queues 2", "udp ports have one queue for a worker");
     refused("sender --port null: --queues 2 --stream 65535", "leaves no numbers");
     refused("list --jsn", "'--jsn' does not fit");
     refused("forwarder --port null: --port null: --mac-update", "needs --src-mac and --dst-mac");
-    refused("receiver --port null: --mac-update", "only a forwarder");
-    refused("receiver --port null: --gather-us 100", "only a forwarder of two ports");
+    refused("receiver --port null: --mac-update", "only forwarder");
+    refused("receiver --port null: --gather-us 100", "only forwarder");
     refused("forwarder --port null: --port null: --gather-us 100", "use dpdk ports");
 }
 
@@ -242,7 +245,8 @@ static void probes_beside_a_replay(void **state)
     assert_int_equal(o.traffic.sizes.smallest, 256);
     assert_int_equal(parse("sender --port raw:dev=x --replay f"), PARSE_OK);
     refused("sender --port raw:dev=x --replay f --probe-rate 1k", "needs --dst-mac");
-    refused("sender --port null: --probe-rate 1k --probe-schedule recorded", "not recorded");
+    refused("sender --port null: --probe-rate 1k --probe-schedule recorded",
+            "recorded is not possible");
 }
 
 static void help_and_version(void **state)

@@ -23,7 +23,7 @@ static uint64_t frames_sent(const struct trial *trial)
 {
     uint64_t sent = 0;
 
-    if (!trial->options->role->hears_itself)
+    if (!trial->options->role->receives_own)
         return atomic_load(&trial->sent);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = heard_by(trial, i);

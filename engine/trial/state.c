@@ -31,7 +31,7 @@ double trial_probe_rate_pps(const struct trial *trial)
 bool trial_times_load(const struct trial *trial)
 {
     const bool always = trial->options->role->latency != LATENCY_NONE;
-    const bool echoes_probes = trial->options->role == &role_server && trial->traffic.probes;
+    const bool echoes_probes = trial->options->role->echoes && trial->traffic.probes;
     return (trial->traffic.latency && !echoes_probes) || (always && !trial_has_probes(trial));
 }
 
@@ -39,7 +39,7 @@ bool trial_times_load(const struct trial *trial)
 bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
     const bool sinks =
-        trial->options->role == &role_server && (trial->traffic.probes || trial->traffic.latency);
+        trial->options->role->echoes && (trial->traffic.probes || trial->traffic.latency);
 
     if (!trial->options->role->tracks && !sinks)
         return false;
@@ -52,7 +52,7 @@ uint64_t trial_sent_to(const struct trial *trial, unsigned end)
 {
     const struct role *role = trial->options->role;
 
-    if (!role->hears_itself)
+    if (!role->receives_own)
         return trial->sent_told;
     if (role->latency == LATENCY_RTT && trial_has_probes(trial))
         return SENT_UNKNOWN;

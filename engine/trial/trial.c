@@ -141,7 +141,7 @@ static void begin(struct trial *trial)
     set_times(trial);
     port_faults_begin(trial);
     event_started(trial);
-    if (!trial->options->role->listens_first)
+    if (!trial->options->role->receives_early)
         wait_for_start(trial);
 }
 
