@@ -49,7 +49,7 @@ static bool is_data(const struct io_frame *frame)
     if (!frame_parse(frame->data, frame->length, &at))
         return false;
     const uint8_t *payload = frame->data + at.udp + 8;
-    return payload[0] == FRAME_MARK && (payload[1] >> 4 & 3) == FRAME_DATA;
+    return payload[0] == FRAME_SIGNATURE && (payload[1] >> 4 & 3) == FRAME_DATA;
 }
 
 void impaired_path_drop(struct impaired_path *path, uint64_t *why)

@@ -4,7 +4,7 @@
 
 static bool is_wanted(const struct trial *trial, uint8_t verdict)
 {
-    if (verdict == VERDICT_BESIDE)
+    if (verdict == VERDICT_COMPANION)
         return true;
     return verdict == VERDICT_DATA && (!trial->traffic.probes || trial->traffic.echo == ECHO_ALL);
 }
@@ -40,7 +40,7 @@ static unsigned count_probes(const struct end *end, const uint8_t *verdicts, uns
     if (end->probe == NULL)
         return 0;
     for (unsigned i = 0; i < count; i++)
-        probes += verdicts[i] == VERDICT_BESIDE;
+        probes += verdicts[i] == VERDICT_COMPANION;
     return probes;
 }
 
@@ -51,7 +51,7 @@ static void count_echoes(struct end *end, const struct io_frame *frames, const u
     uint64_t bytes[2] = {0};
 
     for (unsigned i = 0; i < count; i++)
-        bytes[verdicts[i] == VERDICT_BESIDE] += receive_frame_size(&end->rx, &frames[i]);
+        bytes[verdicts[i] == VERDICT_COMPANION] += receive_frame_size(&end->rx, &frames[i]);
     counter_add(&end->counters.tx_offered, count - probes);
     counter_add(&end->counters.tx_bytes, bytes[0]);
     if (probes > 0) {

@@ -119,8 +119,8 @@ static void flipped_bits_lie_where_they_are_seen(void **state)
 {
     (void)state;
     const struct reference r = {.seed = 4};
-    uint8_t plain[500] = {FRAME_MARK, FRAME_DATA << 4};
-    uint8_t touched[500] = {FRAME_MARK, (FRAME_DATA | FRAME_TOUCHED) << 4};
+    uint8_t plain[500] = {FRAME_SIGNATURE, FRAME_DATA << 4};
+    uint8_t touched[500] = {FRAME_SIGNATURE, (FRAME_DATA | FRAME_TOUCHED) << 4};
     bool seen[500 * 8] = {false};
     for (uint64_t i = 0; i < FRAMES; i++) {
         const uint64_t bit = faults_bit(&r, 0, i, plain, sizeof plain);

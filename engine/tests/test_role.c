@@ -29,9 +29,9 @@ static char error[512];
 
 static enum parse_result parse(char *option, char *value)
 {
-    char *words[] = {"switchmark-traffic", "ninth", "--port", "null:", option, value};
+    char *arguments[] = {"switchmark-traffic", "ninth", "--port", "null:", option, value};
 
-    return options_parse(&o, 6, words, error, sizeof error);
+    return options_parse(&o, 6, arguments, error, sizeof error);
 }
 
 static void new_role_is_listed_in_order_of_names(void **state)
@@ -55,10 +55,10 @@ static void new_role_takes_options_of_its_flags(void **state)
 
 static void messages_list_new_role(void **state)
 {
-    char *words[] = {"switchmark-traffic", "sender", "--port", "null:", "--probes", "1"};
+    char *arguments[] = {"switchmark-traffic", "sender", "--port", "null:", "--probes", "1"};
 
     (void)state;
-    assert_int_equal(options_parse(&o, 6, words, error, sizeof error), PARSE_BAD);
+    assert_int_equal(options_parse(&o, 6, arguments, error, sizeof error), PARSE_BAD);
     assert_non_null(strstr(error, "only duplex, ninth, receiver and server"));
 }
 

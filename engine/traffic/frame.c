@@ -100,7 +100,7 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
         build_headers(t->bytes, address, t->payload_length);
 
     uint8_t *payload = t->bytes + t->payload;
-    payload[0] = FRAME_MARK;
+    payload[0] = FRAME_SIGNATURE;
     payload[1] = (uint8_t)(kind << 4 | (epoch & 15));
     store16(payload + 2, htons(stream));
     if (!payload_only)

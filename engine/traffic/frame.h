@@ -40,7 +40,7 @@
 #define FRAME_SIZE_MAX 9018
 #define FRAME_LENGTH_MAX (FRAME_SIZE_MAX - FCS_BYTES)
 
-#define FRAME_MARK 0x53
+#define FRAME_SIGNATURE 0x53
 #define FRAME_DATA 1         /* kind */
 #define FRAME_VERIFICATION 2 /* kind: teaches and verifies, is never measured */
 #define FRAME_TOUCHED 4      /* flag in the kind: the digest is there (or had no room) */

@@ -17,8 +17,8 @@ static void reset_delays(struct receiver *rx)
 
 void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
 {
-    rx->locked = rx->knows_mark = mark != 0;
-    rx->mark = mark;
+    rx->locked = rx->knows_signature = mark != 0;
+    rx->signature = mark;
     rx->lock_intended = now;
     rx->tracking = true;
     rx->trial_frames = 0;
@@ -70,17 +70,17 @@ static void begin_anew(struct receiver *rx, const uint8_t *payload)
         receive_begin(rx, 0, 0);
     }
     rx->locked = true;
-    rx->mark = load32(payload);
+    rx->signature = load32(payload);
     rx->lock_intended = stamp_intended(payload);
 }
 
 /* Data of our stream under another mark than the trial's: the first frame, a straggler of an
  * earlier trial, or the first frame of the trial proper after such stragglers. */
-static enum verdict judge_mark(struct receiver *rx, const uint8_t *payload)
+static enum verdict judge_signature(struct receiver *rx, const uint8_t *payload)
 {
     if (!rx->tracking)
         return VERDICT_DATA;
-    if (rx->knows_mark ||
+    if (rx->knows_signature ||
         (rx->locked && ticks_since(stamp_intended(payload), rx->lock_intended) <= 0))
         return VERDICT_STALE;
     begin_anew(rx, payload);
@@ -101,7 +101,7 @@ static enum verdict judge_order(struct receiver *rx, const uint8_t *payload, uin
     const int64_t later = ticks_since(intended, __builtin_bswap64(rx->newest_times) >> 16);
     if (ahead >= 0)
         return later < 0 ? VERDICT_STALE : VERDICT_DATA;
-    if (later > 0 && rx->knows_mark)
+    if (later > 0 && rx->knows_signature)
         return VERDICT_STALE;
     if (later > 0 && sequence < SEQUENCE_WINDOW) { /* else 2^31 numbers or more were lost */
         begin_anew(rx, payload);
@@ -109,7 +109,7 @@ static enum verdict judge_order(struct receiver *rx, const uint8_t *payload, uin
     }
     const bool after_first = t->next + (uint64_t)(int64_t)ahead >= t->first;
     const bool older = ticks_since(intended, rx->lock_intended) < 0;
-    return older && (after_first || rx->knows_mark) ? VERDICT_STALE : VERDICT_DATA;
+    return older && (after_first || rx->knows_signature) ? VERDICT_STALE : VERDICT_DATA;
 }
 
 static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
@@ -166,13 +166,14 @@ static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
         return is_addressed_to_us(rx, f->data) ? VERDICT_VERIFICATION : VERDICT_FOREIGN;
     if (kind != FRAME_DATA || !(rx->payload_only || addresses_fit(rx, f->data, plain)))
         return VERDICT_CORRUPT;
-    return judge_mark(rx, payload);
+    return judge_signature(rx, payload);
 }
 
 INLINE enum verdict judge(struct receiver *rx, const struct io_frame *f, bool plain)
 {
-    if (__builtin_expect(
-            is_ours(rx, f, plain) && rx->locked && load32(payload_of(rx, f, plain)) == rx->mark, 1))
+    if (__builtin_expect(is_ours(rx, f, plain) && rx->locked &&
+                             load32(payload_of(rx, f, plain)) == rx->signature,
+                         1))
         return is_right(rx, f->data, f->length, plain) ? VERDICT_DATA : VERDICT_CORRUPT;
     return judge_unusual(rx, f);
 }
@@ -332,9 +333,9 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
 
     receive_burst(rx->companion, frame, 1, now, &verdict);
     if (verdict == VERDICT_DATA)
-        return VERDICT_BESIDE;
+        return VERDICT_COMPANION;
     return verdict == VERDICT_FOREIGN || verdict == VERDICT_VERIFICATION ? VERDICT_FOREIGN
-                                                                         : VERDICT_BESIDE_OTHER;
+                                                                         : VERDICT_COMPANION_OTHER;
 }
 
 /* Compiled with and without groups, so that these cost nothing when they are off. */

@@ -33,7 +33,7 @@ INLINE bool is_ours(const struct receiver *rx, const struct io_frame *f, bool pl
     const uint8_t *d = f->data;
 
     if (plain && rx->payload_only)
-        return f->length >= STAMP_BYTES && d[0] == FRAME_MARK;
+        return f->length >= STAMP_BYTES && d[0] == FRAME_SIGNATURE;
     const struct frame_layout at = layout_of(rx, plain);
     if (f->length < at.udp + 8 + STAMP_BYTES)
         return false;
@@ -41,10 +41,10 @@ INLINE bool is_ours(const struct receiver *rx, const struct io_frame *f, bool pl
     if (plain ? load16(d + OFFSET_ETHERTYPE) != WIRE_IPV4 : !types_fit(&rx->expected, d))
         return false;
     if (at.ip6)
-        return ip[0] >> 4 == 6 && ip[6] == 17 && d[at.udp + 8] == FRAME_MARK;
+        return ip[0] >> 4 == 6 && ip[6] == 17 && d[at.udp + 8] == FRAME_SIGNATURE;
     /* version 4 without options, UDP, not a fragment */
     return ip[0] == 0x45 && ip[9] == 17 && (load16(ip + 6) & __builtin_bswap16(0x3fff)) == 0 &&
-           d[at.udp + 8] == FRAME_MARK;
+           d[at.udp + 8] == FRAME_SIGNATURE;
 }
 
 INLINE const uint8_t *payload_of(const struct receiver *rx, const struct io_frame *f, bool plain)

@@ -23,39 +23,39 @@ enum verdict {
     VERDICT_FOREIGN,
     VERDICT_OTHER,
     VERDICT_CORRUPT,
-    VERDICT_BESIDE,       /* data of the companion's stream, counted there */
-    VERDICT_BESIDE_OTHER, /* the same, but stale or corrupt */
+    VERDICT_COMPANION,       /* data of the companion's stream, which the companion counts */
+    VERDICT_COMPANION_OTHER, /* a stale or corrupt frame of the companion's stream */
     VERDICTS
 };
 
-/* The last plain frame of its length that passed every check: one with the same headers passes
- * all but the checks of the stamp without being looked at again. */
+/* The headers of the last plain frame of a length that passed every check. For a frame with the
+ * same headers only the stamp and the checksum need checks. */
 struct intact_headers {
-    uint32_t length;   /* of the frame; 0: none yet */
-    uint64_t bytes[3]; /* from OFFSET_IP to the UDP checksum, which is not part of it */
+    uint32_t length;   /* length of the frame; 0: no frame yet */
+    uint64_t bytes[3]; /* from OFFSET_IP up to the UDP checksum, exclusive */
     uint16_t last;
     uint8_t filled; /* FRAME_FILLED or 0 */
-    uint64_t sum;   /* what they, the pseudo header and the payload behind the stamp contribute */
+    uint64_t sum;   /* checksum of `bytes`, pseudo header and payload behind the stamp */
 };
 
 #define INTACT_LENGTHS 8 /* a power of two */
 
-/* What must arrive in frames that are not plain, or of more than one flow. */
+/* Values that frames must have if they are not plain, or if there are several flows. */
 struct expected_frames {
     struct frame_layout layout;
     uint16_t types[TAGS_MAX + 1];           /* EtherTypes, outer first, wire order */
-    unsigned tags;                          /* how many of them are tags */
-    uint16_t outer_vlan;                    /* of two tags */
-    struct flow_range fields[FLOW_FIELDS];  /* of what arrives; count 0: anything */
+    unsigned tags;                          /* number of tags among `types` */
+    uint16_t outer_vlan;                    /* VLAN ID of the outer tag if there are two */
+    struct flow_range fields[FLOW_FIELDS];  /* values of received frames; count 0: any value */
     uint8_t src_prefix[12], dst_prefix[12]; /* IPv6 */
     bool src_prefix_given, dst_prefix_given;
 };
 
-/* Frames received together that were also sent together: their times are computed and recorded
- * once, at the latest when the burst ends. */
+/* Frames that were sent together and received together: their times are computed and recorded
+ * once, at the end of the burst at the latest. */
 struct timed_run {
-    uint64_t frames, unchanged; /* pairs in it; their delay is the same */
-    uint64_t stamp;             /* wire image of intended time and lateness */
+    uint64_t frames, unchanged; /* pairs of consecutive frames with equal delay */
+    uint64_t stamp;             /* intended time and lateness as on the wire */
     uint16_t stamp_low;
     int64_t intended_ns, actual_ns;
 };
@@ -63,29 +63,29 @@ struct timed_run {
 struct receiver {
     struct io_port *port;
     struct counters *counters;
-    bool touch;             /* verify every byte of touched frames */
-    bool payload_only;      /* the kernel has taken the headers off */
-    bool special;           /* not only untagged IPv4 of one flow: the longer way of judging */
-    uint32_t extra_headers; /* bytes more than HEADERS_BYTES, whoever takes them off */
-    bool locked;            /* `mark` is that of the running trial's frames */
-    bool tracking;          /* a trial runs: sequence and, if wanted, latency */
+    bool touch;        /* verify every byte of touched frames */
+    bool payload_only; /* the kernel has removed the headers */
+    bool special;      /* frames are tagged, IPv6 or of several flows: the slow path judges them */
+    uint32_t extra_headers; /* header bytes beyond HEADERS_BYTES */
+    bool locked;            /* `signature` is that of the frames of the running trial */
+    bool tracking; /* a trial runs: sequence numbers and, if wanted, latency are measured */
     bool latency_wanted;
-    const struct sender_clock *sender_clock; /* NULL: the sender goes by our clock */
+    const struct sender_clock *sender_clock; /* NULL: the sender uses the clock of this host */
     uint16_t stream;                         /* wire order */
-    uint32_t mark;          /* first four payload bytes of this trial's frames, wire image */
-    bool knows_mark;        /* it is our own: no frame teaches another */
-    uint64_t lock_intended; /* when the frame was intended by which `mark` was learnt */
-    uint64_t newest_times;  /* wire image of intended time and lateness, of the highest number */
-    uint64_t trial_frames, trial_bytes; /* counted under `mark` */
-    uint64_t early_bytes;               /* of the last early frame */
-    uint64_t addresses, address_mask;   /* IP source and destination that must arrive */
+    uint32_t signature;   /* first four payload bytes of this trial's frames, as on the wire */
+    bool knows_signature; /* this process sends the frames: the signature is known from the start */
+    uint64_t lock_intended; /* intended time of the frame from which `signature` was learned */
+    uint64_t newest_times;  /* intended time and lateness of the frame with the highest number */
+    uint64_t trial_frames, trial_bytes; /* counted with `signature` */
+    uint64_t early_bytes;               /* size of the last early frame */
+    uint64_t addresses, address_mask;   /* expected IP source and destination */
     uint32_t ports, port_mask;
     uint8_t mac[6];
     bool mac_known;
-    const struct payload_pattern *pattern; /* expected behind stamps; NULL: unknown */
+    const struct payload_pattern *pattern; /* expected payload behind stamps; NULL: unknown */
     struct intact_headers intact[INTACT_LENGTHS];
     struct expected_frames expected;
-    struct receiver *companion; /* for a second stream on the same port, or NULL */
+    struct receiver *companion; /* receiver of a second stream on the same port, or NULL */
     struct sequence_tracker *tracker;
     struct histogram *from_actual, *from_intended; /* ns */
     struct timed_run run;
@@ -99,7 +99,7 @@ static inline const uint8_t *receive_payload(const struct receiver *rx, const st
     return f->data + (rx->payload_only ? 0 : HEADERS_BYTES + rx->extra_headers);
 }
 
-/* The L2 size with FCS of what arrived. */
+/* The L2 size of a received frame, with FCS. */
 static inline uint32_t receive_frame_size(const struct receiver *rx, const struct io_frame *f)
 {
     return f->length + FCS_BYTES + (rx->payload_only ? HEADERS_BYTES + rx->extra_headers : 0);

@@ -236,7 +236,7 @@ bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_
         }
         uint8_t *payload = f + frame->payload, *ip = f + at.ip;
         memset(payload, 0, ntohs(load16(payload - 4)) - 8U);
-        payload[0] = FRAME_MARK;
+        payload[0] = FRAME_SIGNATURE;
         store16(payload + 2, htons(stream));
         if (!at.ip6) {
             store16(ip + 10, 0);
