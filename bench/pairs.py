@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from switchmark.record import Record
 from switchmark.results.blocks import as_block_trials, observe
-from switchmark.results.record import Record
 from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
 from switchmark.statistics.state_figures import state_figures
 from switchmark.statistics.typical import typical

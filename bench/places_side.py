@@ -27,7 +27,7 @@ def say(**event: object) -> None:
 
 def enter_namespaces(results: Path) -> None:
     """Go on in namespaces of its own, as `switchmark run` of an ordinary user does."""
-    from switchmark.testbed.private.start import Reason, start_again
+    from switchmark.host.private.start import Reason, start_again
 
     engine = [Path(os.environ["SWITCHMARK_TRAFFIC"])] if "SWITCHMARK_TRAFFIC" in os.environ else []
     start_again([sys.executable, sys.prefix, sys.base_prefix, ROOT, results, *engine], Reason.NEED)

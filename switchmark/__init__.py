@@ -5,11 +5,12 @@ The Python API (docs/python.md): `Campaign`, `Results`, `Progress`, `Reproductio
 import os
 from typing import TYPE_CHECKING, Any
 
-# Read by polars when it is first imported, which else keeps for itself what it has freed: a
-# third of the memory that a summary of many records takes.
+from switchmark.version import __version__
+
+# polars reads this variable when it is first imported. Without it, polars does not return freed
+# memory to the system, which is a third of the memory that a summary of many records takes.
 os.environ.setdefault("_RJEM_MALLOC_CONF", "dirty_decay_ms:0,muzzy_decay_ms:0")
 
-__version__ = "0.1.0"
 __all__ = ["Campaign", "Progress", "Reproduction", "Results", "__version__"]
 
 if TYPE_CHECKING:
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """A name of the API, imported when it is first asked for: the command line starts without
-    it."""
+    """Import a name of the API at its first use, so that the command line starts without it."""
     if name in __all__:
         from switchmark import api
 

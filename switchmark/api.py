@@ -30,6 +30,7 @@ from switchmark.experiment.execute import Request, execute
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
+from switchmark.record import Record
 from switchmark.report import pen, words
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
@@ -40,7 +41,6 @@ from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.expectations import Judgement, expected_of, judge_run
 from switchmark.results.export import flat_rows, frame
 from switchmark.results.query import read_table
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise

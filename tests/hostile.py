@@ -24,7 +24,10 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.campaign.notation import expand_notation
 from switchmark.engine import events
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
+from switchmark.host import state
+from switchmark.host.facts import gather
+from switchmark.host.undo import ledger
 from switchmark.model import options
 from switchmark.model.nics import parse_nics
 from switchmark.remote.codec import from_plain, to_plain
@@ -39,10 +42,7 @@ from switchmark.switch.support.private import parse_socket_drops
 from switchmark.switch.support.vpp_answers import links_up, parse_statistics
 from switchmark.switch.support.vpp_changes import spare_links, table_size
 from switchmark.switch.support.work import parse_pmd_stats
-from switchmark.testbed import state
-from switchmark.testbed.facts import gather
 from switchmark.testbed.testbed_file import read_testbed
-from switchmark.testbed.undo import ledger
 from tests.hostile_histograms import HISTOGRAM, read_histogram
 from tests.hostile_inputs import (
     BAD,

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 from hypothesis import strategies as st
 
 from switchmark.environment.vm import accelerator
-from switchmark.listening import is_foreign, parse_place, read_token, says_token
+from switchmark.host.containers import in_container, lxc_remains
+from switchmark.host.kernel import cgroups
+from switchmark.host.session import _refusal
+from switchmark.http_guard import is_foreign, parse_place, read_token, says_token
 from switchmark.results.documents import read_resumption
-from switchmark.testbed.container import in_container, lxc_remains
-from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.session import _refusal
 from switchmark.testbed.target import read_target
 from tests.hostile_inputs import BAD, Reader, answers, edited, from_file
 

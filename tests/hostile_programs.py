@@ -17,6 +17,12 @@ from hypothesis import strategies as st
 
 from switchmark.engine.plain_events import parse_plain
 from switchmark.environment.vm.engine import GuestEngine
+from switchmark.host import interface_check
+from switchmark.host.cores import watch
+from switchmark.host.cores.cpu_time import ThreadTimes, process_cpu_s
+from switchmark.host.kernel import mounts
+from switchmark.host.kernel.procfs import ProcessIdentity
+from switchmark.host.process_output import last_line, last_lines
 from switchmark.instrument import iperf3, sockperf
 from switchmark.instrument.support.pkt_gen_words import sent_for, whole_run
 from switchmark.instrument.support.program import ProgramEnd
@@ -31,12 +37,6 @@ from switchmark.switch.support.private import Namespace
 from switchmark.switch.support.telemetry import telemetry
 from switchmark.switch.t4p4s import T4p4s
 from switchmark.switch.testpmd import Testpmd
-from switchmark.testbed import facing
-from switchmark.testbed.cores import watch
-from switchmark.testbed.cores.cpu_time import ThreadTimes, process_cpu_s
-from switchmark.testbed.kernel import mounts
-from switchmark.testbed.kernel.procfs import ProcessIdentity
-from switchmark.testbed.last_words import last_line, last_words
 from switchmark.testbed.testbed import SshTarget
 from tests.hostile_inputs import (
     ANY,
@@ -109,7 +109,7 @@ def _namespace(text: str) -> object:
 
 def _facing(text: str) -> object:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
-    return facing._problem(host, "eth1", 1500)  # type: ignore[arg-type]
+    return interface_check._problem(host, "eth1", 1500)  # type: ignore[arg-type]
 
 
 def _cache_lines(text: str) -> object:
@@ -201,7 +201,7 @@ PROGRAMS: dict[str, Reader] = {
     "tc -j": Reader(_namespace, answers([{"root": True, "drops": 5}]), DEPENDS),
     "cache-line": Reader(_cache_lines, answers({"lines_ns": [40.0, None], "steps_ns": [1.0]})),
     "last words": Reader(
-        lambda text: (last_words(text), last_line(text)),
+        lambda text: (last_lines(text), last_line(text)),
         edited(["vpp[5]: stack trace\n#0 main\n", "docker: no image.\nSee 'docker run --help'."])),
     "iperf3's client": Reader(
         lambda text: iperf3._read(ended(text), ended(SERVER)), answers(json.loads(CLIENT)), BAD),

@@ -10,8 +10,8 @@ from functools import cache
 
 import pytest
 
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
+from switchmark.host import place
+from switchmark.host.place import Facility
 
 NAMESPACES = (Facility.NETWORK_NAMESPACE, Facility.NETWORK_DEVICE)
 

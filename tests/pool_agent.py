@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError
+from switchmark.host.state import state_dir
 from switchmark.model.trial import Trial
 from switchmark.pool.agent import agent_of
 from switchmark.pool.archive import StoreArchive
@@ -29,9 +30,8 @@ from switchmark.pool.duty import on_duty
 from switchmark.pool.executor import Checked
 from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.values import BlockLease
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.store.address import read_store_address
-from switchmark.testbed.state import state_dir
 from tests.unit.block_fakes import at_rate
 from tests.unit.records import synthetic_record, synthetic_trial
 

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from itertools import pairwise
 
 from switchmark.model.value import parse_utc
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.store.names import digest, record_object
 from switchmark.store.objects import open_objects
 from tests.pool_stand import PoolStand

@@ -13,7 +13,7 @@ from pathlib import Path
 from cores import Cores, where
 from parts import Part, Sample
 
-from switchmark.testbed.facts import read_cpu_info
+from switchmark.host.facts import read_cpu_info
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from switchmark.campaign import load, notation
 from switchmark.errors import UsageError
-from switchmark.folder import yaml_names
 from switchmark.language import values
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Known
+from switchmark.plugins import yaml_names
 
 _SUFFIXES = (".yaml", ".yml")
 _FOLDER = resources.files("switchmark.campaign") / "builtin"

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from switchmark.host.programs import program_problem
 from switchmark.instrument.registry import generator_names
 from switchmark.method.registry import method_names
 from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.parameter import Known
 from switchmark.model.ports import PortKind
-from switchmark.testbed.programs import program_problem
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
+from switchmark.host import tuning
 from switchmark.language import values
 from switchmark.language.values import Limits
 from switchmark.model.campaign import MAX_REPEATS, CampaignDefinition
 from switchmark.model.choices import MAX_REPETITIONS, MAX_TIME_S, MIN_TIME_S
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
-from switchmark.testbed import tuning
 
 
 @dataclass(frozen=True, slots=True)

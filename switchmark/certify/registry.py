@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from switchmark.certify.support.truth import Truth
-from switchmark.folder import Folder, value_named
+from switchmark.plugins import PluginRegistry, attribute_loader
 
-TRUTHS: Folder[Truth] = Folder("switchmark.certify", value_named("TRUTH"))
+TRUTHS: PluginRegistry[Truth] = PluginRegistry("switchmark.certify", attribute_loader("TRUTH"))

@@ -15,7 +15,7 @@ from switchmark.certify.support.decision import median_interval, rule_for
 from switchmark.certify.support.frame_faults import delayed, struck
 from switchmark.certify.support.stand import Rig
 from switchmark.certify.support.truth import Stand, Truth, Turn, medians
-from switchmark.results.record import Latency
+from switchmark.record import Latency
 
 DURATION_S, RATE_PPS = 0.25, 1_000
 STEPS_US = (1, 2, 5)

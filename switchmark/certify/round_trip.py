@@ -15,7 +15,7 @@ from switchmark.certify.support.system_calls import (
 )
 from switchmark.certify.support.truth import Stand, Truth, Turn
 from switchmark.model.campaign import TrimPolicy
-from switchmark.results.record import Latency
+from switchmark.record import Latency
 from switchmark.trial import latency
 
 DURATION_S = 0.3

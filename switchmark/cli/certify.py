@@ -19,16 +19,16 @@ from switchmark.cli.output import note, print_json, print_line
 from switchmark.engine.arguments import resolve_io
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.certified import Certificates
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.results.record import Certificate, CertifiedFigure
-from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.record import Certificate, CertifiedFigure
+from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 from switchmark.switch.testpmd import Testpmd
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.clean import clean_stale
 
 EPILOG = """
 Examples:

@@ -6,7 +6,7 @@ import time
 
 from switchmark.cli.bar import Bar
 from switchmark.cli.output import note
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
 
 
 class CertifyProgress(Bar):

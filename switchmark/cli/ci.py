@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.atomic_files import is_replaced, write_atomically
 from switchmark.cli.output import note, writing
 from switchmark.errors import UsageError
 from switchmark.report.bmf import bmf
@@ -18,7 +19,6 @@ from switchmark.report.junit import Case, cases_of_run, junit_xml
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
-from switchmark.whole import is_replaced, write_whole
 
 EXIT_VIOLATED = 4  # as `compare` has it for "worse"
 
@@ -46,7 +46,7 @@ def write_junit(path: Path | None, suite: str, cases: Sequence[Case], started_at
     """Write the verdicts, if a file is given."""
     if path is not None:
         with writing("--junit", path):
-            write_whole(path, junit_xml(suite, cases, started_at))
+            write_atomically(path, junit_xml(suite, cases, started_at))
 
 
 def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
@@ -54,7 +54,7 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
     if path is not None:
         text = json.dumps(bmf(rows), indent=2, ensure_ascii=False, allow_nan=False)
         with writing("--bmf", path):
-            write_whole(path, f"{text}\n")
+            write_atomically(path, f"{text}\n")
 
 
 def wants_verdicts(run: Run, junit: Path | None, bmf_file: Path | None) -> bool:

@@ -9,8 +9,8 @@ import typer
 
 from switchmark.cli.output import note, print_json, print_line
 from switchmark.errors import UnavailableError
-from switchmark.testbed.state import cache_dir
-from switchmark.testbed.undo.clean import Cleaned, clean_stale
+from switchmark.host.state import cache_dir
+from switchmark.host.undo.clean import Cleaned, clean_stale
 
 EPILOG = """
 Examples:

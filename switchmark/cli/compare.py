@@ -21,10 +21,10 @@ from switchmark.cli.options import AsJson, ResultsIn, StoreAt, read_threshold
 from switchmark.cli.output import note, note_problems
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
+from switchmark.record.metric import chosen
 from switchmark.results.comparable import load_run
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
-from switchmark.results.metric import chosen
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction

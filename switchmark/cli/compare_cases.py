@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
+from switchmark.record.metric import Metric
 from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.comparable import Measured
-from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import THRESHOLD, Correction, Verdict
 
 GROUP = "compare"

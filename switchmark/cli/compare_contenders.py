@@ -11,7 +11,7 @@ from switchmark.cli.compare_cases import GROUP, Compared, CompareOptions, verdic
 from switchmark.cli.compare_lines import ComparisonLine, print_lines
 from switchmark.cli.compare_words import exit_code, only_two, ratio_text
 from switchmark.cli.output import note_problems, print_json
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
 from switchmark.report import words
 from switchmark.report.junit import Case, CaseOutcome
 from switchmark.results.answer import LeadVerdict as Proof

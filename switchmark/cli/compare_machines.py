@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from switchmark.atomic_files import write_atomically
 from switchmark.cli.compare_cases import Compared, CompareOptions, verdict_case
 from switchmark.cli.compare_words import (
     certified_remarks,
@@ -32,7 +33,6 @@ from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.comparison import Verdict
 from switchmark.statistics.defaults import PROVE
-from switchmark.whole import write_whole
 
 
 def compare_machines(
@@ -68,7 +68,7 @@ def compare_machines(
     varying = words.varying_among(one.point for one in found.figures)
     if html is not None:
         with writing("--html", html):
-            write_whole(html, machines_page(found, prove))
+            write_atomically(html, machines_page(found, prove))
     if options.json:
         print_json(
             {

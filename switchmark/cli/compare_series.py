@@ -21,6 +21,7 @@ from switchmark.cli.compare_words import (
 )
 from switchmark.cli.output import note_problems, print_json, print_table
 from switchmark.errors import UsageError
+from switchmark.record.metric import Metric
 from switchmark.report.junit import Case
 from switchmark.results.comparable import (
     Key,
@@ -32,7 +33,6 @@ from switchmark.results.comparable import (
     of_other_page_size,
     with_sizes_shared,
 )
-from switchmark.results.metric import Metric
 from switchmark.statistics.comparison import Verdict, adjust
 from switchmark.statistics.series import find_changes, is_recent, newest_run, verdict_of_newest
 

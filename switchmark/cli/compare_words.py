@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from switchmark.errors import UsageError
+from switchmark.record.page_sizes import in_words, known_sizes, setting_of
 from switchmark.results.comparable import LoadedRun
-from switchmark.results.page_sizes import in_words, known_sizes, setting_of
 from switchmark.statistics.comparison import Verdict
 
 EXIT_WORSE, EXIT_UNCLEAR = 4, 5

@@ -20,6 +20,14 @@ from switchmark.engine.binary import build_problem, engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.host import facts, place
+from switchmark.host.cores.watch import MachineWatch, watch_machine
+from switchmark.host.diagnosis import Finding, diagnose
+from switchmark.host.facts import Facts
+from switchmark.host.limits_diagnosis import diagnose_limits
+from switchmark.host.local import LocalHost
+from switchmark.host.place import Facility, Kind, PlaceLimits
+from switchmark.host.watch_findings import findings
 from switchmark.model.capabilities import Availability, available, unavailable, unavailable_for
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
@@ -27,14 +35,6 @@ from switchmark.statistics.defaults import PROVE
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import facts, place
-from switchmark.testbed.cores.watch import MachineWatch, watch_machine
-from switchmark.testbed.diagnosis import Finding, diagnose
-from switchmark.testbed.facts import Facts
-from switchmark.testbed.limits_diagnosis import diagnose_limits
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place import Facility, Kind, PlaceLimits
-from switchmark.testbed.watched import findings
 
 LONGEST_WATCH_S = 3600.0
 EPILOG = """

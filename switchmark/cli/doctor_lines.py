@@ -8,11 +8,10 @@ import textwrap
 from collections.abc import Iterator, Mapping
 
 from switchmark.cli.output import text_width
-from switchmark.language.duration import format_duration
-from switchmark.language.printable import printable
+from switchmark.formatting import format_duration, printable
+from switchmark.host.diagnosis import Finding, Level
+from switchmark.host.place import Facility, Kind
 from switchmark.model.capabilities import Availability
-from switchmark.testbed.diagnosis import Finding, Level
-from switchmark.testbed.place import Facility, Kind
 
 PLACES = {
     Kind.ROOT: "root of a machine, or of a privileged container",

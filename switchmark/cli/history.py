@@ -7,19 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
+from switchmark.atomic_files import write_atomically
 from switchmark.cli.options import AsJson, ResultsIn, StoreAt, read_threshold
 from switchmark.cli.output import note_problems, print_json, print_line, print_table, writing
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.method.registry import METHODS
+from switchmark.record.metric import Metric, figures_called
 from switchmark.report.history import change_words, history_page, newest_words, title_of
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.history import History, PastFigure, read_history
-from switchmark.results.metric import Metric, figures_called
 from switchmark.results.points import differing
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.store.source import every_run
-from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -73,7 +73,7 @@ def command(
         _nothing(store or str(results), folders, switch, wanted, smallest)
     if html is not None:
         with writing("--html", html):
-            write_whole(html, history_page(history, f"{switch or 'All switches'}: history"))
+            write_atomically(html, history_page(history, f"{switch or 'All switches'}: history"))
     if json:
         print_json({"series": [_plain(one) for one in history.figures], "problems": problems})
     else:

@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import typer
 
-from switchmark import __version__
 from switchmark.campaign import find, load
 from switchmark.campaign.expand import leave_out_unable
 from switchmark.campaign.first_available import choose_on_paper
@@ -31,6 +30,7 @@ from switchmark.model.choices import OWN_ENGINE, PLAIN
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
 from switchmark.testbed.testbed_file import find_testbed, required
+from switchmark.version import __version__
 
 EPILOG = """
 Examples:

@@ -20,7 +20,7 @@ from typer.core import TyperGroup
 from switchmark.cli.namespaces import Namespaces, start_again_if_needed
 from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UnavailableError, UsageError
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
 
 ADMIN_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 INTERRUPTED = 130  # 128 + SIGINT, as shells have it
@@ -170,7 +170,7 @@ def _new_app(**options: Any) -> typer.Typer:
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from switchmark.revision import full_version
+        from switchmark.version import full_version
 
         typer.echo(f"switchmark {full_version()}")
         raise typer.Exit

@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
-from switchmark import __version__
+from switchmark.version import __version__
 
 SEE_ALSO = r"\fBswitchmark\-traffic\fR(1)"
 

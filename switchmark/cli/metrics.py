@@ -23,16 +23,16 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
-from switchmark import __version__
 from switchmark.campaign.notation import to_notation
 from switchmark.cli.output import note
 from switchmark.errors import UnavailableError
-from switchmark.language.printable import printable
-from switchmark.listening import cannot_listen, parse_place, shown
+from switchmark.formatting import printable
+from switchmark.http_guard import cannot_listen, parse_place, shown
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.results.record import MethodFigure, Record, Throughput
+from switchmark.record import MethodFigure, Record, Throughput
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.plan import TrialPlan
+from switchmark.version import __version__
 
 BUCKETS_S = tuple(digit * 10.0**power for power in range(-6, 1) for digit in (1, 2, 5))
 _TRIAL = ("switch", "trial")

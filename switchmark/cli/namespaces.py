@@ -42,7 +42,7 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
     UnavailableError, UsageError."""
     if when is Namespaces.NEVER or _only_help(args):
         return
-    from switchmark.testbed import place
+    from switchmark.host import place
 
     asked, needed = when is Namespaces.ON_REQUEST and OPTION in args, _needed(args)
     if not asked and not needed:
@@ -50,7 +50,7 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
     _refuse_network(args, asked)
     if asked:
         place.require(OPTION, place.Facility.USER_NAMESPACE)
-    from switchmark.testbed.private.start import Reason, start_again
+    from switchmark.host.private.start import Reason, start_again
 
     try:
         own = map(Path, (sys.executable, sys.prefix, sys.base_prefix))
@@ -68,7 +68,7 @@ def _needed(args: Sequence[str]) -> bool:
     """Whether network namespaces can be made in a user namespace, and only there."""
     if any(_option(one) == "--pool" for one in args):
         return False  # (other machines measure)
-    from switchmark.testbed import place
+    from switchmark.host import place
 
     return (
         not place.can(place.Facility.NETWORK_NAMESPACE).available

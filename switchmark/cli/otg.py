@@ -10,14 +10,14 @@ import typer
 from switchmark.cli.options import HttpsCertificate, HttpsKey, Listen, TokenFile
 from switchmark.cli.output import note
 from switchmark.engine.binary import find_engine
-from switchmark.listening import parse_place, read_token, shown, tls_context
+from switchmark.host.session import open_session
+from switchmark.http_guard import parse_place, read_token, shown, tls_context
 from switchmark.otg import types
 from switchmark.otg.grpc_server import GrpcServer
 from switchmark.otg.ports import parse_ports
 from switchmark.otg.server import OtgServer
 from switchmark.otg.service import Service
 from switchmark.otg.traffic import Traffic
-from switchmark.testbed.session import open_session
 
 EPILOG = """
 Examples:

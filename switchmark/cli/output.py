@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from switchmark.errors import UsageError
-from switchmark.language.printable import CONTROLS, printable
+from switchmark.formatting import CONTROLS, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from switchmark.atomic_files import write_atomically
 from switchmark.campaign.expand import TimeEstimate, estimate
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
@@ -22,13 +23,12 @@ from switchmark.cli.options import CampaignName, Overrides, TestbedFile
 from switchmark.cli.output import note, print_json, print_line, print_table, writing
 from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UnavailableError
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
 from switchmark.testbed.target import Target, find_target
-from switchmark.whole import write_whole
 
 if TYPE_CHECKING:
     from switchmark.experiment.prepare import Prepared
@@ -183,7 +183,7 @@ def write_svg(made: Plan, path: Path) -> None:
     for number, drawing in enumerate(dict.fromkeys(drawings)):
         name = path if number == 0 else path.with_stem(f"{path.stem}-{number + 1}")
         with writing("--svg", name):
-            write_whole(name, drawing)
+            write_atomically(name, drawing)
 
 
 def _document(made: Plan) -> dict[str, Any]:
@@ -254,7 +254,7 @@ def _print_trials(made: Plan, limit: int | None) -> None:
 
 
 def _print_placements(made: Plan) -> None:
-    from switchmark.testbed.cores.placement import core_map
+    from switchmark.host.cores.placement import core_map
 
     rows: dict[tuple[Any, ...], int] = {}  # each with its number, by which the map names it
     maps: dict[tuple[Any, ...], None] = {}

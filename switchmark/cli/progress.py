@@ -8,15 +8,14 @@ from __future__ import annotations
 from contextlib import suppress
 
 from switchmark.cli.bar import Bar
-from switchmark.language.duration import format_duration
-from switchmark.language.printable import printable
+from switchmark.formatting import format_duration, printable, with_prefix
 from switchmark.language.values import format_rate
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.parameter import Kind, Wire
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
+from switchmark.record import Record
 from switchmark.report import words
-from switchmark.results.record import Record
 from switchmark.statistics.means import estimate
 from switchmark.trial.plan import TrialPlan
 
@@ -64,8 +63,8 @@ def describe(record: Record) -> str:
         return f"{name} FAILED: {record.message}"
     if record.throughput is not None:
         seen = record.throughput
-        frames = words.with_prefix(seen.forwarded_pps, "pps")
-        figure = f"{frames:>12} {words.with_prefix(seen.forwarded_l2_bps, 'bit/s'):>12}"
+        frames = with_prefix(seen.forwarded_pps, "pps")
+        figure = f"{frames:>12} {with_prefix(seen.forwarded_l2_bps, 'bit/s'):>12}"
     elif record.method is not None:
         figure = "; ".join(
             f"{one.name} {words.figure(estimate([one.value]), one.unit)}"

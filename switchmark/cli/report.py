@@ -7,20 +7,20 @@ from typing import Annotated
 
 import typer
 
+from switchmark.atomic_files import write_atomically
 from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note_problems, print_line, writing
 from switchmark.errors import UsageError
 from switchmark.language.values import BadValueError
 from switchmark.model.rates import BitRate, bit_rate
+from switchmark.record import Record
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_source import FormSource
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.documents import read_record
-from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
 from switchmark.store.source import find_anywhere
-from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -118,7 +118,7 @@ def _write_form(
     with writing("--form", filled):
         graphs = write_form_graphs(FormSource.of(records, link), stem)
         named = {method: path.name for method, path in graphs.items()}
-        write_whole(filled, form_text(form, info, records, link, named))
+        write_atomically(filled, form_text(form, info, records, link, named))
     return [filled, *graphs.values()]
 
 

@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.atomic_files import write_atomically
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
@@ -26,7 +27,6 @@ from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
 from switchmark.reproduction.state import ItemState, state_of, try_kvm
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.testbed.testbed_file import find_testbed
-from switchmark.whole import write_whole
 
 EPILOG = """
 Examples:
@@ -220,10 +220,10 @@ def _write(
     with writing("--output", target):
         if output is None:  # a folder of ours: what is named is written where it says
             target.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(target, as_html(pages))
+        write_atomically(target, as_html(pages))
     if markdown is not None:
         with writing("--markdown", markdown):
-            write_whole(markdown, as_markdown(pages))
+            write_atomically(markdown, as_markdown(pages))
     for page in pages:
         print_line(f"{page.paper.cited}: {len(page.findings)} findings: {page.counts}")
         width = max(8, *(len(one.finding.section) for one in page.findings))

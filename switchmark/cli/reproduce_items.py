@@ -20,7 +20,7 @@ from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import BusyError, SwitchmarkError
 from switchmark.experiment.execute import Request, execute
 from switchmark.experiment.observers import Observers
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.trial import Trial
 from switchmark.remote.site import Site

@@ -35,12 +35,12 @@ class Keeps(StrEnum):
 
 def give_up(keeps: Keeps, args: Sequence[str]) -> None:
     """Keep no more than that of the capabilities of this process. Before it has other threads."""
-    from switchmark.testbed.kernel import capabilities
+    from switchmark.host.kernel import capabilities
 
     if keeps is Keeps.BENCH and not set(args).isdisjoint(MEASURES_NOTHING):
         keeps = Keeps.REPORTS_PLACE if "--list" in args else Keeps.FILES
     if keeps is Keeps.REPORTS_PLACE:
-        from switchmark.testbed import place
+        from switchmark.host import place
 
         place.try_all()  # a bench that measures would have what this command gives up
     with suppress(OSError):  # (a container may refuse the calls; there is less to give up there)
@@ -55,7 +55,7 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
 
 def _others(args: Sequence[str]) -> bool:
     """Whether a command with these arguments may work with what is another user's."""
-    from switchmark.testbed.kernel.capabilities import is_closed
+    from switchmark.host.kernel.capabilities import is_closed
 
     if "SWITCHMARK_STORE" in os.environ or any(map(_names_store, args)):
         return True  # (the record files of a store are in a folder that its database names)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from switchmark.cli.output import print_line
+from switchmark.formatting import number
+from switchmark.record.marks import MARKS
 from switchmark.report import words
 from switchmark.results.export import remarks
-from switchmark.results.marks import MARKS
 from switchmark.results.ranking import compare
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
@@ -27,7 +28,7 @@ def print_differences(rows: list[SummaryRow]) -> None:
         print_line(
             best
             + "; ".join(
-                f"{row.contender} by {words.number(difference.ratio)}x ({difference.note})"
+                f"{row.contender} by {number(difference.ratio)}x ({difference.note})"
                 for row, difference in one.others
             )
         )

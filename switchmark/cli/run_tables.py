@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark import formatting
 from switchmark.cli.output import print_line, print_table
 from switchmark.cli.run_remarks import print_differences, print_failures, print_marks, print_remarks
 from switchmark.model.choices import Dimension
@@ -54,13 +55,13 @@ def _print_throughput(rows: list[SummaryRow], everything: list[SummaryRow]) -> N
         assert loads is not None
         lines.append(
             [
-                words.number(loads.forwarded_pps.mean / 1e6),
+                formatting.number(loads.forwarded_pps.mean / 1e6),
                 words.from_to(loads.forwarded_pps, 1e6),
-                words.number(loads.forwarded_l2_bps.mean / 1e9),
-                words.number(loads.offered_pps.mean / 1e6),
-                words.percent(loads.loss_ratio.mean),
+                formatting.number(loads.forwarded_l2_bps.mean / 1e9),
+                formatting.number(loads.offered_pps.mean / 1e6),
+                formatting.percent(loads.loss_ratio.mean),
                 _of_wire(row, everything),
-                words.number(row.cpu.total_cores)
+                formatting.number(row.cpu.total_cores)
                 if row.cpu and row.cpu.total_cores is not None
                 else "",
                 *_trust(row),
@@ -82,12 +83,12 @@ def _print_latency(rows: list[SummaryRow], everything: list[SummaryRow]) -> None
         merged = rtt.percentiles_ns
         lines.append(
             [
-                words.number(rtt.median_ns.mean / 1e3),
+                formatting.number(rtt.median_ns.mean / 1e3),
                 words.from_to(rtt.median_ns, 1e3),
-                words.number(rtt.median_p99_ns.mean / 1e3),
-                *(words.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
-                words.number(rtt.max_ns / 1e3),
-                words.number(late / 1e3)
+                formatting.number(rtt.median_p99_ns.mean / 1e3),
+                *(formatting.number(merged[name] / 1e3) for name in ("90", "99", "99.9")),
+                formatting.number(rtt.max_ns / 1e3),
+                formatting.number(late / 1e3)
                 if (late := rtt.intended_percentiles_ns.get("99"))
                 else "-",
                 rtt.lost,
@@ -203,7 +204,7 @@ def _of_wire(row: SummaryRow, everything: list[SummaryRow]) -> str:
     share = export.of_baseline(row, everything)
     if share is None:
         return "-"
-    return f"{share:.1f}x" if row.latency is not None else words.percent(share)
+    return f"{share:.1f}x" if row.latency is not None else formatting.percent(share)
 
 
 def _print_published(found: Run, rows: list[SummaryRow]) -> None:
@@ -213,7 +214,7 @@ def _print_published(found: Run, rows: list[SummaryRow]) -> None:
     lines: list[list[object]] = []
     for figure, row, value in published_beside(rows, figures):
         what = ", ".join(f"{name} {value}" for name, value in figure.match.items())
-        measured = "not measured" if value is None else words.number(value)
+        measured = "not measured" if value is None else formatting.number(value)
         ratio = "-" if value is None or not figure.value else f"{value / figure.value:.2f}"
         contender = row.contender if row else "-"
         lines.append(

@@ -17,9 +17,9 @@ from switchmark.cli.options import (
 from switchmark.cli.output import note
 from switchmark.cli.rights import used
 from switchmark.errors import UsageError
-from switchmark.listening import demand_guard, parse_place, read_token, shown, tls_context
+from switchmark.host.kernel import capabilities
+from switchmark.http_guard import demand_guard, parse_place, read_token, shown, tls_context
 from switchmark.results.default_root import DEFAULT_ROOT
-from switchmark.testbed.kernel import capabilities
 
 if TYPE_CHECKING:
     from switchmark.web.site import WebSite

@@ -15,19 +15,19 @@ from typing import Annotated, Any
 import polars as pl
 import typer
 
+from switchmark.atomic_files import atomic_writer, write_atomically
 from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note_problems, print_line, print_table, writing
 from switchmark.cli.run_summary import print_summary
 from switchmark.cli.run_tables import print_run
 from switchmark.errors import UsageError
-from switchmark.language.printable import CONTROLS
+from switchmark.formatting import CONTROLS
 from switchmark.results import export
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from switchmark.store.source import find_anywhere
-from switchmark.whole import write_whole, writing_whole
 
 EPILOG = """
 Examples:
@@ -122,7 +122,7 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
     if kind is Format.PARQUET:
         if output is None:
             raise UsageError("--format parquet: needs --output FILE")
-        with writing("--output", output), writing_whole(output) as file:
+        with writing("--output", output), atomic_writer(output) as file:
             frame.write_parquet(file)
         return
     if kind is Format.JSON:
@@ -138,7 +138,7 @@ def _print_frame(frame: pl.DataFrame, kind: Format, output: Path | None) -> None
         print_line(text.rstrip("\n"))
     else:
         with writing("--output", output):
-            write_whole(output, text)
+            write_atomically(output, text)
 
 
 def _cell(value: Any) -> object:

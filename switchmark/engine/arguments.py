@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from switchmark.host.cores.placement import CATCH_UP_US
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import sample_s
@@ -13,7 +14,6 @@ from switchmark.model.ports import PortKind
 from switchmark.model.rates import CONSTANT, has_own_rate
 from switchmark.model.traffic import mirrored_flows
 from switchmark.model.trial import Trial
-from switchmark.testbed.cores.placement import CATCH_UP_US
 
 RING = Trial.model_fields["ring"].default
 UDP_PORT_A, UDP_PORT_B = 17000, 17001

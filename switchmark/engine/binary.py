@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.output import stdout_of
+from switchmark.host.process_output import stdout_of
 
 NAME = "switchmark-traffic"
 WITHOUT_DPDK = "install libdpdk-dev (22.11 or later), and build it again"

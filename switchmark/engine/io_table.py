@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.engine.binary import find_engine
-from switchmark.testbed.output import stdout_of
+from switchmark.host.process_output import stdout_of
 
 MODULE = Path(__file__).parents[1] / "model" / "io.py"
 

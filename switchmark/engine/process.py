@@ -28,10 +28,10 @@ from switchmark.engine.events import (
     parse,
 )
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Spawned
+from switchmark.host.process_output import last_line
 from switchmark.model.campaign import SHORTEST_SAMPLE_S
-from switchmark.results.record import EngineRun, Interval
-from switchmark.testbed.host import Spawned
-from switchmark.testbed.last_words import last_line
+from switchmark.record import EngineRun, Interval
 
 EXIT_GRACE_S = 1.0
 PUMP_S = 1.0  # of reading at a time: the bench has others to look at

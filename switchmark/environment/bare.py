@@ -11,13 +11,13 @@ import os
 
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.environment.support.base import Traits
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached, hosts_own
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
-from switchmark.testbed.place import Facility
 
 
 class BareEnvironment(NetnsEnvironment):

@@ -21,20 +21,20 @@ from switchmark.environment.support.rootfs import (
     build_root,
     no_busybox,
 )
+from switchmark.host import place
+from switchmark.host.containers import docker_daemon
+from switchmark.host.containers.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
+from switchmark.host.containers.docker_daemon import Daemon
+from switchmark.host.containers.in_container import Inside, spawn_docker
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import device_counters, mounts, namespaces, procfs
+from switchmark.host.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed, which
+from switchmark.host.undo.entries import DockerObject, NetworkNamespace
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.node import NodeSpec
 from switchmark.port.attached import Attached, check_name
-from switchmark.testbed import place
-from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.container.confined import DOCKER_SCRATCH, docker_capabilities, docker_least
-from switchmark.testbed.container.docker_daemon import Daemon
-from switchmark.testbed.container.in_container import Inside, spawn_docker
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_counters, mounts, namespaces, procfs
-from switchmark.testbed.kernel.procfs import SESSION_VARIABLE, ProcessIdentity
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed, which
-from switchmark.testbed.undo.entries import DockerObject, NetworkNamespace
 
 LEAST = docker_least(run_mib=1)
 HOLD = (BUSYBOX_INSIDE, "sleep", "1000000000")  # what holds a network does

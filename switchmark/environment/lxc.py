@@ -22,18 +22,18 @@ from switchmark.environment.support.rootfs import (
     build_root,
     no_busybox,
 )
+from switchmark.host import place
+from switchmark.host.containers.confined import lxc_config, lxc_network
+from switchmark.host.containers.in_container import Inside, lxc_root, spawn_lxc
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel.cgroups import roots
+from switchmark.host.kernel.namespaces import NETNS_DIR
+from switchmark.host.place import Facility
+from switchmark.host.process_output import stdout_of
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import Container, Directory, LxcPivot
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.port.attached import Attached
-from switchmark.testbed import place
-from switchmark.testbed.container.confined import lxc_config, lxc_network
-from switchmark.testbed.container.in_container import Inside, lxc_root, spawn_lxc
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel.cgroups import roots
-from switchmark.testbed.kernel.namespaces import NETNS_DIR
-from switchmark.testbed.output import stdout_of
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
-from switchmark.testbed.undo.entries import Container, Directory, LxcPivot
 
 FOLDER_MOUNT = "lxc.mount.entry = {folder} {inside} none bind,create=dir 0 0\n"
 

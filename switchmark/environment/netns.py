@@ -13,18 +13,18 @@ from pathlib import Path
 from switchmark.engine.binary import find_engine
 from switchmark.environment.support.base import Apart, Traits
 from switchmark.environment.support.batons import folder_of, with_baton
+from switchmark.host import place
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import device_counters, namespaces
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attach import attach, attach_wire
 from switchmark.port.attached import Attached, namespace
-from switchmark.testbed import place
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_counters, namespaces
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
-from switchmark.testbed.undo.entries import NetworkNamespace
 
 
 class NetnsNode:

@@ -19,14 +19,14 @@ from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.image import build_image
 from switchmark.environment.vm.node import QemuNode, functions_of
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.host import Host, Session
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, available, unavailable, unavailable_for
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.port.attach import attach
 from switchmark.port.attached import hosts_own
-from switchmark.testbed import place
-from switchmark.testbed.host import Host, Session
-from switchmark.testbed.place import Facility
 
 ENGINE_SETTING = "SWITCHMARK_VM_TRAFFIC"
 PCI_DEVICES = Path("/sys/bus/pci/devices")

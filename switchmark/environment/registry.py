@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from switchmark.environment.support.base import Environment, Traits
-from switchmark.folder import Folder, class_named
+from switchmark.plugins import PluginRegistry, load_class
 
-ENVIRONMENTS: Folder[Callable[[], Environment]] = Folder("switchmark.environment", class_named)
+ENVIRONMENTS: PluginRegistry[Callable[[], Environment]] = PluginRegistry(
+    "switchmark.environment", load_class
+)
 
 
 def traits_of(name: str) -> Traits:

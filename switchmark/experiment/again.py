@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from switchmark.errors import STARVED
-from switchmark.results.record import Attempt, Record
+from switchmark.record import Attempt, Record
 from switchmark.trial.cost.remote_cost import hosts_used
 
 DISTURBED = {"disturbed", "throttled"}

@@ -19,24 +19,24 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from switchmark.atomic_files import write_atomically
 from switchmark.engine.binary import engine_version, find_engine
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment.wire import load_at
+from switchmark.host.facts import Facts, gather
+from switchmark.host.process_output import refuse_constant
+from switchmark.host.programs import digest
+from switchmark.host.state import cache_dir, make_folder, read_trusted
 from switchmark.method import calibrate
 from switchmark.model.choices import WIRE
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.rates import has_own_rate
-from switchmark.results.record import Record
-from switchmark.testbed.answers import no_number
-from switchmark.testbed.facts import Facts, gather
-from switchmark.testbed.programs import digest
-from switchmark.testbed.state import cache_dir, make_folder, read_trusted
+from switchmark.record import Record
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.page_size import ends_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.wire import over_cable
-from switchmark.whole import write_whole
 
 # Placement has decided these: where applications run counts, not what was asked.
 _PLACED = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
@@ -96,14 +96,14 @@ class Calibrations:
 def keep_file(path: Path, text: str) -> None:
     """Write a file that `read_trusted` believes later, whole or not at all. Raises OSError."""
     make_folder(path.parent)
-    write_whole(path, f"{text}\n", 0o644)
+    write_atomically(path, f"{text}\n", 0o644)
 
 
 def believed(text: str | bytes, machine: Mapping[str, Any], point: Mapping[str, Any]) -> Baseline:
     """The figure of a kept file, if it is of this machine and this point, and has its form; else an
     empty one."""
     with suppress(ValueError, KeyError, TypeError, RecursionError):
-        held = json.loads(text, parse_constant=no_number)
+        held = json.loads(text, parse_constant=refuse_constant)
         if held["machine"] == dict(machine) and held["point"] == dict(point):
             return _BASELINE.validate_python(held["baseline"])
     return Baseline()

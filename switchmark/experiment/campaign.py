@@ -21,13 +21,13 @@ from switchmark.experiment.failed_starts import FailedStarts
 from switchmark.experiment.memory import settled, tidy
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
+from switchmark.host.host import Session
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
+from switchmark.record import Record
+from switchmark.record.page_sizes import are_compatible
 from switchmark.results.documents import RefusedRecordError
-from switchmark.results.page_sizes import are_compatible
-from switchmark.results.record import Record
 from switchmark.results.store import Run
-from switchmark.testbed.host import Session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import load_was_met
 from switchmark.trial.page_size import planned_kib

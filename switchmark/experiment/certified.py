@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from switchmark.experiment.calibration import LARGEST_BYTES, keep_file, machine_facts
 from switchmark.experiment.covered import why_uncovered
-from switchmark.results.record import Certificate, CertificateNote, Record
-from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
-from switchmark.revision import DIRTY, full_version
-from switchmark.testbed.facts import Cpu, read_cpus
-from switchmark.testbed.state import cache_dir, read_trusted
+from switchmark.host.facts import Cpu, read_cpus
+from switchmark.host.state import cache_dir, read_trusted
+from switchmark.record import Certificate, CertificateNote, Record
+from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.version import DIRTY, full_version
 
 
 @dataclass

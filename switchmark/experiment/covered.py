@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark.host.facts import Cpu
 from switchmark.model.choices import OWN_ENGINE
-from switchmark.results.record import Certificate, Placement, Record
-from switchmark.testbed.facts import Cpu
+from switchmark.record import Certificate, Placement, Record
 
 
 def why_uncovered(held: Certificate, record: Record, cpus: Sequence[Cpu]) -> str:

@@ -27,22 +27,22 @@ from switchmark.experiment.prepare import prepare
 from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import measuring_time_s
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
+from switchmark.host import place, tuning
+from switchmark.host.facts import gather, tool_versions
+from switchmark.host.host import Session
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
+from switchmark.record import Record
 from switchmark.remote.site import Site
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_latest
-from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
-from switchmark.revision import full_version
 from switchmark.statistics.defaults import PROVE
-from switchmark.testbed import place, tuning
-from switchmark.testbed.facts import gather, tool_versions
-from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed_file import find_testbed, required
-from switchmark.testbed.undo.clean import clean_stale
+from switchmark.version import full_version
 
 
 def nobody_waits(folder: Path) -> None:

@@ -17,7 +17,7 @@ from switchmark.model.choices import WIRE
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record
+from switchmark.record import Record
 
 TRIES = 2
 # What decides whether a contender starts: the same one may start elsewhere, or with fewer pairs.

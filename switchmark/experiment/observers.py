@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from switchmark.experiment.campaign import Observer
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.trial.plan import TrialPlan
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 from switchmark.errors import UnavailableError
 from switchmark.experiment.steps import Step
+from switchmark.host import place
+from switchmark.host.place import Facility
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.page_size import PageSize
-from switchmark.results.page_sizes import in_words
+from switchmark.record.page_sizes import in_words
 from switchmark.results.store import Run
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
 from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib, uses_dpdk_memory
 from switchmark.trial.plan import with_pages
 

@@ -22,6 +22,7 @@ from switchmark.experiment.steps import (
     leave_out_unavailable,
     plan_steps,
 )
+from switchmark.host import facts, hugepages, place, tuning
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.nics import parse_nics
@@ -30,7 +31,6 @@ from switchmark.remote.site import Site
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.options import configured
-from switchmark.testbed import facts, hugepages, place, tuning
 from switchmark.testbed.target import Target
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory

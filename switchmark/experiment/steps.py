@@ -17,6 +17,12 @@ from switchmark.campaign.notation import to_notation
 from switchmark.environment.support.base import availability_with
 from switchmark.errors import UnavailableError
 from switchmark.experiment.wire import baseline_of
+from switchmark.host import place
+from switchmark.host.facts import read_cpus
+from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel.pci import pci_problem
+from switchmark.host.local import LocalHost
+from switchmark.host.place import Facility
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Availability, available
@@ -30,12 +36,6 @@ from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.switch.support.base import availability_for
 from switchmark.switch.support.contained import problem as contained_problem
-from switchmark.testbed import place
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import read_cpus
-from switchmark.testbed.kernel.pci import pci_problem
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place import Facility
 from switchmark.trial.neighbour import availability as neighbour_availability
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.store.address import StoreAddress
 from switchmark.store.errors import StoreAwayError
 from switchmark.store.push import push_folder, push_record

@@ -10,7 +10,7 @@ from switchmark.campaign.around import usual_around_s
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import Dimension
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.trial.plan import TrialPlan
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from switchmark.host.programs import holds
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.named import build_of, named_folder, no_folder
@@ -20,7 +21,6 @@ from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import PortKind
-from switchmark.testbed.programs import holds
 
 SETTING = "SWITCHMARK_MOONGEN"
 PROGRAM = "build/MoonGen"

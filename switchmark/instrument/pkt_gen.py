@@ -17,6 +17,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
 from switchmark.errors import TrialFailed
+from switchmark.host.kernel import netmap
+from switchmark.host.programs import no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.named import build_of, named_program
 from switchmark.instrument.support.pkt_gen_words import REPORT, read_words, sent_for, whole_run
@@ -27,8 +29,6 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability, available
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.testbed.kernel import netmap
-from switchmark.testbed.programs import no_program
 
 SETTING, PROGRAM = "SWITCHMARK_PKT_GEN", "pkt-gen"
 LARGEST_FRAME, LARGEST_ON_DEVICE = 1518, 1504  # it holds the frame against a device's MTU of 1500

@@ -15,6 +15,7 @@ from importlib import resources
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.host.programs import no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
     eal_memory,
@@ -37,7 +38,6 @@ from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.io import Io
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import PortKind
-from switchmark.testbed.programs import no_program
 
 SETTING, PROGRAM = "SWITCHMARK_PKTGEN", "pktgen"
 OBTAIN = "build Pktgen-DPDK (github.com/pktgen/Pktgen-DPDK) with -Denable_lua=true"

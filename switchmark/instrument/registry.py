@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from switchmark.folder import Folder, class_named
 from switchmark.model.choices import OWN_ENGINE
+from switchmark.plugins import PluginRegistry, load_class
 
 if TYPE_CHECKING:
     from switchmark.instrument.support.base import Instrument
 
-INSTRUMENTS: Folder[Callable[[], Instrument]] = Folder("switchmark.instrument", class_named)
+INSTRUMENTS: PluginRegistry[Callable[[], Instrument]] = PluginRegistry(
+    "switchmark.instrument", load_class
+)
 
 
 def generator_names() -> tuple[str, ...]:

@@ -15,12 +15,12 @@ import math
 from dataclasses import dataclass
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.language.shares import percent
+from switchmark.formatting import percent
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task, figure
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 from switchmark.statistics.means import Estimate, estimate
 
 BUDGET_S = 120.0

@@ -11,8 +11,8 @@ from switchmark.method.support.task import Task, figure, pps_text
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 from switchmark.statistics.outliers import in_words
 
 LATENESS_FRACTIONS = (0.1, 0.5, 0.9)

@@ -22,8 +22,8 @@ from switchmark.method.support.measurer import (
 )
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 
 MAX_STEP = 0.1  # RFC 2544: the coarsest granularity allowed
 

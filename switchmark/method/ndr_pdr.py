@@ -34,8 +34,8 @@ from switchmark.method.support.measurer import (
 )
 from switchmark.method.support.method import Method
 from switchmark.method.support.task import Task
-from switchmark.results.metric import method_metric
-from switchmark.results.record import GoalBounds, MethodFigure, MethodResult
+from switchmark.record import GoalBounds, MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 
 DEFAULT_MIN_PPS = 9001.0  # as FD.io CSIT; below, a 1 s trial has too few frames to judge
 DEFAULT_BUDGET_S = 1200.0

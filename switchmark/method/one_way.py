@@ -12,8 +12,8 @@ from switchmark.method.support.method import Method
 from switchmark.method.support.one_way import both_ways, timed_at
 from switchmark.method.support.task import Task, pps_text
 from switchmark.model.trial import Trial
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodResult
+from switchmark.record import MethodResult
+from switchmark.record.metric import method_metric
 
 WARM_UP_SHARE = 0.2  # of the duration, before it
 FIGURES = ("mean", "min", "median", "p90", "p99", "p99.9", "max", "stdev")

@@ -19,8 +19,8 @@ from switchmark.errors import UsageError
 from switchmark.method.support.measurer import BudgetedMeasurer, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 from switchmark.statistics.means import Estimate, estimate
 
 SWEEP_STEPS = 12

@@ -27,8 +27,8 @@ from switchmark.method.support.method import Method
 from switchmark.method.support.one_way import latency_at, one_way_figures
 from switchmark.method.support.task import Task, figure, pps_text
 from switchmark.model.trial import Trial
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodResult
+from switchmark.record import MethodResult
+from switchmark.record.metric import method_metric
 from switchmark.statistics.boundaries import StoppingRule
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import Outlier, find_outliers, in_words

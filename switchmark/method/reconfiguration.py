@@ -19,8 +19,8 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.changes import UNKNOWN_WAY, Change
 from switchmark.model.choices import WIRE
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 
 CHANGE_AT_SHARE = 1 / 3  # of the trial
 LONGEST_CHANGE_S = 120.0

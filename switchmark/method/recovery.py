@@ -20,8 +20,8 @@ from switchmark.method.support.disturbed_load import (
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 
 OVERLOAD = 1.10
 RFC_OVERLOAD_S = 60.0

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from switchmark.folder import Folder, value_named
 from switchmark.model.choices import PLAIN
 from switchmark.model.trial import Trial
+from switchmark.plugins import PluginRegistry, attribute_loader
 
 if TYPE_CHECKING:
     from switchmark.method.support.method import Method
 
-METHODS: Folder[Method] = Folder("switchmark.method", value_named("METHOD"))
+METHODS: PluginRegistry[Method] = PluginRegistry("switchmark.method", attribute_loader("METHOD"))
 
 
 def method_names() -> tuple[str, ...]:

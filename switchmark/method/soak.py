@@ -20,8 +20,8 @@ from switchmark.errors import TrialFailed, UsageError
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure, pps_text
-from switchmark.results.metric import method_metric
-from switchmark.results.record import MethodFigure, MethodResult
+from switchmark.record import MethodFigure, MethodResult
+from switchmark.record.metric import method_metric
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import in_words
 from switchmark.statistics.shares import share_interval

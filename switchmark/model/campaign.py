@@ -173,7 +173,7 @@ class CampaignDefinition(Frozen):
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
-    tuning: str = "as-is"  # of the machine, for the time of the campaign (testbed/tuning.py)
+    tuning: str = "as-is"  # of the machine, for the time of the campaign (host/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     first_available: FirstAvailable = FirstAvailable()
     time_budget_s: float | None = Field(default=None, gt=0)  # of measuring

@@ -10,6 +10,6 @@ class Rights:
     """What is left to a program of what its user, as a rule root, may do."""
 
     capabilities: tuple[str, ...] = ()  # of root's; in lower case, without prefix
-    # At and below which paths it may write, make and remove, behind a wall (`testbed/walls.py`).
+    # The paths at and below which it may write, create and remove (`host/privileges/sandbox.py`).
     # None: wherever its user may.
     writes: tuple[str, ...] | None = None

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import os
 
+from switchmark.host.kernel.connections import Place, holder_uid
 from switchmark.otg.refusal import Refused
-from switchmark.testbed.kernel.connections import Place, holder_uid
 
 
 def check_caller(client: Place, server: Place, token: str | None) -> None:

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import procfs
 from switchmark.model.rights import Rights
 from switchmark.otg.plan import FlowPlan
 from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused
 from switchmark.otg.types import Capture, Config
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import procfs
 
 READY_TIMEOUT_S = 10.0
 REST_S, MOST_REST_S = 0.1, 5.0  # of a file that no longer grows

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import SwitchmarkError
+from switchmark.host.host import Host
 from switchmark.otg.plan import FlowPlan
 from switchmark.otg.refusal import Refused
-from switchmark.testbed.host import Host
 
 TIMEOUT_S = 60.0
 _OPTION = re.compile(r"(?:port \d+ \(.*?\): )?(?:--)?([a-z][a-z-]*)(?: [^ :]\S*)?: ")

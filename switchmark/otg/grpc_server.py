@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import unquote
 
 from switchmark.errors import UnavailableError
-from switchmark.listening import LOOPBACK, cannot_listen, demand_guard, says_token, shown
+from switchmark.http_guard import LOOPBACK, cannot_listen, demand_guard, says_token, shown
 from switchmark.otg.callers import check_caller
 from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.server import MOST_BYTES

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
 
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
 
 NOT_HERE = "is not supported here (docs/otg.md)"
 

@@ -7,7 +7,7 @@ import ssl
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.listening import GuardedServer, is_foreign, says_token
+from switchmark.http_guard import GuardedServer, is_foreign, says_token
 from switchmark.otg.callers import check_caller
 from switchmark.otg.refusal import NOT_HERE, Refused, error_document, fault
 from switchmark.otg.service import Answer, Service

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from switchmark import __version__
 from switchmark.otg import types
 from switchmark.otg.answers import flow_metrics, port_metrics
 from switchmark.otg.capture import RunningCapture, check_captures, start_capture, with_fcs
@@ -16,6 +15,7 @@ from switchmark.otg.plan import plan_flows
 from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused, check_choices, chosen, from_validation
 from switchmark.otg.traffic import Traffic
+from switchmark.version import __version__
 
 # What clients that check it take as a condition on their own version. Within a major version fields
 # are only added, and what is not known here is refused by its path.

@@ -22,13 +22,13 @@ from switchmark.engine.binary import find_engine
 from switchmark.engine.events import Result
 from switchmark.engine.process import EngineProcess, close_engines
 from switchmark.errors import SwitchmarkError
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
+from switchmark.host.cores.placement import CATCH_UP_US, SHARED_CATCH_UP_US
+from switchmark.host.host import Session
 from switchmark.otg.checked import check_plans
 from switchmark.otg.plan import FlowPlan
 from switchmark.otg.progress import CounterSums, Moment, in_step
 from switchmark.otg.refusal import Refused
-from switchmark.testbed.cores.placement import CATCH_UP_US, SHARED_CATCH_UP_US
-from switchmark.testbed.host import Session
 
 READY_TIMEOUT_S = 20.0
 RESULT_TIMEOUT_S = 10.0

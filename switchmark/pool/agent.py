@@ -21,6 +21,8 @@ from typing import Any, Protocol, TypeVar, TypeVarTuple
 from psycopg import Connection
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host.kernel import procfs
+from switchmark.host.state import state_folder
 from switchmark.locks import open_lock
 from switchmark.model.trial import Trial
 from switchmark.pool import leases, testbeds
@@ -30,10 +32,8 @@ from switchmark.pool.executor import BlockExecutor, TestbedLost
 from switchmark.pool.patience import patiently
 from switchmark.pool.proving import TestbedCourses
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.store.errors import StoreAwayError
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.state import state_folder
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")

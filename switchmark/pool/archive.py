@@ -14,9 +14,9 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.leases import fence
 from switchmark.pool.values import BlockLease
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.run_info import RunInfo
-from switchmark.revision import full_version
+from switchmark.version import full_version
 
 
 class StoreArchive:

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from distributed.security import Security
 
+from switchmark.host.signals import signals_raise
 from switchmark.pool.agent import Agent, Replaced
 from switchmark.pool.worker import WorkerThread, only_main_thread
-from switchmark.testbed.signals import signals_raise
 
 _TURN_S = 1.0
 

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import Trial
 from switchmark.pool.values import BlockLease
-from switchmark.results.record import Record
+from switchmark.record import Record
 
 
 @dataclass(frozen=True, slots=True)

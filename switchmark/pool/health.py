@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from switchmark import __version__
-from switchmark.testbed.diagnosis import BUSY_SHARE, Finding, Level
+from switchmark.host.diagnosis import BUSY_SHARE, Finding, Level
 from switchmark.testbed.testbed import HealthLimits
+from switchmark.version import __version__
 
 CALIBRATION_RUNS = 5  # of the bare wire when a testbed is taken in
 TRIES = 3  # a moment of disturbance is no drift

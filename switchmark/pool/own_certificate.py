@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.state import own_folder, state_folder
+from switchmark.host.state import own_folder, state_folder
 
 _NAME = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "switchmark pool of one user")])
 _FROM, _UNTIL = datetime(2000, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)

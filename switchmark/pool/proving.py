@@ -26,9 +26,9 @@ from switchmark.model.trial import Trial
 from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.values import BlockLease
+from switchmark.record import Record
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
-from switchmark.results.record import Record
 from switchmark.store.errors import CorruptStoreError
 from switchmark.store.names import record_object
 from switchmark.store.pull import Expected, checked_object

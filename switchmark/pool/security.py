@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from distributed.security import Security
 
 from switchmark.errors import UsageError
-from switchmark.listening import is_loopback, shown
+from switchmark.http_guard import is_loopback, shown
 from switchmark.pool.own_certificate import own_certificate
 
 

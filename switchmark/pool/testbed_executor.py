@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from switchmark import __version__
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
@@ -21,27 +20,27 @@ from switchmark.experiment.certified import Certificates
 from switchmark.experiment.pages import choose_pages
 from switchmark.experiment.steps import Step, check_available
 from switchmark.experiment.wire import baseline_of
+from switchmark.host import tuning
+from switchmark.host.cores.cpu_time import busy_cores
+from switchmark.host.diagnosis import diagnose
+from switchmark.host.facts import gather, read_cpus, tool_versions
+from switchmark.host.host import Session
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import health
 from switchmark.pool.executor import Checked, TestbedLost
 from switchmark.pool.values import BlockLease
+from switchmark.record import Record
 from switchmark.remote.site import Site
-from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import Run
-from switchmark.revision import full_version
-from switchmark.testbed import tuning
-from switchmark.testbed.cores.cpu_time import busy_cores
-from switchmark.testbed.diagnosis import diagnose
-from switchmark.testbed.facts import gather, read_cpus, tool_versions
-from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
 from switchmark.testbed.testbed import HealthLimits, Testbed
-from switchmark.testbed.undo.clean import clean_stale
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial, with_pages
 from switchmark.trial.run import run_trial
+from switchmark.version import __version__, full_version
 
 _WIRE = "(V=direct, P=64)"
 _WIRE_SETTINGS = ["duration=300ms", "environment=netns"]

@@ -20,7 +20,7 @@ from distributed import Worker
 from distributed.security import Security
 
 from switchmark.errors import UnavailableError
-from switchmark.listening import LOOPBACK, is_loopback
+from switchmark.http_guard import LOOPBACK, is_loopback
 from switchmark.pool.dask_settings import set_up_dask
 from switchmark.pool.own_certificate import pool_folder
 

@@ -8,6 +8,7 @@ around it; a node without a namespace has its devices among the host's own.
 from __future__ import annotations
 
 from switchmark.errors import UsageError
+from switchmark.host.host import Session
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
 from switchmark.port.attached import Attached
@@ -16,7 +17,6 @@ from switchmark.port.nic import with_lent, with_nic
 from switchmark.port.tap import with_tap
 from switchmark.port.veth import wire_of_veth, with_veth
 from switchmark.port.vhost_user import SOCKET_KINDS, socket_folder, wire_of_socket, with_socket
-from switchmark.testbed.host import Session
 
 
 def attach(

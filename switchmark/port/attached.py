@@ -7,13 +7,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host.host import Session
+from switchmark.host.kernel import namespaces, netlink
+from switchmark.host.kernel.netlink import VethEnd
+from switchmark.host.kernel.procfs import ProcessIdentity
+from switchmark.host.undo.entries import NetworkNamespace
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.port.door import Door
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import namespaces, netlink
-from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.kernel.procfs import ProcessIdentity
-from switchmark.testbed.undo.entries import NetworkNamespace
 
 DEVICE_INSIDE = "eth"  # and the number of the port
 LONGEST_NAME = 7  # a device name holds 15 characters: "sm", 6 digits, and this

@@ -17,7 +17,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from switchmark.testbed.kernel import namespaces, netmap
+from switchmark.host.kernel import namespaces, netmap
 
 BACKLOG = 4
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.host.kernel import netlink
+from switchmark.host.kernel.netlink import VethEnd
 from switchmark.model.node import NodePort
 from switchmark.model.ports import MadePort
 from switchmark.port.attached import DEVICE_INSIDE, Attached
 from switchmark.port.door import Door
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.kernel.netlink import VethEnd
 
 NETNS_WORD = ",netns="  # between the name of a netmap port and the namespace to open it in
 

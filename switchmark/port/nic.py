@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from switchmark.host.host import Session
+from switchmark.host.kernel import netlink
+from switchmark.host.undo.entries import LentDevice
 from switchmark.model.nics import Nic, is_pci
 from switchmark.model.node import NodePort
 from switchmark.model.ports import MadePort
 from switchmark.port.attached import Attached
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.undo.entries import LentDevice
 
 
 def with_nic(session: Session, node: Attached, port: NodePort, nic: Nic) -> NodePort:

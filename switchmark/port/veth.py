@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from switchmark.host.host import Session
+from switchmark.host.kernel import netlink
+from switchmark.host.kernel.netlink import VethEnd
+from switchmark.host.undo.entries import NetworkDevice
 from switchmark.model.node import NodePort
 from switchmark.port.attached import Attached
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.undo.entries import NetworkDevice
 
 
 def with_veth(session: Session, node: Attached, number: int) -> NodePort:

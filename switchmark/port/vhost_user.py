@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from switchmark.host.host import Session
+from switchmark.host.undo.entries import Directory
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
 from switchmark.port.attached import Attached
-from switchmark.testbed.host import Session
-from switchmark.testbed.undo.entries import Directory
 
 SOCKET_NAME = "port.sock"
 SOCKET_KINDS = (PortKind.VHOST_USER, PortKind.MEMIF)

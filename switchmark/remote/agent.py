@@ -24,6 +24,22 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Node, VirtualMachine
 from switchmark.environment.vm.engine import GuestEngine
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host.build_identity import running_programs
+from switchmark.host.cores.counters import (
+    EnergyReading,
+    HardwareCounters,
+    MeterReading,
+    energy_absent,
+)
+from switchmark.host.cores.cpu_time import CpuReading
+from switchmark.host.facts import gather
+from switchmark.host.host import Session, Spawned
+from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel import capabilities, procfs
+from switchmark.host.kernel.heap import give_back
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
+from switchmark.host.undo.entries import Directory
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, MadePort, SwitchPort
@@ -34,22 +50,6 @@ from switchmark.remote.hello import Hello, MachineMade, NodeMade
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import MakesPorts, Switch, availability_for, plug_in
 from switchmark.switch.support.options import configured
-from switchmark.testbed.build_identity import running_programs
-from switchmark.testbed.cores.counters import (
-    EnergyReading,
-    HardwareCounters,
-    MeterReading,
-    energy_absent,
-)
-from switchmark.testbed.cores.cpu_time import CpuReading
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import gather
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import capabilities, procfs
-from switchmark.testbed.kernel.heap import give_back
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.entries import Directory
 
 LOCK_WAIT_S = 30.0  # for an agent that is just undoing what it made
 MOST_ENDED = 16  # processes that can still be asked for their last words when another one begins

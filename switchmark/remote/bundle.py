@@ -16,6 +16,7 @@ from pathlib import Path
 
 OURS = (
     "model",
+    "host",
     "testbed",
     "engine",
     "port",

@@ -18,15 +18,14 @@ from typing import Any, TypeVar
 import asyncssh
 
 from switchmark.errors import UnavailableError
+from switchmark.host.kernel.descriptors import EVENT_LOOP, require_free
+from switchmark.host.process_output import NOTHING, last_line, refuse_constant
 from switchmark.remote import bundle
 from switchmark.remote.codec import from_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.exchange import AgentAnswer, Exchange, RemoteLines
 from switchmark.remote.hello import Hello
 from switchmark.remote.refusal import CONNECT_TIMEOUT_S, no_command, read_known_hosts, refusal
-from switchmark.testbed.answers import no_number
-from switchmark.testbed.kernel.descriptors import EVENT_LOOP, require_free
-from switchmark.testbed.last_words import NOTHING, last_line
 from switchmark.testbed.testbed import SshTarget
 
 T = TypeVar("T")
@@ -187,7 +186,9 @@ class Connection:
         line = b""
         try:
             while self.lost is None and (line := await self._agent.stdout.readline()):
-                self._exchange.take(json.loads(line, parse_constant=no_number), time.monotonic_ns())
+                self._exchange.take(
+                    json.loads(line, parse_constant=refuse_constant), time.monotonic_ns()
+                )
             if self.lost is not None:
                 return  # what else it sends stays with it
             await self._agent.wait_closed()

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.host.pump import LineQueue, Room
 from switchmark.remote.contact import HostLost
-from switchmark.testbed.pump import LineQueue, Room
 from switchmark.testbed.testbed import SshTarget
 
 GREETING = 0  # the number under which the agent says hello

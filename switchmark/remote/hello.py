@@ -9,8 +9,8 @@ from pathlib import Path
 from switchmark.environment.support.base import Node, VirtualMachine
 from switchmark.environment.vm.node import EMULATED_BOOT_S, EMULATED_PATIENCE
 from switchmark.environment.vm.patience import MOST
+from switchmark.host.facts import Facts
 from switchmark.model.node import NodeSpec
-from switchmark.testbed.facts import Facts
 
 _SESSION = re.compile(r"[0-9a-f]{6}")
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from switchmark.errors import SwitchmarkError
+from switchmark.host.host import Completed
 from switchmark.model.rights import Rights
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import HostLost
-from switchmark.testbed.host import Completed
 
 if TYPE_CHECKING:
     from switchmark.remote.connection import Connection

@@ -14,13 +14,13 @@ from switchmark.environment.registry import traits_of
 from switchmark.environment.vm.engine import GuestEngine, clock_error_us
 from switchmark.environment.vm.packages import FETCH_S
 from switchmark.errors import UnavailableError
+from switchmark.host.host import Spawned
 from switchmark.model.node import NodeSpec
 from switchmark.model.rights import Rights
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import HostLost
 from switchmark.remote.hello import MachineMade, NodeMade
 from switchmark.remote.host import RemoteProcess
-from switchmark.testbed.host import Spawned
 
 if TYPE_CHECKING:
     from switchmark.remote.connection import Connection

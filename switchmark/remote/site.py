@@ -13,28 +13,28 @@ from typing import Any, TypeVar
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
+from switchmark.host.cores.counters import MeterReading
+from switchmark.host.cores.cpu_time import CpuReading
+from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.placement import place
+from switchmark.host.facts import Facts
+from switchmark.host.host import Session
+from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel import procfs
+from switchmark.host.local import LocalHost
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import WIRE
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, MadePort, SwitchCounters, SwitchPort
 from switchmark.model.topology import NodePlace
+from switchmark.record import Placement
+from switchmark.record.cost import CpuCost
+from switchmark.record.runs import ClockOffset, FarHost
 from switchmark.remote import bundle
 from switchmark.remote.codec import to_plain
 from switchmark.remote.contact import ClockReading, HostLost
 from switchmark.remote.host import RemoteHost
 from switchmark.remote.node import RemoteNode, create_node
-from switchmark.results.record import Placement
-from switchmark.results.record.cost import CpuCost
-from switchmark.results.record.runs import ClockOffset, FarHost
-from switchmark.testbed.cores.counters import MeterReading
-from switchmark.testbed.cores.cpu_time import CpuReading
-from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import place
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import Facts
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.local import LocalHost
 from switchmark.testbed.testbed import Testbed
 
 T = TypeVar("T")

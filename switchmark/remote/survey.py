@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from switchmark.errors import SwitchmarkError
+from switchmark.host.interface_check import check_facing
+from switchmark.host.local import LocalHost
 from switchmark.remote.connection import Connection
 from switchmark.remote.contact import ClockReading
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.local import LocalHost
 from switchmark.testbed.testbed import SshTarget, Testbed
 
 

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from switchmark.formatting import amount, format_ns, number, percent, scale_of, with_prefix
 from switchmark.model.choices import Dimension
+from switchmark.record import Record
+from switchmark.record.marks import MARKS
+from switchmark.record.page_sizes import in_words
 from switchmark.report import words
-from switchmark.results.marks import MARKS
-from switchmark.results.page_sizes import in_words
 from switchmark.results.ranking import Comparison, compare, headline
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 
 _SPELT_OUT = 6  # points of one dimension that get a sentence each; beyond, they are grouped
@@ -104,18 +105,18 @@ def caveats(rows: Sequence[SummaryRow], records: Sequence[Record]) -> list[Cavea
 def _spelt_out(one: Comparison, where: str) -> Answer:
     best = headline(one.best)
     latency = one.best.latency is not None
-    scale, unit = (1e3, "µs") if latency else words.scale_of(best.mean, "pps")
+    scale, unit = (1e3, "µs") if latency else scale_of(best.mean, "pps")
     figure = _amount(best.mean, one.best.trial.dimension)
     if one.best.throughput is not None:
         bits = one.best.throughput.forwarded_l2_bps.mean
-        figure += f", {words.with_prefix(bits, 'bit/s')} L2"
+        figure += f", {with_prefix(bits, 'bit/s')} L2"
     how = "longer" if latency else "less"
     same = "" if one.best.trial.rate_pps is None else " of the same rate"  # not all it could
     rivals = tuple(
         (
             row.contender,
             _amount(headline(row).mean, row.trial.dimension),
-            f"{words.number(difference.ratio)} times {how}, {difference.note}",
+            f"{number(difference.ratio)} times {how}, {difference.note}",
         )
         for row, difference in one.others
     )
@@ -128,9 +129,9 @@ def _spelt_out(one: Comparison, where: str) -> Answer:
         detail.insert(0, f"no proven lead over {', '.join(level)}")
     if one.baseline is not None and (wire := headline(one.baseline).mean):
         detail.append(
-            f"the bare wire takes {words.time_ns(wire)}"
+            f"the bare wire takes {format_ns(wire)}"
             if latency
-            else f"{words.percent(best.mean / wire)} of what the bare wire carries{same}"
+            else f"{percent(best.mean / wire)} of what the bare wire carries{same}"
         )
     return Answer(
         where, one.best.contender, figure, rivals, "; ".join(detail), not level, one.best.marks
@@ -142,7 +143,7 @@ def _where(one: Comparison, comparisons: Sequence[Comparison]) -> str:
 
 
 def _amount(value: float, dimension: Dimension) -> str:
-    return words.amount(value, "ns" if dimension is Dimension.LATENCY else "pps")
+    return amount(value, "ns" if dimension is Dimension.LATENCY else "pps")
 
 
 def _who(bearers: Sequence[SummaryRow], total: int) -> str:

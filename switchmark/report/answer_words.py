@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from switchmark.language.duration import format_duration
+from switchmark import formatting
+from switchmark.formatting import format_duration
 from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
 from switchmark.results.points import differing
@@ -116,7 +117,7 @@ def where(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
 
 def amount(answer: PointAnswer, ranked: RankedContender) -> str:
     """The typical figure with its unit."""
-    return words.amount(ranked.typical, answer.metric.unit)
+    return formatting.amount(ranked.typical, answer.metric.unit)
 
 
 def ratio(one: LeadRatio, *, short: bool = False) -> str:

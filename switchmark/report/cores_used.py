@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.report import plot, words
+from switchmark.formatting import number
+from switchmark.report import plot
 from switchmark.report.drawn_rows import bar_label, facets, ranked
 from switchmark.report.figures import Drawing, Panels
 from switchmark.results.rows import CpuSummary, SummaryRow
@@ -56,4 +57,4 @@ def _beside(cpu: CpuSummary) -> float:
 
 def _in_words(cpu: CpuSummary) -> str:
     parts = ((cpu.total_cores, "cores"), (cpu.more.get("ns_per_frame"), "ns a frame"))
-    return ", ".join(f"{words.number(one)} {unit}" for one, unit in parts if one is not None)
+    return ", ".join(f"{number(one)} {unit}" for one, unit in parts if one is not None)

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.report import answer_words, plot, words
+from switchmark.formatting import amount, number, scale_of
+from switchmark.record import Record
+from switchmark.report import answer_words, plot
 from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.answer import MeasuredTrial, PointAnswer, RankedContender
 from switchmark.results.blocks import observe
 from switchmark.results.ranking import headline
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.states import State
 
@@ -130,7 +131,7 @@ def _strip(answer: PointAnswer, one: RankedContender) -> Strip:
     interval = ""
     if one.low is not None and one.high is not None:
         scale, _ = _scale(answer.metric.unit, [one.typical])
-        low, high = (words.number(end / scale) for end in (one.low, one.high))
+        low, high = (number(end / scale) for end in (one.low, one.high))
         interval = f" [{low}, {high}]"
     return Strip(
         one.contender,
@@ -143,7 +144,7 @@ def _strip(answer: PointAnswer, one: RankedContender) -> Strip:
 
 
 def _dot(one: MeasuredTrial, unit: str) -> Dot:
-    said = f"block {one.block + 1}: {words.amount(one.figure, unit)}"
+    said = f"block {one.block + 1}: {amount(one.figure, unit)}"
     if one.unused:
         return Dot(one.figure, _UNUSED, f"{said}, {one.unused}")
     if one.state is State.CHANGED:
@@ -174,11 +175,11 @@ def _of_row(row: SummaryRow, samples: Mapping[str, Sequence[float]], unit: str) 
     if len(values) < 2:
         return None
     dots = [
-        Dot(value, "" if row.valid else _UNUSED, f"{what} {n}: {words.amount(value, unit)}")
+        Dot(value, "" if row.valid else _UNUSED, f"{what} {n}: {amount(value, unit)}")
         for n, value in enumerate(values, start=1)
     ]
     ends = (seen.low, seen.high) if what == "repetition" else (None, None)
-    remark = f"{words.amount(seen.mean, unit)}, {len(values)} {what}s"
+    remark = f"{amount(seen.mean, unit)}, {len(values)} {what}s"
     return Strip(row.contender, remark, tuple(dots), *ends, seen.mean)
 
 
@@ -230,7 +231,7 @@ def _scale(unit: str, values: Sequence[float]) -> tuple[float, str]:
         case "ns":
             return 1e3, "µs"
         case "pps":
-            return words.scale_of(highest, unit)
+            return scale_of(highest, unit)
         case "ratio":
             return 0.01, "%"
     return 1.0, unit

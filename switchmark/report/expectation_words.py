@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from switchmark.language.duration import format_duration
+from switchmark.formatting import amount, format_duration
 from switchmark.model.expectation import ExpectedFigure
-from switchmark.report import words
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 
 _UNITS = {
@@ -39,4 +38,4 @@ def _figure(one: Judgement) -> str:
 
 
 def _amount(one: Judgement, value: float) -> str:
-    return words.amount(value, _UNITS.get(one.expectation.figure, "ratio"))
+    return amount(value, _UNITS.get(one.expectation.figure, "ratio"))

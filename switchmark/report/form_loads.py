@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from switchmark.language.shares import whole_percent
+from switchmark.formatting import whole_percent
 from switchmark.method.back_to_back import LONGEST_BURST_S, RESOLUTION
 from switchmark.report.form_source import (
     FormSource,

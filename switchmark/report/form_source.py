@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from switchmark.model.parameters import KEYS, PARAMETERS
 from switchmark.model.rates import BitRate
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record
-from switchmark.results.record.method_result import MethodResult, MethodTrial
+from switchmark.record import Record
+from switchmark.record.method_result import MethodResult, MethodTrial
 
 NO_MEDIUM = "none: the port is virtual"
 OUT_OF_BUDGET = "budget"  # why a method ended (MethodResult.stopped)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterator, Sequence
 
+from switchmark.formatting import number
 from switchmark.model.choices import Dimension
-from switchmark.report import words
+from switchmark.record import Record
+from switchmark.record.figures import Latency
 from switchmark.report.form_source import FormSource, RepeatedTrial, repeated, table
-from switchmark.results.record import Record
-from switchmark.results.record.figures import Latency
 
 
 def latency(measured: FormSource, method: str) -> list[str]:
@@ -44,7 +44,7 @@ def latency_and_variation(measured: FormSource, method: str) -> list[str]:
             [one.ipdv_mean_magnitude_ns for one in near],
             *([one.ipdv_percentiles_ns[share] for one in near] for share in ("99", "99.9")),
         ]
-        means = [words.number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
+        means = [number(statistics.fmean(one) / 1e3) if one else "-" for one in columns]
         rows.append([*each.where, *key, *means])
     heading = ["device", "frame size", "pairs", "time", "frames/s", "PDV mean us", "PDV p99 us",
                "PDV p99.9 us", "IPDV mean us", "IPDV p99 us", "IPDV p99.9 us"]  # fmt: skip
@@ -90,7 +90,7 @@ def _delays(trials: Sequence[tuple[Record, Latency]]) -> list[object]:
     in us."""
     lengths = sorted({one.trial.duration_s for one, _ in trials})
     columns = zip(*(_figures_ns(found) for _, found in trials), strict=True)
-    micro = [words.number(statistics.fmean(column) / 1e3) for column in columns]
+    micro = [number(statistics.fmean(column) / 1e3) for column in columns]
     samples = sum(found.count for _, found in trials)
     return [len(trials), ", ".join(f"{one:g}" for one in lengths), samples, *micro]
 

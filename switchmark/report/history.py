@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from switchmark.report import plot, words
+from switchmark.formatting import amount
+from switchmark.record.metric import Metric
+from switchmark.report import plot
 from switchmark.report.figures import Drawing
 from switchmark.report.page import Link, Page, Section, Table, page_html
 from switchmark.results.history import History, LevelChange, PastFigure, level_of
-from switchmark.results.metric import Metric
 from switchmark.results.points import differing
 
 _HEIGHT_PX = 320
@@ -43,7 +44,7 @@ def newest_words(one: PastFigure) -> str:
     """The newest level in words."""
     newest = one.usable[-1]
     version = f", version {newest.version}" if newest.version else ""
-    return f"{words.amount(newest.level, one.metric.unit)} on {newest.started_at:%Y-%m-%d}{version}"
+    return f"{amount(newest.level, one.metric.unit)} on {newest.started_at:%Y-%m-%d}{version}"
 
 
 def history_page(history: History, title: str, links: Sequence[Link] = ()) -> str:
@@ -82,7 +83,7 @@ def _section(one: PastFigure, varying: Sequence[str]) -> Section:
                     f"{run.started_at:%Y-%m-%d %H:%M}",
                     run.version or "-",
                     run.directory.name,
-                    words.amount(run.level, one.metric.unit) if run.values else "none valid",
+                    amount(run.level, one.metric.unit) if run.values else "none valid",
                     f"{len(run.values)} of {run.trials}",
                 )
                 for run in reversed(one.runs)
@@ -120,7 +121,7 @@ def _drawing(one: PastFigure, varying: Sequence[str]) -> Drawing:
     usable = one.usable
     text = [
         Markup("{}<br>{}<br>{}").format(
-            words.amount(run.level, one.metric.unit), run.version or "", run.directory.name
+            amount(run.level, one.metric.unit), run.version or "", run.directory.name
         )
         for run in usable
     ]

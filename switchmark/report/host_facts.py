@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.store import Run
 
 

@@ -19,7 +19,12 @@ import polars as pl
 from markupsafe import Markup
 from plotly.offline import get_plotlyjs
 
+from switchmark.atomic_files import write_atomically
+from switchmark.formatting import amount, format_ns, number, percent
 from switchmark.model.choices import Dimension
+from switchmark.record import Record
+from switchmark.record.marks import MARKS
+from switchmark.record.page_sizes import in_words
 from switchmark.report import words
 from switchmark.report.answer import answers, caveats
 from switchmark.report.figures import Drawing, looks
@@ -46,18 +51,14 @@ from switchmark.report.trend import trends
 from switchmark.results.documents import read_record
 from switchmark.results.documents_sql import from_utf8
 from switchmark.results.export import of_baseline, remarks
-from switchmark.results.marks import MARKS
-from switchmark.results.page_sizes import in_words
 from switchmark.results.published import published_beside
 from switchmark.results.query import RecordTable, read_table
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
-from switchmark.revision import full_version
 from switchmark.statistics.comparison import METHOD
-from switchmark.whole import write_whole
+from switchmark.version import full_version
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
 MAX_OPEN_FIGURES = 6  # of one section; the others are folded away
@@ -77,7 +78,7 @@ class _TrialParts:
 def write_report(run_directory: Path, target: Path) -> list[str]:
     """Write the report of a run; returns a line for every file that could not be read."""
     page, problems = report_html(run_directory)
-    write_whole(target, page)
+    write_atomically(target, page)
     return problems
 
 
@@ -118,11 +119,11 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
     environment = templates()
     environment.filters |= {
         "page_size": in_words,
-        "number": words.number, "percent": words.percent, "time_ns": words.time_ns,
-        "mega": lambda value: words.number(value / 1e6),
-        "giga": lambda value: words.number(value / 1e9),
-        "micro": lambda value: words.number(value / 1e3),
-        "from_to": words.from_to, "method_figure": words.figure, "amount": words.amount,
+        "number": number, "percent": percent, "time_ns": format_ns,
+        "mega": lambda value: number(value / 1e6),
+        "giga": lambda value: number(value / 1e9),
+        "micro": lambda value: number(value / 1e3),
+        "from_to": words.from_to, "method_figure": words.figure, "amount": amount,
         "field": words.field, "zip": zip, "items_dict": dict,
     }  # fmt: skip
     throughput = words.of_dimension(rows, Dimension.THROUGHPUT)

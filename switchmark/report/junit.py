@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from xml.etree import ElementTree as ET
 
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
 from switchmark.report.expectation_words import sentence
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow

@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from switchmark.report import plot, words
+from switchmark.formatting import format_ns
+from switchmark.report import plot
 from switchmark.report.axes import end_of_cumulative
 from switchmark.report.drawn_rows import bar_label, facets
 from switchmark.report.figures import Drawing, Look, Panels
@@ -104,7 +105,7 @@ def _spread(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dr
     for label, row in zip(labels, drawn, strict=True):
         assert row.latency is not None
         ends = (row.latency.median_ns.mean, row.latency.percentiles_ns["99"])
-        p50, p99 = map(words.time_ns, ends)
+        p50, p99 = map(format_ns, ends)
         names.append((label, f"{p50}, 99 % of all {p99}"))
     layout = {
         "xaxis": plot.axis("round trip (µs, log)", type="log", **_log_ticks([*longest, *medians])),

@@ -11,12 +11,12 @@ from statistics import fmean
 from typing import Any
 
 from switchmark.method.registry import METHODS
+from switchmark.record import Record
+from switchmark.record.method_result import MethodTrial
 from switchmark.report import plot
 from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.report.swept_times import STATISTICS, time_lines
-from switchmark.results.record import Record
-from switchmark.results.record.method_result import MethodTrial
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 

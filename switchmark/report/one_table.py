@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from switchmark.formatting import number, percent
 from switchmark.report import words
 from switchmark.results.answer import PointAnswer, RankedContender
 from switchmark.results.rows import SummaryRow
@@ -116,7 +117,7 @@ def _cells(
             seen = row.throughput.forwarded_pps
             yield _COLUMNS[1], _figure(seen, typical.get(("forwarded", row.trial.id)), 1e6)
             lost = row.throughput.loss_ratio.mean
-            yield "Lost", Cell(words.percent(lost), lost)
+            yield "Lost", Cell(percent(lost), lost)
             yield from _cost(row)
         elif row.latency is not None:
             seen = row.latency.median_ns
@@ -130,20 +131,20 @@ def _cost(row: SummaryRow) -> Iterator[tuple[str, Cell]]:
     if row.cpu is None:
         return
     if row.cpu.total_cores is not None:
-        yield "Cores", Cell(words.number(row.cpu.total_cores), row.cpu.total_cores)
+        yield "Cores", Cell(number(row.cpu.total_cores), row.cpu.total_cores)
     each = row.cpu.more.get("ns_per_frame")
     if each is not None:
-        yield "ns a frame", Cell(words.number(each), each)
+        yield "ns a frame", Cell(number(each), each)
 
 
 def _figure(mean: Estimate, typical: RankedContender | None, scale: float) -> Cell:
     if typical is None:
         interval = "" if mean.low is None else words.from_to(mean, scale)
-        return Cell(words.number(mean.mean / scale), mean.mean, interval)
+        return Cell(number(mean.mean / scale), mean.mean, interval)
     interval = ""
     if typical.low is not None and typical.high is not None:
-        interval = f"{words.number(typical.low / scale)}..{words.number(typical.high / scale)}"
-    return Cell(words.number(typical.typical / scale), typical.typical, interval)
+        interval = f"{number(typical.low / scale)}..{number(typical.high / scale)}"
+    return Cell(number(typical.typical / scale), typical.typical, interval)
 
 
 def _joined(rows: Sequence[SummaryRow]) -> Iterator[list[SummaryRow]]:

@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from switchmark.report.figures import Drawing
-from switchmark.revision import full_version
+from switchmark.version import full_version
 
 TEMPLATES = Path(__file__).parent / "template"
 

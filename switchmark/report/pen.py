@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from switchmark.whole import writing_whole
+from switchmark.atomic_files import atomic_writer
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,5 +64,5 @@ def save(figure: Figure, path: Path) -> None:
     """Write the figure in the format that the path ends with, the same bytes each time."""
     kind = path.suffix.removeprefix(".")
     undated: dict[str, Any] = {"Date": None} if kind == "svg" else {}
-    with writing_whole(path) as file:
+    with atomic_writer(path) as file:
         figure.savefig(file, format=kind, dpi=_DPI, metadata=undated)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
+from switchmark.record import Record
 from switchmark.report import words
 from switchmark.report.axes import x_axis
 from switchmark.report.cores_used import cpu_panels
@@ -29,7 +30,6 @@ from switchmark.report.throughput import throughput_panels
 from switchmark.results.answer import PointAnswer
 from switchmark.results.contenders import in_order_of
 from switchmark.results.over_machines import run_over_machines
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.statistics.histogram import Histogram

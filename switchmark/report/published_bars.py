@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from switchmark.formatting import number
 from switchmark.model.campaign import Published
 from switchmark.report import plot, words
 from switchmark.report.figures import Drawing, Look, Panels
@@ -44,7 +45,7 @@ def _bars(title: str, held: Sequence[Beside], look: dict[str, Look], unit: str) 
     names = []
     for row, here, there in zip(rows, ours, theirs, strict=True):
         where = words.point(dict(row.point), varying)
-        remark = f"{words.number(here)} {unit}, published {words.number(there)}"
+        remark = f"{number(here)} {unit}, published {number(there)}"
         names.append((", ".join(filter(None, [row.contender, where])), remark))
     color = {"color": [look[row.contender].color for row in rows]}
     said = f"%{{x:.4g}} {unit}"

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from switchmark.record import EngineRun, Record
 from switchmark.report import plot
 from switchmark.report.figures import Drawing
-from switchmark.results.record import EngineRun, Record
 
 MAX_POINTS = 240
 

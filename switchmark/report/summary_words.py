@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from switchmark.formatting import format_ns, percent
 from switchmark.model.choices import Dimension
+from switchmark.record.marks import MARKS
 from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
-from switchmark.results.marks import MARKS
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.switch.registry import usual_overhead_s
@@ -115,11 +116,11 @@ def _figure(row: SummaryRow) -> str:
     if row.method is not None:
         return "; ".join(map(words.named, row.method.figures[:3])) or "no figure"
     if row.latency is not None:
-        tail = words.time_ns(row.latency.median_p99_ns.mean)
+        tail = format_ns(row.latency.median_p99_ns.mean)
         return f"median round trip {words.figure(row.latency.median_ns, 'ns')}, p99 {tail}"
     assert row.throughput is not None, "a finished row has a figure"
     loads = row.throughput
-    lost = words.percent(loads.loss_ratio.mean)
+    lost = percent(loads.loss_ratio.mean)
     return f"{words.figure(loads.forwarded_pps, 'pps')} forwarded, {lost} lost"
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from switchmark.report import words
+from switchmark.formatting import number, percent
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.quality_summary import QualitySummary
@@ -63,12 +63,12 @@ def _with_figures(columns: Mapping[str, _Cell], found: Sequence[object]) -> _Lin
     }
 
 
-def _figure(name: str, show: Callable[[float], str | None] = words.number) -> _Cell:
+def _figure(name: str, show: Callable[[float], str | None] = number) -> _Cell:
     """The cell of the attribute of this name."""
     return _shown(attrgetter(name), show)
 
 
-def _more(name: str, show: Callable[[float], str] = words.number) -> _Cell:
+def _more(name: str, show: Callable[[float], str] = number) -> _Cell:
     """The cell of one of a CPU summary's further figures."""
     return _shown(lambda cpu: cpu.more.get(name), show)
 
@@ -82,7 +82,7 @@ def _shown(value: Callable[[Any], float | None], show: Callable[[float], str | N
 
 
 def _micro(value_ns: float) -> str:
-    return words.number(value_ns / 1e3)
+    return number(value_ns / 1e3)
 
 
 def _clock(ahead_ns: float | None, uncertainty_ns: float | None) -> str | None:
@@ -103,11 +103,11 @@ _CPU: dict[str, _Cell] = {
     "ns a frame": _more("ns_per_frame"),
     "beyond wire": _more("beyond_wire_ns_per_frame"),
     "Mpps a core": _more("mpps_per_core"),
-    "useful cycles": _more("switch_busy_share", words.percent),
+    "useful cycles": _more("switch_busy_share", percent),
     "useful cycles a frame": _more("switch_busy_cycles_per_frame"),
     "hw cycles a frame": _more("cycles_per_frame"),
     "instr a cycle": _more("instructions_per_cycle"),
-    "cache missed": _more("cache_miss_ratio", words.percent),
+    "cache missed": _more("cache_miss_ratio", percent),
     "dTLB misses a frame": _more("dtlb_misses_per_frame"),
     "µJ a frame": _more("microjoules_per_frame"),
 }
@@ -117,7 +117,7 @@ _QUALITY: dict[str, _Cell] = {
     "IPDV p99": _figure("ipdv_p99_ns", _micro),
     "PDV p50": _figure("pdv_p50_ns", _micro),
     "PDV p99": _figure("pdv_p99_ns", _micro),
-    "reordered": _figure("reordered_ratio", lambda ratio: words.percent(ratio) if ratio else None),
+    "reordered": _figure("reordered_ratio", lambda ratio: percent(ratio) if ratio else None),
     "by up to": _figure("max_reorder_extent", lambda most: f"{most:.0f}" if most else None),
     "Jain": _figure("jain_fairness", "{:.4f}".format),
     "sender ns a frame": _figure("sender_ns_per_frame"),

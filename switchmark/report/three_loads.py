@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.report import plot, words
+from switchmark.formatting import number
+from switchmark.report import plot
 from switchmark.report.drawn_rows import bar_label, facets, mean_forwarded_pps, ranked
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
@@ -43,7 +44,7 @@ def _loads(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dra
         traces.append(_marks("intended", due, labels, "line-ns", 16, "@ink"))
     traces.append(_marks("offered", offered, labels, "circle-open", 12, colors))
     traces.append(_marks("forwarded", forwarded, labels, "circle", 12, colors))
-    remarks = [f"{words.number(low)} of {words.number(high)} Mpps" for low, high in gaps]
+    remarks = [f"{number(low)} of {number(high)} Mpps" for low, high in gaps]
     layout = {
         "xaxis": plot.axis("Mpps", rangemode="tozero"),
         "yaxis": plot.row_axis(len(drawn)),

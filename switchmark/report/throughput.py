@@ -10,7 +10,8 @@ from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
-from switchmark.report import plot, words
+from switchmark.formatting import number
+from switchmark.report import plot
 from switchmark.report.axes import XAxis, x_axis
 from switchmark.report.drawn_rows import bar_label, facets, ranked
 from switchmark.report.figures import Drawing, Look, Panels
@@ -58,7 +59,7 @@ def _bars(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Draw
     trace = plot.bars(labels, [one.mean / 1e6 for one in forwarded], marker, "%{x:.4g} Mpps")
     longest = axis_end(forwarded, 1e6)
     names = [
-        (label, f"{words.number(one.mean / 1e6)} Mpps, {words.number(b / 1e9)} Gbit/s")
+        (label, f"{number(one.mean / 1e6)} Mpps, {number(b / 1e9)} Gbit/s")
         for label, one, b in zip(labels, forwarded, bits, strict=True)
     ]
     layout = {

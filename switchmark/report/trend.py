@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from itertools import pairwise
 
-from switchmark.report import words
+from switchmark.formatting import percent, with_prefix
 from switchmark.report.axes import LINE_FROM, XAxis, x_axis
 from switchmark.report.drawn_rows import facets
 from switchmark.results.rows import SummaryRow
@@ -50,7 +50,7 @@ def _sentence(rows: Sequence[SummaryRow], x: XAxis) -> str:
     ]
     high, low = (begin, end) if falls else (end, begin)
     (difference,) = compare_with_best(high, [low])
-    share = f", {words.percent(end.mean / begin.mean)} of that" if begin.mean else ""
+    share = f", {percent(end.mean / begin.mean)} of that" if begin.mean else ""
     steps = f", but not {'; '.join(against)}" if against else " at each step"
     return (
         f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({difference.note}); "
@@ -59,4 +59,4 @@ def _sentence(rows: Sequence[SummaryRow], x: XAxis) -> str:
 
 
 def _pps(value: Estimate) -> str:
-    return words.with_prefix(value.mean, "pps")
+    return with_prefix(value.mean, "pps")

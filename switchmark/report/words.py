@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from switchmark.language import shares
+from switchmark.formatting import amount, number
 from switchmark.model.choices import Dimension
 from switchmark.model.parameters import PARAMETERS
 from switchmark.results.method_summary import FigureSummary
@@ -15,49 +15,14 @@ from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import RESOLUTION, Estimate
 
 _WIDEST = 10  # an interval that is wider either way than so many times says only that
-_SCALES = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""))
 _SIZE = "packet_size_bytes"
 _OF_EVERY_FIGURE = (_SIZE, "dimension")
-
-
-def number(value: float) -> str:
-    """Three significant digits without an exponent: 0.0123, 1.23, 12.3, 1230."""
-    if value == 0:
-        return "0"
-    for limit, digits in ((100, 0), (10, 1), (1, 2), (0.1, 3), (0.01, 4)):
-        if abs(value) >= limit * 0.9995:
-            return f"{value:.{digits}f}"
-    return shares.fixed(value)
-
-
-def with_prefix(value: float, unit: str) -> str:
-    """A value with the SI prefix that suits it: `3.52 Mpps`."""
-    scale, prefixed = scale_of(value, unit)
-    return f"{number(value / scale)} {prefixed}"
-
-
-def scale_of(value: float, unit: str) -> tuple[float, str]:
-    """The scale that suits a value, and the unit with its SI prefix: `(1e6, "Mpps")`."""
-    scale, prefix = next(one for one in _SCALES if abs(value) >= one[0] * 0.9995 or one[0] == 1.0)
-    return scale, f"{prefix}{unit}"
-
-
-def time_ns(value: float) -> str:
-    """A duration in the unit that suits it: `850 ns`, `12.3 µs`, `4.56 ms`."""
-    if value < 1e3:
-        return f"{number(value)} ns"
-    return f"{number(value / 1e3)} µs" if value < 1e6 else f"{number(value / 1e6)} ms"
 
 
 def left_out(rows: Iterable[SummaryRow]) -> list[str]:
     """A line for each contender that was left out of the rest of a run, with the reason."""
     lines = (f"Left out: {row.contender}: {row.left_out}" for row in rows if row.left_out)
     return list(dict.fromkeys(lines))
-
-
-def percent(ratio: float) -> str:
-    """A share as a percentage; a tiny one keeps its digits."""
-    return shares.percent(ratio)
 
 
 def from_to(value: Estimate, scale: float) -> str:
@@ -129,18 +94,3 @@ def named(one: FigureSummary) -> str:
     repetitions found it: figures of different repetitions cannot be compared."""
     part = f" in {one.value.count} of {one.repetitions} repetitions" if one.found_in_part else ""
     return f"{one.name} {figure(one.value, one.unit)}{part}"
-
-
-def amount(value: float, unit: str) -> str:
-    """A value with its unit: `1.23 Mpps`, `7.2 µs`, `12 %`."""
-    match unit:
-        case "ns":
-            return time_ns(value)
-        case "s":
-            return time_ns(value * 1e9) if value < 1 else f"{number(value)} s"
-        case "ratio":
-            return percent(value)
-        case "pps":
-            return with_prefix(value, unit)
-        case _:
-            return number(value)

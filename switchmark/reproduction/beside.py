@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from switchmark.formatting import number
 from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.report import words
 from switchmark.reproduction.paper import Figure, Item
@@ -91,7 +92,7 @@ def _line(
 ) -> PaperLine:
     scale, unit = figure.scale
     spread = "" if found.low is None else f" ({words.from_to(found, scale)})"
-    ours = f"{words.number(found.mean / scale)} {unit}{spread}"
+    ours = f"{number(found.mean / scale)} {unit}{spread}"
     what = figure.words.partition(" (")[0]
     point = words.point(dict(row.point), varying)
     if held is None:

@@ -9,6 +9,7 @@ from itertools import pairwise
 from switchmark.engine.loads import asked_pps
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.rates import is_steady
+from switchmark.record.page_sizes import PARAMETER, known_sizes
 from switchmark.report import words
 from switchmark.reproduction.over_switches import beaten_somewhere, correlated
 from switchmark.reproduction.paper import Claim, Figure, fulfils
@@ -21,7 +22,6 @@ from switchmark.reproduction.tried import (
     tried,
     values_of,
 )
-from switchmark.results.page_sizes import PARAMETER, known_sizes
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.stages import Stages
 

@@ -12,9 +12,9 @@ from switchmark.errors import SwitchmarkError
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import PLAIN
 from switchmark.model.trial import Trial
+from switchmark.record import Record
 from switchmark.results.columns import Column
 from switchmark.results.query import select
-from switchmark.results.record import Record
 from switchmark.results.store import open_run
 from switchmark.trial.plan import TrialPlan
 

@@ -38,7 +38,7 @@ from switchmark.results.origins import read_origins
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.results.times import times_of
-from switchmark.revision import full_version
+from switchmark.version import full_version
 
 _TEMPLATES = Path(__file__).parent / "template"
 _CODE = re.compile(r"`([^`<>]+)`")  # as our words mark it

@@ -15,12 +15,12 @@ from pydantic import Field, ValidationError
 from ruamel.yaml import YAML
 
 from switchmark.errors import UsageError
-from switchmark.folder import yaml_names
 from switchmark.language import values
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Frozen, Trial
+from switchmark.plugins import yaml_names
 
 _FOLDER = resources.files("switchmark.reproduction") / "papers"
 _ANY = Known(scenarios=None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from switchmark.campaign.around import usual_around_s
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import MAX_REPETITIONS
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all

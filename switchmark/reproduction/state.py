@@ -17,11 +17,11 @@ from switchmark.environment.qemu import accelerator_here, has_kvm
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.prepare import prepare
 from switchmark.experiment.steps import Step
+from switchmark.host.facts import read_cpus
+from switchmark.host.session import open_session
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, StandIn
-from switchmark.testbed.facts import read_cpus
-from switchmark.testbed.session import open_session
 
 KVM = "kvm"  # what a stand-in is for
 

@@ -18,13 +18,13 @@ from itertools import combinations
 
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
+from switchmark.record import Record
+from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import apart, is_compared, point_at
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
-from switchmark.results.metric import Metric
-from switchmark.results.page_sizes import apart, is_compared, point_at
 from switchmark.results.points import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
-from switchmark.results.record import Record
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.store import Run
 from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of

@@ -17,8 +17,8 @@ from datetime import datetime
 
 from switchmark.model.trial import Trial
 from switchmark.model.value import parse_utc
-from switchmark.results.metric import RUN_METRICS, Metric, method_metric
-from switchmark.results.record import Record
+from switchmark.record import Record
+from switchmark.record.metric import RUN_METRICS, Metric, method_metric
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.state_figures import state_figures
 from switchmark.statistics.states import LEAST_STEP

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from pydantic import ValidationError
 
-from switchmark.results.record import CertificateNote, Record
+from switchmark.record import CertificateNote, Record
 from switchmark.results.rows import SummaryRow
 
 HOW = "run `switchmark certify`"

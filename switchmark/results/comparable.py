@@ -16,14 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.model.parameters import KEYS, PARAMETERS, RESOLVED_BY_PLAN
+from switchmark.record.marks import MARKS
+from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
+from switchmark.record.page_sizes import apart, known_sizes
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.granted_summary import BUFFERS, SCHEDULING
-from switchmark.results.marks import MARKS
-from switchmark.results.metric import Metric
 from switchmark.results.origins import build_in_words
-from switchmark.results.page_sizes import PARAMETER as PAGE_SIZE
-from switchmark.results.page_sizes import apart, known_sizes
 from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run

@@ -9,8 +9,8 @@ from typing import Any
 
 from switchmark.model.parameter import Parameter
 from switchmark.model.parameters import CONTENDER, PARAMETERS, means_if_asked
+from switchmark.record.page_sizes import is_compared, known_sizes
 from switchmark.results.granted_summary import GrantedSummary, mixed
-from switchmark.results.page_sizes import is_compared, known_sizes
 from switchmark.results.rows import SummaryRow
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UsageError
+from switchmark.record import Record
 from switchmark.results.durable import file_content
-from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
 
 

@@ -19,15 +19,15 @@ from typing import Any
 
 from switchmark.model.parameters import KEYS, PARAMETERS
 from switchmark.model.value import parse_utc
+from switchmark.record import serves_others
+from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
+from switchmark.record.page_sizes import setting_of
 from switchmark.results.comparable import host_differences, method_figures
 from switchmark.results.machine_id import MachineId, told_apart
-from switchmark.results.metric import Metric
 from switchmark.results.origins import Origin, read_origins
-from switchmark.results.page_sizes import PARAMETER as PAGE_SIZE
-from switchmark.results.page_sizes import setting_of
 from switchmark.results.points import Point
 from switchmark.results.query import read_table
-from switchmark.results.record import serves_others
 from switchmark.results.run_info import RunInfo
 from switchmark.results.store import open_run
 from switchmark.statistics.comparison import THRESHOLD

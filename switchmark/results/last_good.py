@@ -15,9 +15,9 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.value import parse_utc
+from switchmark.record.metric import Metric
 from switchmark.results.documents import read_info
 from switchmark.results.history import PastFigure, level_of, read_history
-from switchmark.results.metric import Metric
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from switchmark.record import GoalBounds, MethodFigure
 from switchmark.results.groups import Records
-from switchmark.results.record import GoalBounds, MethodFigure
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.typical import by_median
 

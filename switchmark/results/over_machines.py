@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from switchmark.model.parameters import RESOLVED_BY_PLAN, point_of
+from switchmark.record.metric import Metric
+from switchmark.record.page_sizes import apart, is_compared, known_sizes, point_at
 from switchmark.results.answer import metrics_of, observations
 from switchmark.results.blocks import Observed, as_block_trials
 from switchmark.results.machine_id import MachineId, told_apart
-from switchmark.results.metric import Metric
-from switchmark.results.page_sizes import apart, is_compared, known_sizes, point_at
 from switchmark.results.points import Point
 from switchmark.results.store import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines

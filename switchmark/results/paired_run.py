@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.parameters import point_of
+from switchmark.record.metric import Metric
 from switchmark.results.answer import (
     LeadRatio,
     PointAnswer,
@@ -21,7 +22,6 @@ from switchmark.results.answer import (
     observations,
 )
 from switchmark.results.blocks import WITHOUT_RATIO, Observed
-from switchmark.results.metric import Metric
 from switchmark.results.points import Point
 from switchmark.results.proving import Proving
 from switchmark.results.store import Run

@@ -15,8 +15,8 @@ from typing import Any
 
 from switchmark.model.capabilities import PROGRAM_OVERHEAD_S
 from switchmark.model.trial import Trial
+from switchmark.record.metric import Metric
 from switchmark.results.blocks import Observed, as_block_trials
-from switchmark.results.metric import Metric
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.defaults import BUDGET_S, CONFIDENCE, PROVE
 from switchmark.statistics.sequential import PairedComparison, look, look_that_proves, still_asked

@@ -20,15 +20,10 @@ import polars as pl
 
 from switchmark.errors import SwitchmarkError
 from switchmark.model.trial import LATER_FIELDS
+from switchmark.record.page_sizes import DPDK, DPDK_GENERATORS, DPDK_PORTS, HUGE_KIB
 from switchmark.results.columns import COLUMNS, Column
 from switchmark.results.documents import CorruptResultError, read_record
 from switchmark.results.documents_sql import as_utf8, connect
-from switchmark.results.page_sizes import (
-    DPDK,
-    DPDK_GENERATORS,
-    DPDK_PORTS,
-    HUGE_KIB,
-)
 from switchmark.results.store import open_run
 
 FULL_CHECK_LIMIT = 2000  # up to so many records, each is validated against the whole schema

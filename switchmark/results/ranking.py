@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.model.parameters import load_of
-from switchmark.results.page_sizes import are_compatible
+from switchmark.record.page_sizes import are_compatible
 from switchmark.results.points import Point
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Difference, compare_with_best

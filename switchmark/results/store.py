@@ -27,6 +27,7 @@ from typing import Any, Self
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.model.value import parse_utc
+from switchmark.record import Record
 from switchmark.results.documents import (
     CorruptResultError,
     read_info,
@@ -35,9 +36,8 @@ from switchmark.results.documents import (
     to_document,
 )
 from switchmark.results.durable import take_lock, write_durably
-from switchmark.results.record import Record
 from switchmark.results.run_info import Resumption, RunInfo
-from switchmark.revision import full_version
+from switchmark.version import full_version
 
 _RECORD_NAME = re.compile(r"[0-9a-f]{16}\.json")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.statistics.histogram import Histogram

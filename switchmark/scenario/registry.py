@@ -7,14 +7,14 @@ two chains of three VNFs each. `resolve` reads them.
 from __future__ import annotations
 
 from switchmark.errors import UsageError
-from switchmark.folder import Folder
 from switchmark.model.scenario import WRITTEN, Resolved, resolve
 from switchmark.model.topology import NodePlace, Topology
 from switchmark.model.trial import Trial
+from switchmark.plugins import PluginRegistry
 from switchmark.scenario.support.layout import lay_out, with_nics
 from switchmark.scenario.support.split import lay_out_split
 
-PLACES: Folder[tuple[NodePlace, NodePlace]] = Folder(
+PLACES: PluginRegistry[tuple[NodePlace, NodePlace]] = PluginRegistry(
     "switchmark.scenario", lambda module, _name: module.PLACES
 )
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
+from switchmark.record import Record
 from switchmark.results.columns import COLUMNS_DIGEST, columns_of
-from switchmark.results.record import Record
 from switchmark.store.errors import CorruptStoreError
 from switchmark.store.index import without_nul
 from switchmark.store.pull import expected_files, fetched

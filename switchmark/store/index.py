@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.value import parse_utc
+from switchmark.record import Record
 from switchmark.results.columns import COLUMNS_DIGEST, columns_of
-from switchmark.results.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.store.errors import StoreConflictError
 from switchmark.store.names import digest

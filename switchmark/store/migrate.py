@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
-from switchmark import __version__
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.store.address import SCHEMA, StoreAddress
 from switchmark.store.errors import not_set_up
+from switchmark.version import __version__
 
 if TYPE_CHECKING:
     from psycopg import Connection

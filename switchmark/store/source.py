@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host.state import cache_dir
 from switchmark.locks import open_lock
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_run, list_runs
@@ -24,7 +25,6 @@ from switchmark.store.address import StoreAddress, is_store_address, read_store_
 from switchmark.store.find import find_stored, list_stored
 from switchmark.store.pull import keep_copy
 from switchmark.store.store import open_store
-from switchmark.testbed.state import cache_dir
 
 _KEPT_S = 30 * 86400  # a copy that nobody looked at for so long is taken away
 

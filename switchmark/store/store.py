@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from switchmark.errors import UsageError
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.store.address import StoreAddress, is_run_name
 from switchmark.store.database import connected

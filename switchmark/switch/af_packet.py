@@ -7,6 +7,8 @@ namespace of its own while it runs.
 
 from __future__ import annotations
 
+from switchmark.host import place
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
@@ -15,8 +17,6 @@ from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import SOCKET
 from switchmark.switch.support.tools import kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
 
 IO = SwitchOption(
     "io",

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from switchmark.engine.binary import WITHOUT_DPDK, engine_version, find_engine, has_dpdk
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.host import Session
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -30,7 +31,6 @@ from switchmark.switch.support.pages import WithPages
 from switchmark.switch.support.ports import check_request, device_of, require, socket_of
 from switchmark.switch.support.private import Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
-from switchmark.testbed.host import Session
 
 MEMORY_MB = 128  # for each process
 INTERVAL_S = 1.0  # between reports that nobody asked for

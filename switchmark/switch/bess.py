@@ -17,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Spawned
+from switchmark.host.privileges.sandbox import narrowed
+from switchmark.host.process_output import last_line, output_of, parse_counter, parse_json, parsing
+from switchmark.host.programs import which
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -36,12 +40,6 @@ from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import own_text
-from switchmark.testbed.answers import decoded, frames, understood
-from switchmark.testbed.host import Spawned
-from switchmark.testbed.last_words import last_line
-from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import which
-from switchmark.testbed.walls import narrowed
 
 MEMORY_MB = 256
 BUFFERS = 65536  # a power of two
@@ -155,7 +153,7 @@ class Bess(WithOptions, ProgramSwitch):
             [self._python(), "-c", DRIVER, "serve", _library(program), f"unix:{control}"],
             may=Rights(writes=()),
         )
-        with understood(self.name):
+        with parsing(self.name):
             self._version = str(self._answer()["version"])
         self._request(build_request(self.ports, self.mode, core, self.option("cable_driver")))
 
@@ -191,7 +189,7 @@ class Bess(WithOptions, ProgramSwitch):
             line = self._driver.read_line(ANSWER_TIMEOUT_S)
         except TimeoutError:
             line = None
-        answer = decoded(self.name, line) if line else {}
+        answer = parse_json(self.name, line) if line else {}
         if not isinstance(answer, dict):
             raise TrialFailed(f"{self.name}: its driver answers with no object")
         if line is None or "error" in answer:
@@ -207,21 +205,21 @@ class Bess(WithOptions, ProgramSwitch):
     def waiting(self) -> list[SwitchPort]:
         """The ports whose DPDK device has no link."""
         state = self._state()
-        with understood(self.name):
+        with parsing(self.name):
             return [port for port in self.ports if not state["ports"][port.index]["up"]]
 
     def own_counters(self) -> SwitchCounters:
         """Frames since start."""
         state = self._state()
-        with understood(self.name):
+        with parsing(self.name):
             ports = {}
             for port in self.ports:
                 told = state["ports"][port.index]
-                rx, tx = map(frames, told["rx"][:2]), map(frames, told["tx"][:2])
+                rx, tx = map(parse_counter, told["rx"][:2]), map(parse_counter, told["tx"][:2])
                 (rx_frames, rx_dropped), (tx_frames, tx_dropped) = rx, tx
                 ports[port.index] = PortCounters(rx_frames, tx_frames, rx_dropped, tx_dropped)
             witness = state["witness"]
-            return SwitchCounters(ports, None if witness is None else frames(witness))
+            return SwitchCounters(ports, None if witness is None else parse_counter(witness))
 
     def changes(self) -> Sequence[Change]:
         """Adding ports that connect to sockets at which nobody listens, and entries of `L2Forward`;

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark.host.host import Session
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import check_request
 from switchmark.switch.support.tools import kernel_release
-from switchmark.testbed.host import Session
 
 
 class Direct:

@@ -14,6 +14,8 @@ from io import BufferedIOBase
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.host.process_output import output_of, parse_counter, parsing
+from switchmark.host.programs import digest, holds
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -29,9 +31,6 @@ from switchmark.switch.support.ports import WITNESS_MAC, peer_index
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch, dpdk_version
 from switchmark.switch.support.tools import memory_nodes
-from switchmark.testbed.answers import frames, understood
-from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import digest, holds
 
 # Frames that FastClick makes buffers for on each NUMA node, unless its element DPDKInfo says
 # otherwise: many more where its own packets lie in them, too (lib/dpdkdevice.cc).
@@ -237,11 +236,11 @@ class FastClick(WithOptions, ProgramSwitch):
         told = self._ask(names + (["w.count"] if mac_mode else []))
         ports = {}
         for port in self.ports:
-            with understood(self.name):
-                rx, tx, dropped = (frames(told[kind.format(port.index)]) for kind in kinds)
+            with parsing(self.name):
+                rx, tx, dropped = (parse_counter(told[kind.format(port.index)]) for kind in kinds)
                 ports[port.index] = PortCounters(rx, tx, 0, dropped)
-        with understood(self.name):
-            return SwitchCounters(ports, frames(told["w.count"]) if mac_mode else None)
+        with parsing(self.name):
+            return SwitchCounters(ports, parse_counter(told["w.count"]) if mac_mode else None)
 
     def details(self) -> dict[str, str]:
         """See `ProgramSwitch`; and its configuration."""

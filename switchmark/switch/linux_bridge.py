@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, available
 from switchmark.model.changes import Change
 from switchmark.model.options import mode_refusal
@@ -21,9 +24,6 @@ from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
 
 VLAN = 1
 READ_BACK = ("stp_state", "forward_delay", "ageing_time", "mcast_snooping", "vlan_filtering")

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MacvlanParent, MadePort, PortKind, SwitchPort
@@ -17,9 +20,6 @@ from switchmark.switch.support.changes import PORTS, rule_mac
 from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
 
 
 class Macvlan(PortMakingSwitch):

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.tools import allowed_cores, kernel_has, kernel_release
-from switchmark.testbed.place import Facility
 
 
 class OvsKernel(OvsSwitch):

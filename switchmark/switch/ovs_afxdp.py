@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.programs import holds
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -23,9 +26,6 @@ from switchmark.switch.support.ovs_switch import COMMON, OvsSwitch
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.rights import XDP
 from switchmark.switch.support.tools import kernel_has, kernel_release, other_cores
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import holds
 
 MARK = b"afxdp-nonpmd"  # in a program that has the port type
 

@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from switchmark.errors import UsageError
+from switchmark.host import place
+from switchmark.host.host import Session
 from switchmark.model.capabilities import (
     Availability,
     SwitchOption,
@@ -38,8 +40,6 @@ from switchmark.switch.support.ports import lent_of, socket_of
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.tools import memory_nodes, other_cores
 from switchmark.switch.support.work import SwitchWork, parse_pmd_stats
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
 
 EAL_OPTIONS = "--in-memory --no-telemetry"
 SMALL_PAGES = "--no-huge --legacy-mem --no-shconf"

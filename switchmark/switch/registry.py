@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import cache
 
 from switchmark.errors import UsageError
-from switchmark.folder import Folder, class_named
 from switchmark.model.capabilities import PROGRAM_OVERHEAD_S, Capabilities
+from switchmark.plugins import PluginRegistry, load_class
 from switchmark.switch.support.base import Switch
 
-SWITCHES: Folder[Callable[[], Switch]] = Folder("switchmark.switch", class_named)
+SWITCHES: PluginRegistry[Callable[[], Switch]] = PluginRegistry("switchmark.switch", load_class)
 
 
 def make_switch(name: str) -> Switch:

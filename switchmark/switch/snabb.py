@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.host.place import Facility
+from switchmark.host.process_output import output_of
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.changes import Change
 from switchmark.model.page_size import PageSize
@@ -23,8 +25,6 @@ from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import device_of, peer_index, socket_of
 from switchmark.switch.support.program import MAC_AGING_S, ProgramSwitch
 from switchmark.switch.support.tools import own_text
-from switchmark.testbed.output import output_of
-from switchmark.testbed.place import Facility
 
 PROGRAM = "snabb.lua"  # in this folder
 LINK_FRAMES = 1024  # what a link between two apps holds

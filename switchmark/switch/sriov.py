@@ -14,6 +14,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.facts import read
+from switchmark.host.host import Session
+from switchmark.host.kernel.pci import sharer
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import KernelSetting
 from switchmark.model.capabilities import (
     Availability,
     Capabilities,
@@ -28,13 +35,6 @@ from switchmark.switch.support.made import PortMakingSwitch
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.ports import WITNESS_MAC
 from switchmark.switch.support.tools import kernel_has, kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.facts import read
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.pci import sharer
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
-from switchmark.testbed.undo.entries import KernelSetting
 
 SETTING = "SWITCHMARK_SRIOV_PF"
 NET = Path("/sys/class/net")

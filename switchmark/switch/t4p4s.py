@@ -15,6 +15,8 @@ from functools import cache
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.host.process_output import parse_counter, parsing
+from switchmark.host.programs import digest, holds, which
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -29,8 +31,6 @@ from switchmark.switch.support.cable import DPDK_ENDS, eal_devices, ethdev_numbe
 from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.telemetry import TelemetrySwitch
 from switchmark.switch.support.tools import own_text
-from switchmark.testbed.answers import frames, understood
-from switchmark.testbed.programs import digest, holds, which
 
 SOURCE = Path(__file__).with_name("t4p4s.p4")
 SOURCES = {
@@ -192,10 +192,10 @@ class T4p4s(TelemetrySwitch):
         """The counters of the DPDK devices. Frames that the table drops show as the difference."""
         told = self.ask("stats", len(self.ports) + int(self._by_address))
         keys = ("ipackets", "opackets", "imissed", "oerrors")
-        with understood(self.name):
-            witness = frames(told.pop()["opackets"]) if self._by_address else None
+        with parsing(self.name):
+            witness = parse_counter(told.pop()["opackets"]) if self._by_address else None
             ports = {
-                index: PortCounters(*(frames(told[number][key]) for key in keys))
+                index: PortCounters(*(parse_counter(told[number][key]) for key in keys))
                 for index, number in self._numbers.items()
             }
             return SwitchCounters(ports, witness)

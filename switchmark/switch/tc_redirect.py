@@ -7,15 +7,15 @@ between the two is the cost of bridging.
 
 from __future__ import annotations
 
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.taxonomy import MATCH_ACTION, MODULAR, RTC, Taxonomy
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tc_filters import EVERY_FRAME, FilterSwitch
 from switchmark.switch.support.tools import kernel_lacks, kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
 
 
 class TcRedirect(FilterSwitch):

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.process_output import parse_counter, parsing
 from switchmark.model.capabilities import Capabilities, WrittenMemory
 from switchmark.model.page_size import EITHER
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
@@ -21,7 +22,6 @@ from switchmark.model.taxonomy import RTC, SELF, STRUCTURED, Taxonomy
 from switchmark.switch.support.cable import CABLE_DRIVER, DPDK_ENDS, eal_devices, ethdev_numbers
 from switchmark.switch.support.program import dpdk_version
 from switchmark.switch.support.telemetry import ANSWER_TIMEOUT_S, TelemetrySwitch
-from switchmark.testbed.answers import frames, understood
 
 BUFFERS_A_PORT = 16384
 HEADROOM_BYTES = 128 + 18  # of a buffer, and of a frame around its payload
@@ -134,11 +134,13 @@ class Testpmd(TelemetrySwitch):
         dropped = self._dropped()
         told = self.ask("stats", len(self.ports))
         ports = {}
-        with understood(self.name):
+        with parsing(self.name):
             for index, number in self._numbers.items():
                 seen = told[number]
-                lost = sum(frames(seen[name]) for name in ("imissed", "ierrors", "rx_nombuf"))
-                rx, tx = frames(seen["ipackets"]), frames(seen["opackets"])
+                lost = sum(
+                    parse_counter(seen[name]) for name in ("imissed", "ierrors", "rx_nombuf")
+                )
+                rx, tx = parse_counter(seen["ipackets"]), parse_counter(seen["opackets"])
                 ports[index] = PortCounters(rx, tx, lost, dropped[number])
         return SwitchCounters(ports)
 

@@ -12,6 +12,12 @@ from functools import partial
 from types import MappingProxyType
 
 from switchmark.errors import UnavailableError
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.kernel import device_settings, namespaces, netmap
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
+from switchmark.host.undo.entries import ValeAttachment
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
@@ -21,12 +27,6 @@ from switchmark.switch.support.in_kernel import veth_lines
 from switchmark.switch.support.made import MadeFirst
 from switchmark.switch.support.ports import device_of
 from switchmark.switch.support.tools import kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import device_settings, namespaces, netmap
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
-from switchmark.testbed.undo.entries import ValeAttachment
 
 ATTACHED = (PortKind.VETH, PortKind.TAP)
 SWITCH = "vale0"  # of our namespace

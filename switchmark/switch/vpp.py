@@ -13,6 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.kernel.packet_rings import PacketRings
+from switchmark.host.process_output import output_of
+from switchmark.host.programs import which
+from switchmark.host.undo.entries import FilesNamed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.page_size import EITHER
@@ -35,10 +39,6 @@ from switchmark.switch.support.vpp_commands import (
     late_commands,
     startup_config,
 )
-from switchmark.testbed.kernel.packet_rings import PacketRings
-from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import which
-from switchmark.testbed.undo.entries import FilesNamed
 
 BUFFERS_MB = 40
 XDP, DPDK = "af_xdp_plugin.so", "dpdk_plugin.so"  # of cables to other hosts

@@ -14,6 +14,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from switchmark.errors import UnavailableError
+from switchmark.host import place
+from switchmark.host.kernel import namespaces, netlink
+from switchmark.host.kernel.netlink import VethEnd
+from switchmark.host.place import Facility
+from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters
@@ -24,11 +29,6 @@ from switchmark.switch.support.changes import PORTS, RULES, rule_mac
 from switchmark.switch.support.in_kernel import InKernelSwitch, veth_lines
 from switchmark.switch.support.ports import device_of, peer_index
 from switchmark.switch.support.tools import kernel_has, kernel_release
-from switchmark.testbed import place
-from switchmark.testbed.kernel import namespaces, netlink
-from switchmark.testbed.kernel.netlink import VethEnd
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import not_installed
 
 ETHERNET_HEADER_BYTES = 14
 CONTEXT_DATA, CONTEXT_DATA_END = 0, 4  # struct xdp_md

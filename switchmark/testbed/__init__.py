@@ -1,1 +1,1 @@
-"""The machine: host, facts, placement, the ledger of what was made."""
+"""The laboratory as data: testbed files, hosts, cables, and published machines (targets)."""

@@ -23,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import UsageError
-from switchmark.folder import yaml_names
+from switchmark.host.facts import Cpu
 from switchmark.language import source, values
 from switchmark.language.source import CampaignError, Items, Node, Problem, Text, YamlMapping
 from switchmark.language.values import BadValueError, Limits
-from switchmark.testbed.facts import Cpu
+from switchmark.plugins import yaml_names
 
 _FOLDER = resources.files("switchmark.testbed") / "targets"
 _COUNT = Limits(1, 1024, "not a number of them", "more than any machine has")

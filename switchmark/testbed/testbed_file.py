@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from switchmark.errors import UsageError
+from switchmark.host.kernel.pci import pci_address
 from switchmark.language.source import (
     CampaignError,
     ExpectedFile,
@@ -25,7 +26,6 @@ from switchmark.language.source import (
 )
 from switchmark.testbed.file_fields import FileFields
 from switchmark.testbed.file_hosts import read_hosts
-from switchmark.testbed.kernel.pci import pci_address
 from switchmark.testbed.testbed import Cable, HealthLimits, SshTarget, Testbed
 
 VARIABLE = "SWITCHMARK_TESTBED"

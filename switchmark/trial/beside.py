@@ -16,7 +16,7 @@ from switchmark.engine.loads import Load
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.model.trial import Trial
-from switchmark.results.record import LoadBeside
+from switchmark.record import LoadBeside
 from switchmark.trial.verification import PairEnds
 
 

@@ -9,7 +9,7 @@ from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.engine.event_parts.streams import ProbeStream
 from switchmark.engine.events import Result
 from switchmark.errors import TrialFailed
-from switchmark.results.record import Latency
+from switchmark.record import Latency
 from switchmark.statistics.histogram import Histogram
 from switchmark.statistics.means import of_all
 from switchmark.statistics.order_statistics import percentile_intervals_ns

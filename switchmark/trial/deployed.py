@@ -16,13 +16,13 @@ from dataclasses import replace
 from switchmark.engine import loads
 from switchmark.engine.loads import NO_FRAMES, forwarded_pps, sending_half, sum_of
 from switchmark.engine.process import EngineProcess
+from switchmark.host.cores.cpu_limit import PERIOD_US
+from switchmark.host.cores.cpu_time import ThreadTimes, softirq_threads_s
+from switchmark.host.cores.throttling import OwnThrottling
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
-from switchmark.results.record import Latency, MethodTrial
-from switchmark.testbed.cores.cpu_limit import PERIOD_US
-from switchmark.testbed.cores.cpu_time import ThreadTimes, softirq_threads_s
-from switchmark.testbed.cores.throttling import OwnThrottling
+from switchmark.record import Latency, MethodTrial
 from switchmark.trial.bursts import burst_pps
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.one_way import Clocks, TimedRun

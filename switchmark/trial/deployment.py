@@ -16,10 +16,10 @@ from switchmark.engine.process import EngineProcess, close_engines, counters_of
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.environment.support.closing import close_nodes
 from switchmark.errors import TrialFailed, UnavailableError
-from switchmark.results.record import Placement
-from switchmark.testbed import hugepages
-from switchmark.testbed.cores.machine_state import StateReader, cores_used
-from switchmark.testbed.host import Session
+from switchmark.host import hugepages
+from switchmark.host.cores.machine_state import StateReader, cores_used
+from switchmark.host.host import Session
+from switchmark.record import Placement
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.failure import one_line
 from switchmark.trial.instrument_run import InstrumentRun

@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from switchmark.errors import SwitchmarkError
-from switchmark.language.printable import storable
+from switchmark.formatting import encodable
 
 # What the machine, its programs and their answers can cause; all else is a fault of the bench.
 EXPECTED = (SwitchmarkError, OSError, ValueError, KeyError, subprocess.SubprocessError)
@@ -21,7 +21,7 @@ def why(causes: Sequence[str], error: BaseException) -> str:
     whatever went wrong after it."""
     seen = one_line(error)
     for cause in causes:
-        words = storable(" ".join(cause.split()))
+        words = encodable(" ".join(cause.split()))
         if words and words not in seen:
             return f"{words} (seen as: {seen})"
     return seen
@@ -36,7 +36,7 @@ def one_line(error: BaseException) -> str:
     if not isinstance(error, EXPECTED):
         what = f"a fault of the bench itself: {type(error).__name__}: {what} ({_place(error)})"
     text = " ".join("; ".join([what, *getattr(error, "__notes__", [])]).split())
-    return storable(text) or type(error).__name__
+    return encodable(text) or type(error).__name__
 
 
 def _place(error: BaseException) -> str:

@@ -17,7 +17,7 @@ from switchmark.model.campaign import TrimPolicy
 from switchmark.model.choices import Dimension
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
-from switchmark.results.record import Figures, Latency, PairLoads, Throughput, Trim
+from switchmark.record import Figures, Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.bursts import burst_noise_pps, burst_pps
 from switchmark.trial.instrument_run import InstrumentRun

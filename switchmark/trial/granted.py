@@ -7,11 +7,11 @@ from pathlib import Path
 
 from switchmark.engine.arguments import UNFORCED
 from switchmark.engine.process import EngineProcess
+from switchmark.host import place
+from switchmark.host.kernel.procfs import class_in_words, scheduling_classes
+from switchmark.host.place.kinds import is_user_namespace
 from switchmark.model.trial import Trial
-from switchmark.results.record import Granted
-from switchmark.testbed import place
-from switchmark.testbed.kernel.procfs import class_in_words, scheduling_classes
-from switchmark.testbed.place.kinds import is_user_namespace
+from switchmark.record import Granted
 
 
 def granted(trial: Trial, engines: Sequence[EngineProcess], switch_pids: Iterable[int]) -> Granted:

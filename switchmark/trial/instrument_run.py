@@ -13,16 +13,16 @@ from pathlib import Path
 from switchmark.engine.events import PROTOCOL_VERSION, EngineCounters
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
+from switchmark.host.cores.cpu_time import ThreadTimes
+from switchmark.host.host import Session
+from switchmark.host.kernel.device_counters import udp_socket_drops
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Instrument, Job, Station
 from switchmark.instrument.support.reading import EndReading, Reading
 from switchmark.model.campaign import sample_s
 from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
-from switchmark.results.record import EngineRun, InstrumentNote, Interval
-from switchmark.testbed.cores.cpu_time import ThreadTimes
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.device_counters import udp_socket_drops
+from switchmark.record import EngineRun, InstrumentNote, Interval
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import Tick

@@ -9,8 +9,7 @@ from switchmark.method.support.claims import broken_claims
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.rates import is_steady
 from switchmark.model.trial import Trial
-from switchmark.results.marks import explain, marks_are_valid
-from switchmark.results.record import (
+from switchmark.record import (
     Figures,
     Limit,
     MethodResult,
@@ -19,6 +18,7 @@ from switchmark.results.record import (
     TrialVerdict,
     Verification,
 )
+from switchmark.record.marks import explain, marks_are_valid
 from switchmark.statistics.outliers import TWO_BANDS
 from switchmark.trial.evidence import Evidence
 from switchmark.trial.limit import LOSS_WORTH_NAMING

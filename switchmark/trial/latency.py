@@ -15,7 +15,7 @@ from switchmark.engine.loads import NO_FRAMES, loss_of, sum_of
 from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.trial import Trial
-from switchmark.results.record import Figures, Latency, Trim
+from switchmark.record import Figures, Latency, Trim
 from switchmark.trial.beside import load_beside, probe_load, probes_of
 from switchmark.trial.delays import merge_latency, timed_by
 from switchmark.trial.measurement import Measurement

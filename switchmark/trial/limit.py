@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from switchmark.language.shares import percent, whole_percent
+from switchmark.formatting import percent, whole_percent
 from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import RING_FULL_SHARE
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
-from switchmark.results.record import Figures, Latency, Limit, MethodResult, Throughput
+from switchmark.record import Figures, Latency, Limit, MethodResult, Throughput
 from switchmark.trial.evidence import Evidence
 
 What = Literal["generator", "switch", "receiver", "link", "rate", "cpu-shared", "unknown"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.results.record import Figures, SteadyRun, Trim
+from switchmark.record import Figures, SteadyRun, Trim
 from switchmark.trial.cost.cpu import ApplicationCpu
 
 

@@ -10,16 +10,16 @@ from typing import Any
 
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
+from switchmark.host.build_identity import running_programs
+from switchmark.host.cores.cpu_time import ThreadTimes
+from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.facts import is_emulated
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.ports import SwitchCounters
-from switchmark.results.record import Figures, Neighbour, Placement, Reconciliation, Verification
+from switchmark.record import Figures, Neighbour, Placement, Reconciliation, Verification
 from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
-from switchmark.testbed.build_identity import running_programs
-from switchmark.testbed.cores.cpu_time import ThreadTimes
-from switchmark.testbed.cores.own_cores import kept_to
-from switchmark.testbed.facts import is_emulated
 from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.cost.cpu import ApplicationCpu

@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.registry import traits_of
+from switchmark.host.hugepages import HugepagePool, lacking
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.support.base import TakesHugepages
-from switchmark.testbed.hugepages import HugepagePool, lacking
 from switchmark.trial.plan import TrialPlan
 
 ENGINE_MB = 64  # that an engine takes at least (MEMORY_MB in engine/io/dpdk_spec.c)

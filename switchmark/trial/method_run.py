@@ -14,7 +14,7 @@ from switchmark.method.support.measurer import SATURATING, BudgetError
 from switchmark.method.support.task import Task
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.trial import Trial
-from switchmark.results.record import Figures, MethodResult
+from switchmark.record import Figures, MethodResult
 from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer

@@ -13,12 +13,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Session, Spawned
+from switchmark.host.programs import which
 from switchmark.model.capabilities import Availability, unavailable
 from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
-from switchmark.results.record import Neighbour, Placement
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.programs import which
+from switchmark.record import Neighbour, Placement
 
 # By kind: the stress-ng options for N workers.
 KINDS: dict[str, str] = {

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from switchmark.environment.support.base import Node, VirtualMachine
+from switchmark.host.host import Session
+from switchmark.host.interface_check import check_facing
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MadePort, SwitchPort
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.host import Session
 
 if TYPE_CHECKING:
     from switchmark.remote.site import FarSide

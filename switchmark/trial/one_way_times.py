@@ -13,7 +13,7 @@ from typing import Literal
 
 from switchmark.engine import loads
 from switchmark.engine.event_parts.delays import TimedDelays
-from switchmark.results.record import Direction, DirectionLatency, Latency
+from switchmark.record import Direction, DirectionLatency, Latency
 from switchmark.trial.beside import probe_load, probes_of
 from switchmark.trial.delays import merge_latency, timed_by
 from switchmark.trial.one_way import TimedRun, corrected

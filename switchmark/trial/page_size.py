@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
+from switchmark.host import hugepages, place
+from switchmark.host.place import Facility
 from switchmark.model.nics import is_pci, parse_nics
 from switchmark.model.page_size import PageSize
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.place import Facility
 from switchmark.trial.memory_needs import applications_mb, memory_needs_mb
 from switchmark.trial.plan import TrialPlan, instrument_pages
 

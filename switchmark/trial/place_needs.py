@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.environment.registry import traits_of
+from switchmark.host import place
+from switchmark.host.cores.within_quota import needed_cpus
+from switchmark.host.kernel.capabilities import has_capability
+from switchmark.host.place import PlaceLimits
+from switchmark.host.place.remedies import limit_remedy
 from switchmark.model.capabilities import Availability, Capabilities, unavailable
 from switchmark.model.io import Io
-from switchmark.testbed import place
-from switchmark.testbed.cores.within_quota import needed_cpus
-from switchmark.testbed.kernel.capabilities import has_capability
-from switchmark.testbed.place import PlaceLimits
-from switchmark.testbed.place.remedies import limit_remedy
 from switchmark.trial.memory_needs import applications_mb as applications_of
 from switchmark.trial.memory_needs import memory_needs_mb
 from switchmark.trial.plan import TrialPlan

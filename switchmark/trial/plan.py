@@ -14,6 +14,11 @@ from switchmark.engine.arguments import UNFORCED, io_of, needed_capabilities, vn
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
+from switchmark.host import place, tuning
+from switchmark.host.cores.cpu_order import first_threads
+from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.within_quota import place_within
+from switchmark.host.facts import Cpu
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Capabilities
@@ -26,8 +31,8 @@ from switchmark.model.scenario import resolve as resolve_scenario
 from switchmark.model.topology import NodePlace, Topology, wire_kind
 from switchmark.model.trial import Trial
 from switchmark.port.vhost_user import SOCKET_KINDS
+from switchmark.record import Placement
 from switchmark.remote.site import FarSide, Site, SiteSwitch
-from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand as expand_scenario
 from switchmark.scenario.support.draw import Labels
 from switchmark.scenario.support.split import split_of
@@ -44,11 +49,6 @@ from switchmark.switch.support.base import (
 )
 from switchmark.switch.support.contained import HOST
 from switchmark.switch.support.options import configured
-from switchmark.testbed import place, tuning
-from switchmark.testbed.cores.cpu_order import first_threads
-from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.within_quota import place_within
-from switchmark.testbed.facts import Cpu
 from switchmark.trial.neighbour import cores_of
 
 WIRE_ENVIRONMENT = "netns"  # where wire ends live: apart from the host, and from containers

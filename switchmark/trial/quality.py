@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from switchmark.engine.event_parts.arrivals import Loss
 from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.engine.process import EngineProcess
-from switchmark.results.record.quality import DelayVariation, LoopCost, Reordering
+from switchmark.record.quality import DelayVariation, LoopCost, Reordering
 from switchmark.statistics.histogram import Distances, Histogram, percentiles_of_distances
 
 

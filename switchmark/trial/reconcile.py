@@ -15,8 +15,8 @@ from switchmark.engine import loads
 from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
-from switchmark.results.record import FramePath, Place, Reconciliation, Stage
-from switchmark.results.record.reconciliation import ChainFrames
+from switchmark.record import FramePath, Place, Reconciliation, Stage
+from switchmark.record.reconciliation import ChainFrames
 from switchmark.trial.verification import PairEnds
 
 UNEXPLAINED_SHARE = 1e-4  # of the frames sent

@@ -11,7 +11,7 @@ from typing import Any
 
 from switchmark.campaign.notation import to_notation
 from switchmark.model.trial import Trial
-from switchmark.results.record import Figures, Record
+from switchmark.record import Figures, Record
 from switchmark.trial.failure import one_line
 from switchmark.trial.stopwatch import Stopwatch
 

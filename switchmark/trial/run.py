@@ -11,12 +11,12 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
+from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.host import Session
 from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
-from switchmark.results.record import Figures, Placement, Record
+from switchmark.record import Figures, Placement, Record
 from switchmark.scenario.support.draw import draw_lines
-from switchmark.testbed.cores.own_cores import kept_to
-from switchmark.testbed.host import Session
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.failure import one_line, why

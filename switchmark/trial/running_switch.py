@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from switchmark.environment.support.base import Node
 from switchmark.errors import SwitchmarkError
+from switchmark.host.cores.cpu_limit import CpuLimit
+from switchmark.host.cores.unpinned import check_unpinned, moves_of, unpin
+from switchmark.host.host import Session
+from switchmark.host.kernel.procfs import threads_of
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import MADE_BY_SWITCH, MadePort, PortKind, SwitchPort
 from switchmark.switch.support import contained
 from switchmark.switch.support.base import Discardable, Logging, MakesPorts
 from switchmark.switch.support.private import prepare_namespace
-from switchmark.testbed.cores.cpu_limit import CpuLimit
-from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, unpin
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.procfs import threads_of
 from switchmark.trial.nodes import switch_ports, with_switch_at
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from switchmark.method.support.measurer import LoadPoint
-from switchmark.results.record import MethodTrial
+from switchmark.record import MethodTrial
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,7 @@ import time
 from collections import defaultdict
 from dataclasses import dataclass, field
 
-from switchmark.results.record import Timing
+from switchmark.record import Timing
 
 
 @dataclass

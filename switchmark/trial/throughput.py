@@ -20,7 +20,7 @@ from switchmark.errors import STARVED, TrialFailed
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.model.trial import Trial
-from switchmark.results.record import (
+from switchmark.record import (
     DirectionLoads,
     Figures,
     OutlierSample,

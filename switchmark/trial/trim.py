@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from switchmark.model.campaign import TrimPolicy
-from switchmark.results.record import Trim
+from switchmark.record import Trim
 
 
 class Timed(Protocol):

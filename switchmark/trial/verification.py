@@ -15,7 +15,7 @@ from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess, counters_of, verify_all
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import VerifyPolicy
-from switchmark.results.record import Direction, Verification
+from switchmark.record import Direction, Verification
 
 TEACHING_FRAMES = 2
 ARRIVAL_TIMEOUT_S = 3.0  # frames cross a switch in far less, when it has a core

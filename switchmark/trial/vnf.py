@@ -12,9 +12,9 @@ from switchmark.engine.arguments import forwarder_args
 from switchmark.engine.process import EngineProcess
 from switchmark.environment.support.base import Node, VirtualMachine, patience_with
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Session
 from switchmark.model.trial import Trial
-from switchmark.results.record import VnfRun
-from switchmark.testbed.host import Session
+from switchmark.record import VnfRun
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.vnf_base import Vnf
 from switchmark.trial.vnf_bridge import BRIDGE, BridgeVnf, GuestBridgeVnf

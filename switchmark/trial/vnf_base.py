@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from switchmark.errors import TrialFailed
-from switchmark.results.record import VnfRun
-from switchmark.testbed.host import Spawned
-from switchmark.testbed.last_words import NOTHING, last_line
+from switchmark.host.host import Spawned
+from switchmark.host.process_output import NOTHING, last_line
+from switchmark.record import VnfRun
 from switchmark.trial.cost.cpu import ApplicationCpu
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import partial
 
 from switchmark.environment.support.base import Node
-from switchmark.testbed.host import Session
-from switchmark.testbed.undo.entries import NetworkDevice
+from switchmark.host.host import Session
+from switchmark.host.undo.entries import NetworkDevice
 from switchmark.trial.vnf_base import SpawnedVnf, Vnf
 
 BRIDGE = "br0"

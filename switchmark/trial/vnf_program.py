@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.host.cores.cpu_time import process_cpu_s
 from switchmark.trial.cost.cpu import ApplicationCpu
 from switchmark.trial.vnf_base import SpawnedVnf
 

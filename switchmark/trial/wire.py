@@ -11,7 +11,7 @@ from switchmark.model.choices import WIRE
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
 from switchmark.model.scenario import without_vnfs
 from switchmark.model.topology import wire_kind
-from switchmark.results.record import BareWire
+from switchmark.record import BareWire
 from switchmark.trial.plan import WIRE_ENVIRONMENT, TrialPlan
 
 

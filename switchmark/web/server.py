@@ -10,7 +10,7 @@ import ssl
 import traceback
 from http.server import BaseHTTPRequestHandler
 
-from switchmark.listening import GuardedServer, is_foreign, says_token
+from switchmark.http_guard import GuardedServer, is_foreign, says_token
 from switchmark.report.page import page_policy
 from switchmark.web.site import TEXT, Shown, WebSite
 

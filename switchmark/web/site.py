@@ -15,11 +15,11 @@ from urllib.parse import parse_qs, quote, unquote
 
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.method.registry import METHODS
+from switchmark.record.metric import figures_called
 from switchmark.report.history import history_page
 from switchmark.report.html import report_html
 from switchmark.report.page import Link, Page, Section, Table, page_html
 from switchmark.results.history import read_history
-from switchmark.results.metric import figures_called
 from switchmark.store.errors import StoreAwayError
 from switchmark.web.pool_page import PoolState, pool_page
 from switchmark.web.shelf import Shelf, ShelvedRun

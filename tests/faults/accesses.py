@@ -31,8 +31,8 @@ ANSWERS = {
     "fcntl.ioctl": (errno.EIO, errno.EPERM), "subprocess.Popen": STARTS,
 }  # fmt: skip
 # An event loop that gets no descriptor says so by a traceback of Python's own; that there are some
-# is asked before one is begun (`testbed/kernel/descriptors.py`), so a refusal here is no case.
-ASKED_BEFORE = "testbed/kernel/netlink.py"
+# is asked before one is begun (`host/kernel/descriptors.py`), so a refusal here is no case.
+ASKED_BEFORE = "host/kernel/netlink.py"
 
 
 def main() -> int:

@@ -13,8 +13,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.testbed.cores.cpu_time import process_cpu_s
-from switchmark.testbed.kernel import procfs
+from switchmark.host.cores.cpu_time import process_cpu_s
+from switchmark.host.kernel import procfs
 from tests.integration.ordinary_user import OrdinaryUser, first_and_bench_of
 from tests.integration.two_hosts import TwoHosts, enter
 from tests.integration.waiting import frames_sent

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from switchmark.testbed.cores.cpu_time import process_cpu_s
+from switchmark.host.cores.cpu_time import process_cpu_s
 from tests.faults.bench import Job
 
 BPF_PROG_GET_NEXT_ID = 11

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from switchmark.engine.arguments import UDP_PORT_A, UDP_PORT_B
 from switchmark.errors import SwitchmarkError
+from switchmark.host.kernel.namespaces import inside
 from switchmark.port.vhost_user import SOCKET_NAME
-from switchmark.testbed.kernel.namespaces import inside
 from tests.faults.bench import Job
 from tests.faults.undo import Undo, for_good, run
 

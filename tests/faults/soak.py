@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from switchmark.testbed.undo.ledger import COMPACT_BYTES
+from switchmark.host.undo.ledger import COMPACT_BYTES
 from tests.faults import one_trial, snapshot
 from tests.faults.bench import Job, Places
 from tests.faults.held import COUNTS, ENGINES, SPENT, held, memory_mb

@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from pathlib import Path
 
-from switchmark.testbed.kernel.capabilities import NEVER
+from switchmark.host.kernel.capabilities import NEVER
 
 GIVEN_UP = sum(1 << one for one in NEVER.values())
 

@@ -11,8 +11,8 @@ import pytest
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
-from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
+from switchmark.host.host import Session
+from switchmark.host.session import open_session
 from tests.integration.hosts_bench import AHEAD_S, CABLE_MBIT
 from tests.integration.main_job import Bench, new_bench
 from tests.integration.switch_rig import own_state_dir

@@ -23,7 +23,7 @@ import pytest
 
 from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
-from switchmark.testbed.kernel import namespaces
+from switchmark.host.kernel import namespaces
 from tests.cases.frames import ones_complement_sum
 from tests.integration.waiting import DEADLINE_S
 

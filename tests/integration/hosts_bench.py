@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.two_hosts import TwoHosts, run
 
 AHEAD_S = 5000  # the right host's clock

@@ -17,12 +17,12 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.docker import DockerEnvironment
-from switchmark.testbed.container.docker_client import docker, server_version
-from switchmark.testbed.container.docker_daemon import NOT_UNDER_OVERLAY
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.mounts import filesystem_of
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.entries import CgroupsNamed
+from switchmark.host.containers.docker_client import docker, server_version
+from switchmark.host.containers.docker_daemon import NOT_UNDER_OVERLAY
+from switchmark.host.host import Session
+from switchmark.host.kernel.mounts import filesystem_of
+from switchmark.host.session import open_session
+from switchmark.host.undo.entries import CgroupsNamed
 from tests.integration.switch_rig import own_state_dir
 
 ROOT = Path(__file__).parents[2]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.host.containers.lxc_remains import LXC_LOCK_DIR
+from switchmark.host.kernel import procfs
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import PortKind
-from switchmark.testbed.container.lxc_remains import LXC_LOCK_DIR
-from switchmark.testbed.kernel import procfs
 from tests.places import needs_namespaces
 
 # The name is older than the question: it is tried whether network namespaces can be made.

@@ -21,12 +21,12 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
+from switchmark.host.cores.cpu_time import process_cpu_s
+from switchmark.host.kernel import procfs
+from switchmark.record import Record
 from switchmark.results.find import find_latest
-from switchmark.results.record import Record
 from switchmark.results.store import open_run
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed.cores.cpu_time import process_cpu_s
-from switchmark.testbed.kernel import procfs
 from tests.integration.machine import remains
 from tests.integration.waiting import DEADLINE_S, TAUGHT_FRAMES, frames_sent, until
 

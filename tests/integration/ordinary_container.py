@@ -16,9 +16,9 @@ import pytest
 from switchmark.engine.binary import find_engine
 from switchmark.environment.docker import DockerEnvironment
 from switchmark.errors import UnavailableError
-from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.container.docker_daemon import Daemon
-from switchmark.testbed.session import open_session
+from switchmark.host.containers import docker_daemon
+from switchmark.host.containers.docker_daemon import Daemon
+from switchmark.host.session import open_session
 from tests.integration.switch_rig import own_state_dir
 
 ROOT = Path(__file__).parents[2]

@@ -20,16 +20,16 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import namespaces, netlink, procfs
+from switchmark.host.session import open_session
+from switchmark.host.state import state_dir
+from switchmark.host.undo.entries import Directory, NetworkDevice, NetworkNamespace
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind, SwitchPort
 from switchmark.model.topology import pair_mac
 from switchmark.port.made_by_switch import put_inside
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.base import MakesPorts, Switch
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import namespaces, netlink, procfs
-from switchmark.testbed.session import open_session
-from switchmark.testbed.state import state_dir
-from switchmark.testbed.undo.entries import Directory, NetworkDevice, NetworkNamespace
 
 ETHERTYPE = 0x88B5  # IEEE 802: local experimental
 BROADCAST = "ff:ff:ff:ff:ff:ff"

@@ -13,12 +13,12 @@ from dataclasses import replace
 from typing import Any
 
 from switchmark.errors import SwitchmarkError
+from switchmark.host.host import Session
+from switchmark.host.local import LocalHost
+from switchmark.host.session import open_session
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import Switch
 from switchmark.switch.support.options import configured
-from switchmark.testbed.host import Session
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.session import open_session
 from tests.integration.switch_rig import VethEnd, VhostEnd, own_state_dir, port_ends, veth_ends
 from tests.integration.switch_traffic import bring_up, natural_mode
 

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind
 from switchmark.switch.support.base import Switch
-from switchmark.testbed.host import Session
 from tests.integration.switch_rig import (
     BROADCAST,
     ETHERTYPE,

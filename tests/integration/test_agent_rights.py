@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.kernel.capabilities import NEEDED
+from switchmark.host.kernel.capabilities import NEEDED
 from tests.integration.bench_rights import GIVEN_UP, sets_of
 from tests.integration.hosts_bench import begin_traffic
 from tests.integration.two_hosts import TwoHosts, missing

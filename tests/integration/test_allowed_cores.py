@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.certify.support.stand import planned
-from switchmark.testbed.cores.own_cores import kept_to
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
+from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
 from switchmark.trial.deployment import Deployment
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import EXCLUSIVE, REAL, available

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.testbed.kernel.capabilities import NEEDED
+from switchmark.host.kernel.capabilities import NEEDED
 from tests.integration.bench_rights import GIVEN_UP, sets_of
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
-from switchmark.testbed.kernel import capabilities
+from switchmark.host.kernel import capabilities
+from switchmark.record import Record
 from tests.integration.hosts_bench import (
     AHEAD_S,
     ATTEMPTS,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.hosts_bench import ATTEMPTS, CABLE_MBIT, measured, trial_args
 from tests.integration.two_hosts import TwoHosts, missing, run, sh
 from tests.places import needs_namespaces

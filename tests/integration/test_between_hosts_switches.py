@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.model.ports import ConnectMode
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import availability_for
 from tests.combinations import LEARNING, WAYS_BETWEEN_HOSTS

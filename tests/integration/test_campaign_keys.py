@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from switchmark.certify.support.stand import planned
-from switchmark.results.record import Record
+from switchmark.host.session import open_session
+from switchmark.record import Record
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.testbed.session import open_session
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.switch_rig import own_state_dir

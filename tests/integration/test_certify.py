@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.certify.registry import TRUTHS
+from switchmark.record import Certificate
+from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED
 from switchmark.results.certified import certified, of_records
-from switchmark.results.record import Certificate
-from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED
 from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, need, new_bench, settings
 from tests.truths import truth

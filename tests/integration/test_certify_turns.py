@@ -14,7 +14,7 @@ from switchmark.certify.support.series import Series
 from switchmark.certify.support.stand import Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth, Turn
 from switchmark.errors import ContradictoryCounts, TrialFailed, UnavailableError
-from switchmark.results.record.certificate import REFUTED
+from switchmark.record.certificate import REFUTED
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.switch.linux_bridge import LinuxBridge
 from tests.integration.machine import needs_root

@@ -6,8 +6,8 @@ import subprocess
 
 import pytest
 
-from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.kernel.procfs import ProcessIdentity
+from switchmark.host.kernel import cgroups
+from switchmark.host.kernel.procfs import ProcessIdentity
 
 pytestmark = pytest.mark.integration
 NAME = "smgroupstest"

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.testbed.undo.clean import clean_stale
+from switchmark.host.undo.clean import clean_stale
 from tests.integration.machine import every_environment, needs_root, own_state, remains
 from tests.integration.waiting import DEADLINE_S
 
@@ -31,9 +31,9 @@ DEPLOY = """
 import os, signal, sys
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.model.ports import PortKind
-from switchmark.testbed.undo.ledger import Ledger
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.entries import NetworkDevice
+from switchmark.host.undo.ledger import Ledger
+from switchmark.host.session import open_session
+from switchmark.host.undo.entries import NetworkDevice
 from tests.integration.machine import node_spec
 
 def deploy(environment, last, wait=False):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
-from switchmark.testbed.undo import ledger as ledgers
+from switchmark.host.undo import ledger as ledgers
 from tests.integration.machine import every_environment, needs_root, own_state, remains
 from tests.integration.test_clean import ROOT, deploy, remains_soon
 
@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.integration, needs_root]
 CLEAN = """
 import os, signal, sys
 from switchmark.cli.main import run
-from switchmark.testbed.undo import ledger as ledgers
+from switchmark.host.undo import ledger as ledgers
 
 def die_at(holder, name, after):
     deed = getattr(holder, name)

@@ -17,7 +17,7 @@ import pytest
 
 from switchmark.cli.main import COMMANDS
 from switchmark.cli.rights import Keeps
-from switchmark.testbed.kernel.capabilities import FILES, LISTENING, NEEDED, NEVER, is_closed
+from switchmark.host.kernel.capabilities import FILES, LISTENING, NEEDED, NEVER, is_closed
 from tests.integration.machine import needs_root
 from tests.unit.records import quick_records, write_run
 
@@ -203,8 +203,8 @@ def test_an_account_is_told_what_it_could_measure(tmp_path: Path) -> None:
                "--inh-caps", own, "--ambient-caps", own]  # fmt: skip
     code = (
         "from switchmark.cli import main\n"
-        "from switchmark.testbed import place\n"
-        "from switchmark.testbed.kernel import capabilities\n"
+        "from switchmark.host import place\n"
+        "from switchmark.host.kernel import capabilities\n"
         "has = lambda: capabilities._needed(capabilities._set('CapAmb'))\n"
         "able = lambda: place.can(place.Facility.NETWORK_NAMESPACE).available\n"
         "main.run = lambda args: print(able(), has()) or 0\n"
@@ -262,7 +262,7 @@ CALLS = {
 }
 REFUSED = """
 import ctypes, json, os, sys
-from switchmark.testbed.kernel import capabilities
+from switchmark.host.kernel import capabilities
 if sys.argv[1] == "unused":
     capabilities.give_up_unused()
 c = ctypes.CDLL(None, use_errno=True)

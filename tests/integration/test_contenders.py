@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.engine.binary import find_engine
+from switchmark.host.programs import which
 from switchmark.model.value import parse_utc
 from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.find import find_latest
@@ -18,7 +19,6 @@ from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.switch.registry import usual_overhead_s
 from switchmark.switch.support.ovs_switch import OvsSwitch
-from switchmark.testbed.programs import which
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, campaign_file, need, new_bench, settings
 from tests.truths import truth

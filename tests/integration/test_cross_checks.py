@@ -17,10 +17,10 @@ import pytest
 from switchmark.certify.support.stand import Rig, deployed
 from switchmark.environment.support.base import Node
 from switchmark.errors import TrialFailed
+from switchmark.host.cores.counters import HardwareCounters
+from switchmark.host.cores.cpu_time import CpuReading
 from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.testbed.cores.counters import HardwareCounters
-from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.trial import latency
 from switchmark.trial.cost.cpu import cost
 from switchmark.trial.cost.hardware import hardware_use

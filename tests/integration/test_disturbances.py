@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from switchmark.certify.support.stand import Rig, deployed, set_priority
+from switchmark.host.cores.cpu_limit import find_hierarchy
 from switchmark.method import recovery
 from switchmark.method.reconfiguration import reconfigure
 from switchmark.method.recovery import recover
@@ -29,7 +30,6 @@ from switchmark.switch.support.ports import device_of
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
-from switchmark.testbed.cores.cpu_limit import find_hierarchy
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.disturbed import DisturbedMeasurer
 from switchmark.trial.verification import wait_reachable

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.engine.io_table import MODULE, ports_page, table
-from switchmark.testbed.place import Facility
+from switchmark.host.place import Facility
 from tests.integration.dpdk_rig import find_engine
 from tests.integration.waiting import until
 from tests.places import reason_to_skip

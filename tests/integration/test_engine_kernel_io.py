@@ -13,7 +13,7 @@ from collections.abc import Iterator
 import pytest
 from _pytest.mark.structures import ParameterSet
 
-from switchmark.testbed.kernel import device_settings, namespaces
+from switchmark.host.kernel import device_settings, namespaces
 from tests.integration.engine_tools import (
     Engine,
     Node,

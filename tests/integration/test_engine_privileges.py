@@ -15,9 +15,9 @@ import pytest
 
 from switchmark.engine.arguments import needed_capabilities, port_spec
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.host.session import open_session
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.testbed.session import open_session
 from tests.integration.engine_tools import (
     Engine,
     Node,

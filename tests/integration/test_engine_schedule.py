@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.kernel.procfs import is_waiting
+from switchmark.host.kernel.procfs import is_waiting
 from tests.integration.engine_tools import (
     Engine,
     Event,

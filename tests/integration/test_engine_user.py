@@ -18,8 +18,8 @@ import pytest
 
 from switchmark.engine.arguments import port_spec
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.host.session import open_session
 from switchmark.model.io import Io
-from switchmark.testbed.session import open_session
 from tests.integration.engine_tools import Engine, engine, engine_path, needs_engine, veth_pair
 from tests.integration.machine import needs_root, node_spec
 from tests.integration.test_engine_confinement import CHMOD, CONNECT, address_of

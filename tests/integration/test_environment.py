@@ -22,13 +22,13 @@ from switchmark.environment.support.base import Environment
 from switchmark.environment.support.closing import close_nodes
 from switchmark.environment.support.rootfs import build_root, shared_libraries
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.containers import docker_daemon
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import device_settings, namespaces, netlink, procfs
+from switchmark.host.session import open_session
+from switchmark.host.undo.entries import LxcPivot, NetworkDevice, NetworkNamespace
 from switchmark.model.ports import PortKind
 from switchmark.switch.support.private import prepare_namespace
-from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_settings, namespaces, netlink, procfs
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.entries import LxcPivot, NetworkDevice, NetworkNamespace
 from tests.integration.machine import every_environment, needs_root, node_spec, own_state, remains
 from tests.integration.waiting import DEADLINE_S, until
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
-from switchmark.testbed.cores.cpu_limit import find_hierarchy
-from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.undo.entries import chosen_of
+from switchmark.host.cores.cpu_limit import find_hierarchy
+from switchmark.host.kernel import cgroups
+from switchmark.host.undo.entries import chosen_of
+from switchmark.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     SHORT,

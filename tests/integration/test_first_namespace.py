@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.integration, needs_root]
 # In a mount namespace of its own, with an empty /run: as after a first boot.
 PROGRAM = """
 import os, subprocess
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.kernel import namespaces
-from switchmark.testbed.undo.entries import NetworkNamespace
+from switchmark.host.kernel import netlink
+from switchmark.host.kernel import namespaces
+from switchmark.host.undo.entries import NetworkNamespace
 
 subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
 namespaces.create_namespace("smfirst")

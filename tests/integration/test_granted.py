@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well
 
 pytestmark = pytest.mark.integration

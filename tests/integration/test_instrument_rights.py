@@ -19,12 +19,12 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Instrument, Job, Launched
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.ports import PortKind
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
 from switchmark.trial.instrument_run import station_of
 from tests.integration.machine import needs_root, node_spec
 from tests.integration.thread_calls import KILL, call_by, instruction_of, landlock_version

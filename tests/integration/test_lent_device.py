@@ -11,10 +11,10 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UsageError
+from switchmark.host.kernel import netlink
+from switchmark.host.session import open_session
 from switchmark.model.ports import PortKind
 from switchmark.switch.support.private import Resources
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.session import open_session
 from tests.integration.machine import needs_root, node_spec, own_state
 from tests.integration.two_hosts import sh
 

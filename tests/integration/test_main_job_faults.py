@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (
     POLLING,

@@ -205,7 +205,7 @@ def test_root_can_ask_for_it(tmp_path: Path) -> None:
 def test_root_cannot_change_the_machine_from_private_namespaces(tmp_path: Path) -> None:
     """Files that belong to root could be written, unless they were read-only."""
     program = (
-        "from switchmark.testbed.private.start import Reason, start_again\n"
+        "from switchmark.host.private.start import Reason, start_again\n"
         "start_again(['/tmp/x'], Reason.CHOICE)\n"
         "import os\n"
         "paths = ['/proc/sys/vm/nr_hugepages', '/proc/sys/kernel/numa_balancing',\n"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.host import Session
 from switchmark.otg.capture import start_capture
 from switchmark.otg.types import Capture
-from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.otg_server import packets
 from tests.integration.switch_rig import BROADCAST, FRAME_BYTES, veth_ends

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.packet_rings import PacketRings
+from switchmark.host.host import Session
+from switchmark.host.kernel.packet_rings import PacketRings
 from tests.integration.switch_rig import BROADCAST, veth_ends
 
 pytestmark = [pytest.mark.integration]

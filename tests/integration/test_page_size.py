@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host import hugepages
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed import hugepages
 from tests.integration.dpdk_rig import hugepages_free
 from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import GroupQuota
-from switchmark.testbed.cores.cpu_limit import find_hierarchy
-from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.kernel.mounts import mounted
-from switchmark.testbed.place import Facility
+from switchmark.host.cores.cpu_limit import find_hierarchy
+from switchmark.host.kernel import cgroups
+from switchmark.host.kernel.mounts import mounted
+from switchmark.host.place import Facility
+from switchmark.record import GroupQuota
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well
 from tests.places import reason_to_skip
 
@@ -36,8 +36,8 @@ import json, sys, time
 from dataclasses import asdict
 for group in sys.argv[1:]:
     open(group + "/cgroup.procs", "w").write("0")
-from switchmark.testbed.cores.throttling import OwnThrottling
-from switchmark.testbed.place.limits import read_limits
+from switchmark.host.cores.throttling import OwnThrottling
+from switchmark.host.place.limits import read_limits
 before = OwnThrottling.read()
 deadline = time.monotonic() + 20
 while time.monotonic() < deadline and not OwnThrottling.read().since(before).throttled_s:

@@ -24,7 +24,7 @@ from switchmark.pool.executor import Checked
 from switchmark.pool.left_out import leave_out
 from switchmark.pool.proving import NextBlock, TestbedCourses, deciding_testbeds, first_blocks
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.run_info import RunInfo
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.store.address import read_store_address

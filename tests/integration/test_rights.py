@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel.capabilities import NEEDED
 from switchmark.model.rights import Rights
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel.capabilities import NEEDED
 from tests.integration.machine import needs_root
 from tests.integration.waiting import until
 
@@ -26,8 +26,8 @@ NET_ADMIN, DAC_OVERRIDE = 1 << NEEDED["net_admin"], 1 << NEEDED["dac_override"]
 BENCH = """
 import sys, time
 from switchmark.model.rights import Rights
-from switchmark.testbed.kernel import capabilities
-from switchmark.testbed.session import open_session
+from switchmark.host.kernel import capabilities
+from switchmark.host.session import open_session
 capabilities.hand_on()
 with open_session(measuring=False) as session:
     process = session.host.spawn(["/bin/sleep", "60"], may=Rights(("net_admin", "ipc_lock")))

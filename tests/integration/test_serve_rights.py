@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.kernel.capabilities import LISTENING, READING
+from switchmark.host.kernel.capabilities import LISTENING, READING
 from tests.integration.machine import needs_root
 from tests.unit.records import synthetic_record, write_run
 

@@ -7,7 +7,7 @@ import os
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import ATTEMPTS, POLLING, SHORT, Bench, need, settings, went_well
 

@@ -18,13 +18,13 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
+from switchmark.host.host import Session
+from switchmark.host.session import open_session
+from switchmark.host.undo.clean import clean_stale
+from switchmark.host.undo.entries import NetworkDevice
 from switchmark.model.ports import MADE_BY_SWITCH, ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.base import Switch
-from switchmark.testbed.host import Session
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.entries import NetworkDevice
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     EXCLUSIVE,

@@ -11,10 +11,10 @@ import os
 
 import pytest
 
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.ports import WITNESS_MAC
-from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import (
     REAL,

@@ -15,7 +15,7 @@ from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.prepare import prepare
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.integration.machine import needs_root
 from tests.integration.main_job import STARVED
 from tests.integration.switch_rig import available

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.af_packet import AfPacket
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_dpdk import OvsDpdk
-from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import arrivals, mac_of, veth_ends, vhost_ends
 

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host import hugepages, place
+from switchmark.host.host import Session
+from switchmark.host.place import Facility
 from switchmark.model import capabilities as model
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.ovs_dpdk import OvsDpdk
 from switchmark.switch.support import ovs_memory
 from switchmark.switch.support.tools import allowed_cores
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.host import Session
-from switchmark.testbed.place import Facility
 from tests.integration.switch_rig import available, mac_of, traces, vhost_ends
 from tests.integration.switch_traffic import bring_up, vhost_flooding, vhost_peers
 from tests.integration.waiting import until

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
 from switchmark.model.ports import PortKind
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support import contained
 from switchmark.switch.support.rights import CABLES, rights
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, VhostEnd, available, rig_kind
 from tests.integration.switch_rights import OWN, VETH, ends_of, switch_of

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host import hugepages
+from switchmark.host.host import Session
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import hugepages
-from switchmark.testbed.host import Session
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, available, mac_of, rig_kind, traces
 from tests.integration.switch_traffic import natural_mode

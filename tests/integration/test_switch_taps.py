@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.kernel import netlink
+from switchmark.host.session import open_session
+from switchmark.host.undo.entries import NetworkDevice
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo.entries import NetworkDevice
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import ETHERTYPE, available, mac_bytes, mac_of, own_state_dir
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.switch.registry import SWITCHES
 from tests.integration.machine import needs_root
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.support.tools import allowed_cores
 from switchmark.switch.vpp import Vpp
-from switchmark.testbed.host import Session
 from tests.integration.switch_rig import available, mac_of, traces, veth_ends
 from tests.integration.switch_traffic import (
     address_of,

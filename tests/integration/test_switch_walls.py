@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
 from switchmark.model.ports import PortKind
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import REAL, VhostEnd, available
 from tests.integration.switch_rights import OWN, VETH, ends_of, switch_of

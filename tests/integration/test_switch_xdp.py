@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from switchmark.host.host import Session
+from switchmark.host.kernel import netlink
+from switchmark.host.kernel.netlink import VethEnd as Device
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.xdp_redirect import XdpRedirect, program
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.kernel.netlink import VethEnd as Device
 from tests.integration.machine import needs_root
 from tests.integration.switch_rig import BROADCAST, arrivals, available, mac_of, veth_ends
 

@@ -15,13 +15,13 @@ from functools import partial
 import pytest
 
 from switchmark.certify.support.stand import Rig, deployed
+from switchmark.host.cores.cpu_time import process_cpu_s
 from switchmark.method.loss_vs_load import loss_vs_load
 from switchmark.method.plateau import sweep
 from switchmark.method.r_plus import measure_r_plus
 from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
-from switchmark.testbed.cores.cpu_time import process_cpu_s
 from switchmark.trial import latency
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (

@@ -9,9 +9,9 @@ import os
 import pytest
 
 from switchmark.certify.support.stand import planned
-from switchmark.results.record import Record
-from switchmark.testbed.kernel.procfs import threads_of
-from switchmark.testbed.session import open_session
+from switchmark.host.kernel.procfs import threads_of
+from switchmark.host.session import open_session
+from switchmark.record import Record
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial
 from tests.integration.machine import needs_root

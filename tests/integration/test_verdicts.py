@@ -13,14 +13,14 @@ import pytest
 
 from switchmark.certify.support.stand import Rig, deployed, planned
 from switchmark.engine.binary import find_engine
+from switchmark.host.kernel import procfs
+from switchmark.host.session import open_session
 from switchmark.model.ports import ConnectMode
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.ovs_netdev import OvsNetdev
 from switchmark.switch.registry import make_switch
 from switchmark.switch.support.base import Switch
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.session import open_session
 from switchmark.trial.connect_mode import wrong_mode
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.run import run_trial

@@ -16,15 +16,15 @@ import pytest
 from switchmark.certify.support.decision import judge, rule_for
 from switchmark.certify.support.stand import CpuTimes, Rig
 from switchmark.errors import TrialFailed
+from switchmark.host.cores.cpu_time import MachineTime
 from switchmark.method.back_to_back import back_to_back
 from switchmark.method.ndr_pdr import search
 from switchmark.method.support.goal import Goal
-from switchmark.results.record.certificate import PROVEN, REFUTED
+from switchmark.record.certificate import PROVEN, REFUTED
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.reference import Reference
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.ports import device_of
-from switchmark.testbed.cores.cpu_time import MachineTime
 from switchmark.trial.judge import DISTURBED_CORES
 
 ATTEMPTS = 4  # that nobody disturbed

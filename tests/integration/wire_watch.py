@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from switchmark.environment.support.base import Environment, Node
+from switchmark.host.host import Session
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
-from switchmark.testbed.host import Session
 from tests.integration.switch_rig import packet_socket
 
 SOL_PACKET, PACKET_STATISTICS, PACKET_AUXDATA = 263, 6, 8  # linux/if_packet.h

@@ -20,7 +20,7 @@ from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.machine_state import MachineState
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record, Throughput
+from switchmark.record import Record, Throughput
 from switchmark.results.store import Run
 from switchmark.trial.plan import TrialPlan
 from tests.unit.campaign_fakes import KNOWN

@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
+from switchmark.host import hugepages, place
+from switchmark.host.cores.cpu_time import MachineTime
+from switchmark.host.cores.throttling import OwnThrottling
+from switchmark.host.host import Session
+from switchmark.host.local import LocalHost
+from switchmark.host.place import PlaceLimits
+from switchmark.host.undo.ledger import Ledger
 from switchmark.model.capabilities import available
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.cores.cpu_time import MachineTime
-from switchmark.testbed.cores.throttling import OwnThrottling
-from switchmark.testbed.host import Session
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.place import PlaceLimits
-from switchmark.testbed.undo.ledger import Ledger
 
 
 @pytest.fixture(autouse=True)

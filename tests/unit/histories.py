@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 FIRST_NIGHT = datetime(2026, 3, 1, 2, 0, tzinfo=UTC)

@@ -11,7 +11,7 @@ from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
 from switchmark.model.changes import Change
 from switchmark.model.trial import Trial
-from switchmark.results.record import Latency, MethodResult, MethodTrial
+from switchmark.record import Latency, MethodResult, MethodTrial
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 from switchmark.trial.side_counts import SideCounts, as_trials
 from tests.unit.records import synthetic_histogram

@@ -18,8 +18,7 @@ from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
-from switchmark.results.marks import explain, marks_are_valid
-from switchmark.results.record import (
+from switchmark.record import (
     CpuCost,
     EngineRun,
     Interval,
@@ -34,6 +33,7 @@ from switchmark.results.record import (
     Trim,
     Verification,
 )
+from switchmark.record.marks import explain, marks_are_valid
 from switchmark.results.store import Run
 from switchmark.statistics.histogram import Histogram
 

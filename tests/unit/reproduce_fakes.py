@@ -17,11 +17,11 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import installed
 from switchmark.cli import reproduce_items
 from switchmark.experiment.execute import Executed
+from switchmark.record import Timing
 from switchmark.reproduction import progress
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.run import latest
 from switchmark.reproduction.state import ItemState
-from switchmark.results.record import Timing
 from switchmark.results.store import Run
 from tests.unit.records import synthetic_record
 

@@ -11,7 +11,7 @@ from plotly.graph_objects import Figure
 
 import switchmark
 from switchmark.errors import UsageError
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.unit.records import quick_records, write_run
 
 

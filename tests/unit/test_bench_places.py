@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.results.record import Granted, Record
+from switchmark.record import Granted, Record
 from tests.unit.histories import scaled
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 

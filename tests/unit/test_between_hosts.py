@@ -13,12 +13,12 @@ from switchmark.cli.show import show
 from switchmark.engine.events import EngineCounters, Ready, parse
 from switchmark.engine.process import EngineProcess
 from switchmark.model.choices import Dimension
+from switchmark.record import ClockOffset, FarHost, Figures, Latency
 from switchmark.remote.contact import ClockReading
 from switchmark.report.html import write_report
 from switchmark.report.tables import BETWEEN_HOSTS_TITLE, between_hosts_table
 from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.export import columns, flat_rows
-from switchmark.results.record import ClockOffset, FarHost, Figures, Latency
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.cost.remote_cost import hosts_used

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.engine.binary import build_problem
+from switchmark.host.build_identity import build_id, running_programs
 from switchmark.results.origins import build_in_words
-from switchmark.testbed.build_identity import build_id, running_programs
 
 VERSION = "switchmark-traffic 0.1.0"
 

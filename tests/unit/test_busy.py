@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.cores.cpu_time import busy_cores
+from switchmark.host.cores.cpu_time import busy_cores
 
 
 def test_all_but_waiting_counts_and_guests_count_once(

@@ -12,11 +12,11 @@ import pytest
 from switchmark.certify.registry import TRUTHS
 from switchmark.cli.certify import MOST_LINES, answer
 from switchmark.experiment.certified import Certificates
+from switchmark.host.facts import Cpu
+from switchmark.record import Certificate, CertifiedFigure, Record
+from switchmark.record.certificate import Outcome
 from switchmark.results.certified import certified, of_records
-from switchmark.results.record import Certificate, CertifiedFigure, Record
-from switchmark.results.record.certificate import Outcome
-from switchmark.revision import full_version
-from switchmark.testbed.facts import Cpu
+from switchmark.version import full_version
 from tests.unit.records import synthetic_record
 
 CPUS = (Cpu(0, (0, 0), 0), Cpu(1, (0, 1), 0), Cpu(2, (1, 0), 1), Cpu(3, (0, 0), 0))

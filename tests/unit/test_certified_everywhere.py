@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.cli import main
+from switchmark.record import CertificateNote, Record
 from switchmark.report.form import Form, form_text
 from switchmark.results.certified import HOW, certified, of_records, of_rows
 from switchmark.results.query import read_table
-from switchmark.results.record import CertificateNote, Record
 from switchmark.results.store import open_run
 from switchmark.results.summary import summarise
 from tests.unit.records import (

@@ -14,7 +14,7 @@ from switchmark.certify.support.decision import (
     rule_for,
     share_of_errors,
 )
-from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED
+from switchmark.record.certificate import PROVEN, REFUTED, UNDECIDED
 
 RULE = rule_for(1)
 

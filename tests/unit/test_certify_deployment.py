@@ -13,7 +13,7 @@ from switchmark.certify.support.certification import Certification
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError, UsageError
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.results.record.certificate import NOT_TRIED, UNDECIDED, CertifiedOutcome
+from switchmark.record.certificate import NOT_TRIED, UNDECIDED, CertifiedOutcome
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from switchmark.certify.support.truth import Turn
 from switchmark.engine.events import IntervalEvent
 from switchmark.environment.netns import NetnsEnvironment
 from switchmark.errors import TrialFailed
-from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
+from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED
 
 
 def fed(name: str, *turns: Turn) -> Series:

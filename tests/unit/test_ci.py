@@ -13,6 +13,7 @@ from junitparser import Error, Failure, JUnitXml, Skipped
 from switchmark.campaign.load import load_text
 from switchmark.cli import main
 from switchmark.experiment import steps as steps_module
+from switchmark.host.facts import Cpu
 from switchmark.language.source import CampaignError
 from switchmark.report.bmf import bmf
 from switchmark.report.junit import Case, CaseOutcome, cases_of_run, junit_xml
@@ -21,7 +22,6 @@ from switchmark.results.expectations import ExpectationOutcome, judge_run, judge
 from switchmark.results.query import read_table
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
-from switchmark.testbed.facts import Cpu
 from tests.unit.campaign_fakes import INSTALLED, KNOWN
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 from tests.unit.test_compare_cli import loads, records

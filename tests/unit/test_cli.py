@@ -15,7 +15,7 @@ from switchmark.cli import complete
 from switchmark.cli import main as cli
 from switchmark.cli.main import COMMANDS, Command, run
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.revision import full_version
+from switchmark.version import full_version
 
 REPOSITORY = Path(__file__).parents[2]
 

@@ -11,11 +11,11 @@ from switchmark.campaign.installed import installed
 from switchmark.cli import list_, output, plan
 from switchmark.cli.main import run
 from switchmark.experiment.steps import plan_steps
-from switchmark.language.duration import format_duration
+from switchmark.formatting import format_duration
+from switchmark.host import facts
+from switchmark.host.facts import Cpu
 from switchmark.model.capabilities import available, unavailable
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed import facts
-from switchmark.testbed.facts import Cpu
 from tests.unit.campaign_fakes import INSTALLED
 
 

@@ -10,11 +10,11 @@ import pytest
 from switchmark.cli.main import COMMANDS
 from switchmark.cli.namespaces import Namespaces, start_again_if_needed
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.place import Facility
+from switchmark.host.private import start
+from switchmark.host.private.start import Reason
 from switchmark.model.capabilities import available, unavailable
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility
-from switchmark.testbed.private import start
-from switchmark.testbed.private.start import Reason
 
 RUN = Namespaces.ON_REQUEST
 

@@ -8,8 +8,8 @@ import pytest
 from switchmark.cli import main
 from switchmark.cli.compare_words import ratio_text
 from switchmark.model.choices import Dimension
+from switchmark.record import PairLoads, Throughput
 from switchmark.results.blocks import WITHOUT_RATIO, observe
-from switchmark.results.record import PairLoads, Throughput
 from switchmark.simulation.switch import Behaviour
 from tests.unit.histories import BUILD, night
 from tests.unit.method_fakes import run_simulated

@@ -12,9 +12,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from switchmark.host.kernel import device_settings, netlink
+from switchmark.host.kernel.device_settings import OFFLOADS_OFF, RequestRefused
 from switchmark.switch.xdp_redirect import XdpRedirect
-from switchmark.testbed.kernel import device_settings, netlink
-from switchmark.testbed.kernel.device_settings import OFFLOADS_OFF, RequestRefused
 
 NO_DEVICE = "smnodevice0"
 WAYS: dict[str, Callable[[], object]] = {

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-FILES = {"folder", "listening", "locks", "whole", "revision", "errors"}  # that everybody may use
+FILES = {"plugins", "http_guard", "locks", "atomic_files", "formatting", "version", "errors"}
 
 
 def test_the_rooms_of_the_document_are_those_of_the_contract() -> None:

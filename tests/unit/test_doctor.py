@@ -10,11 +10,11 @@ import pytest
 from switchmark.cli import doctor, doctor_lines
 from switchmark.cli.main import run
 from switchmark.environment.registry import ENVIRONMENTS
+from switchmark.host import place
+from switchmark.host.diagnosis import Finding, Level
+from switchmark.host.place import Facility, Kind, remedies
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed import place
-from switchmark.testbed.diagnosis import Finding, Level
-from switchmark.testbed.place import Facility, Kind, remedies
 
 YES = available("1.0")
 

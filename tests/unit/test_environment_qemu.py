@@ -42,16 +42,16 @@ from switchmark.environment.vm.node import QemuNode
 from switchmark.environment.vm.packages import Kernel, Qemu
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
 from switchmark.experiment.steps import Step, plan_steps
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.kernel import netlink
+from switchmark.host.undo.ledger import Ledger
 from switchmark.model.capabilities import unavailable
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netlink
-from switchmark.testbed.undo.ledger import Ledger
 from tests.unit.engine_lines import event
 
 IMAGE = Image(Path("/c/vmlinux"), Path("/c/initramfs"), "6.1.0", "abc")
@@ -592,7 +592,7 @@ def test_without_kvm_guests_are_emulated(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 
 def test_kvm_is_tried_once_a_boot(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from switchmark.testbed.host import Completed
+    from switchmark.host.host import Completed
 
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(accelerator, "DEV_KVM", tmp_path / "kvm")

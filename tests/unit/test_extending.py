@@ -59,7 +59,7 @@ def test_the_page_names_every_field_of_a_method() -> None:
 def test_compare_knows_the_figure_of_the_new_method(with_method: Path) -> None:
     script = (
         "from switchmark.method.registry import METHODS\n"
-        "from switchmark.results.metric import chosen\n"
+        "from switchmark.record.metric import chosen\n"
         "names = ['loss under overload']\n"
         "(one,) = chosen(names, [m for each in METHODS.values() for m in each.compared])\n"
         "print(one.unit, one.higher_is_better)"

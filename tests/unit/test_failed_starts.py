@@ -21,7 +21,7 @@ from switchmark.experiment.observers import Observers
 from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.trial import Trial
-from switchmark.results.record import Record, Timing
+from switchmark.record import Record, Timing
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summary
 from tests.unit import block_fakes

@@ -17,13 +17,13 @@ from switchmark.cli.main import run as switchmark
 from switchmark.errors import UsageError
 from switchmark.experiment import execute, prepare, steps
 from switchmark.experiment.prepare import Prepared
+from switchmark.host import facts, place
+from switchmark.host.facts import Cpu
+from switchmark.host.place import Facility, Kind, remedies
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.ports import ConnectMode
 from switchmark.results.store import Run
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import facts, place
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.place import Facility, Kind, remedies
 from tests.unit.campaign_fakes import KNOWN
 
 THERE = installed()

@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError
-from switchmark.folder import Folder, class_named
+from switchmark.plugins import PluginRegistry, load_class
 from switchmark.scenario.registry import PLACES
 from switchmark.switch.registry import SWITCHES
 
@@ -31,7 +31,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("found", [SWITCHES, ENVIRONMENTS])
-def test_names_are_those_of_files_and_classes(found: Folder) -> None:
+def test_names_are_those_of_files_and_classes(found: PluginRegistry) -> None:
     assert list(found) == sorted(found)
     assert {name: make().name for name, make in found.items()} == {name: name for name in found}
     assert len(found) == len(list(found)) and "registry" not in found and "support" not in found
@@ -43,7 +43,7 @@ def test_scenarios_are_files() -> None:
 
 def test_a_name_costs_no_import(room: Path) -> None:
     (room / "dear_one.py").write_text("raise RuntimeError('imported')")
-    found = Folder(room.name, class_named)
+    found = PluginRegistry(room.name, load_class)
     assert list(found) == ["dear-one"] and "dear-one" in found
     with pytest.raises(RuntimeError, match="imported"):
         found["dear-one"]
@@ -57,7 +57,7 @@ def test_a_name_costs_no_import(room: Path) -> None:
 def test_a_file_without_its_class_is_told(room: Path, text: str, count: int) -> None:
     (room / "a.py").write_text(text)
     with pytest.raises(SwitchmarkError, match=rf"{room.name}\.a: {count} classes have name = 'a'"):
-        Folder(room.name, class_named)["a"]
+        PluginRegistry(room.name, load_class)["a"]
 
 
 def test_a_folder_in_an_archive_is_read(room: Path, tmp_path: Path) -> None:
@@ -68,8 +68,8 @@ def test_a_folder_in_an_archive_is_read(room: Path, tmp_path: Path) -> None:
             archive.write(path, path.relative_to(tmp_path))
     script = (
         f"import sys; sys.path.insert(0, {str(held)!r})\n"
-        "from switchmark.folder import Folder, class_named\n"
-        f"found = Folder({room.name!r}, class_named)\n"
+        "from switchmark.plugins import PluginRegistry, load_class\n"
+        f"found = PluginRegistry({room.name!r}, load_class)\n"
         "print(*found, found['first-one'].__module__)"
     )
     done = subprocess.run(

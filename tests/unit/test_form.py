@@ -6,9 +6,9 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.model.rates import bit_rate
+from switchmark.record.quality import DelayVariation
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_source import NO_MEDIUM
-from switchmark.results.record.quality import DelayVariation
 from switchmark.results.store import open_run
 from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.histogram import Histogram

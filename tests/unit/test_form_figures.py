@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from switchmark.language.shares import fixed, percent, whole_percent
+from switchmark.formatting import amount, fixed, number, percent, whole_percent
 from switchmark.model.rates import bit_rate
-from switchmark.report import words
+from switchmark.record import Record
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_graphs import write_form_graphs
 from switchmark.report.form_source import FormSource, repeated, share_of
-from switchmark.results.record import Record
 from switchmark.results.store import open_run
 from switchmark.simulation.switch import Behaviour
 from switchmark.trial.limit import limit
@@ -48,11 +47,11 @@ def form_of(tmp_path: Path, records: list[Record], medium: str | None = None) ->
 )  # fmt: skip
 def test_percent_shows_rare_events_with_their_digits(ratio: float, shown: str) -> None:
     """A soak that measured 4.25e-05 said "< 0.01 %", which is said of what lost nothing."""
-    assert percent(ratio) == words.amount(ratio, "ratio") == shown
+    assert percent(ratio) == amount(ratio, "ratio") == shown
 
 
 def test_small_numbers_have_no_exponent() -> None:
-    assert [words.number(one) for one in (4.25e-5, 1.5e-7)] == ["0.000043", "0.00000015"]
+    assert [number(one) for one in (4.25e-5, 1.5e-7)] == ["0.000043", "0.00000015"]
     assert (fixed(0.0), fixed(float("inf")), fixed(0.1234)) == ("0", "inf", "0.12")
     assert [whole_percent(one) for one in (0.0, 0.00012, 0.05, 1.0)] == [
         "0%",

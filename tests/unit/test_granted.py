@@ -16,11 +16,11 @@ import pytest
 from switchmark.cli import main
 from switchmark.engine.event_parts.counters import SocketBuffers
 from switchmark.engine.process import EngineProcess
+from switchmark.host.kernel.procfs import class_in_words, scheduling_classes
+from switchmark.record import Granted, Record
 from switchmark.results.export import flat_rows
-from switchmark.results.record import Granted, Record
 from switchmark.results.summary import summary
 from switchmark.switch.af_packet import AfPacket
-from switchmark.testbed.kernel.procfs import class_in_words, scheduling_classes
 from switchmark.trial.granted import granted
 from tests.unit.histories import dated, scaled
 from tests.unit.records import synthetic_record, synthetic_trial, write_run

@@ -12,15 +12,15 @@ import pytest
 from switchmark.environment.support.rootfs import shared_libraries
 from switchmark.environment.vm import accelerator
 from switchmark.errors import UsageError
+from switchmark.host.containers import docker_client, in_container, lxc_remains
+from switchmark.host.kernel import cgroups
+from switchmark.host.session import _refusal
+from switchmark.http_guard import parse_place
 from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.instrument.trex import version_of_folder
-from switchmark.listening import parse_place
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.store import open_run
-from switchmark.testbed.container import docker_client, in_container, lxc_remains
-from switchmark.testbed.kernel import cgroups
-from switchmark.testbed.session import _refusal
 from tests.unit.instrument_fakes import FakeProgram
 from tests.unit.records import synthetic_record, write_run
 

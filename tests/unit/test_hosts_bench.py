@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.results.record import Reconciliation, Record, Verification
+from switchmark.record import Reconciliation, Record, Verification
 from tests.integration.hosts_bench import ATTEMPTS, repeated
 from tests.unit.records import synthetic_failure, synthetic_record
 

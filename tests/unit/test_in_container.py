@@ -6,8 +6,8 @@ import os
 import subprocess
 from pathlib import Path
 
-from switchmark.testbed.container import in_container
-from switchmark.testbed.container.in_container import Inside, ShownPath
+from switchmark.host.containers import in_container
+from switchmark.host.containers.in_container import Inside, ShownPath
 
 
 def test_a_container_s_init_may_have_no_child_yet() -> None:

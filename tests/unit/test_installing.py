@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from switchmark import __version__
 from switchmark.cli.main import COMMANDS, load_command, run
+from switchmark.version import __version__
 
 ROOT = Path(__file__).parents[2]
 
 
-VERSIONED = ("switchmark/__init__.py", "pyproject.toml", "meson.build", "debian/changelog")
+VERSIONED = ("switchmark/version.py", "pyproject.toml", "meson.build", "debian/changelog")
 
 
 def versions(root: Path) -> set[str]:

@@ -13,6 +13,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.errors import TrialFailed, UsageError
+from switchmark.host.host import Spawned
 from switchmark.instrument import pkt_gen
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support import pkt_gen_words
@@ -21,7 +22,6 @@ from switchmark.instrument.support.named import build_of
 from switchmark.model.node import NodePort
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.trial import Trial
-from switchmark.testbed.host import Spawned
 from switchmark.trial.foreign import ON_SCHEDULE_SHARE
 from tests.unit.instrument_fakes import FakeProgram, program, recorded
 from tests.unit.trial_fakes import trial
@@ -126,9 +126,9 @@ def test_where_it_is_missing_the_remedy_is_said(
     monkeypatch: pytest.MonkeyPatch, named: Path
 ) -> None:
     instrument = INSTRUMENTS["pkt-gen"]()
-    monkeypatch.setattr("switchmark.testbed.kernel.netmap.DEVICE", named.with_name("none"))
+    monkeypatch.setattr("switchmark.host.kernel.netmap.DEVICE", named.with_name("none"))
     assert "netmap.ko is not loaded" in str(instrument.availability().reason)
-    monkeypatch.setattr("switchmark.testbed.kernel.netmap.DEVICE", Path("/dev/null"))
+    monkeypatch.setattr("switchmark.host.kernel.netmap.DEVICE", Path("/dev/null"))
     assert instrument.availability().version == build_of(named)
     named.chmod(0o644)
     found = instrument.availability()

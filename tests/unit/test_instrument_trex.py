@@ -13,6 +13,7 @@ from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.errors import TrialFailed, UsageError
+from switchmark.host.host import Spawned
 from switchmark.instrument import trex
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Job, Station
@@ -20,7 +21,6 @@ from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.polled_run import PolledRun
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
-from switchmark.testbed.host import Spawned
 from tests.unit.instrument_fakes import FakeProgram
 from tests.unit.trial_fakes import trial
 

@@ -33,12 +33,12 @@ from switchmark.model.node import NodePort
 from switchmark.model.parameters import point_of
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
+from switchmark.record import InstrumentNote, Latency, Record
+from switchmark.record.marks import marks_are_valid
 from switchmark.report.html import write_report
 from switchmark.report.tables import tails_table
 from switchmark.results import export
-from switchmark.results.marks import marks_are_valid
 from switchmark.results.query import read_table
-from switchmark.results.record import InstrumentNote, Latency, Record
 from switchmark.results.summary import summarise
 from switchmark.trial import foreign, instrument_run
 from switchmark.trial.instrument_run import InstrumentRun

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from switchmark.testbed.diagnosis import Finding, Level
-from switchmark.testbed.limits_diagnosis import diagnose_limits
-from switchmark.testbed.place import Kind
+from switchmark.host.diagnosis import Finding, Level
+from switchmark.host.limits_diagnosis import diagnose_limits
+from switchmark.host.place import Kind
 from tests.unit.conftest import limits
 
 MIB = 1 << 20

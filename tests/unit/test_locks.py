@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
+from switchmark.host.session import open_session
 from switchmark.locks import open_lock
 from switchmark.results.durable import take_lock
-from switchmark.testbed.session import open_session
 from tests.places import needs_another_user
 
 NOBODY = 65534

@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 from switchmark.cli import main
 from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.model.choices import Dimension
+from switchmark.record import Latency, Record
 from switchmark.report.form import Form, form_text
-from switchmark.results.record import Latency, Record
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import PERCENTILES, Histogram

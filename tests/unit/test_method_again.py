@@ -9,7 +9,7 @@ import pytest
 
 from switchmark.errors import STARVED
 from switchmark.experiment import again
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.unit.records import synthetic_failure, synthetic_record
 
 

@@ -18,7 +18,7 @@ from switchmark.experiment.execute import Request
 from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.ports import PortKind
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.testbed.testbed import Cable
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import TrialPlan

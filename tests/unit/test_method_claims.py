@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from switchmark.method.support.claims import broken_claims
 from switchmark.method.support.measurer import Measurer
-from switchmark.results.record import MethodResult
+from switchmark.record import MethodResult
 from switchmark.simulation.in_kernel import Blocking, BlockingSwitch
 from switchmark.simulation.stalls import StallingSwitch, Stalls
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from switchmark.engine.loads import NO_FRAMES
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
-from switchmark.results.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
+from switchmark.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
 from switchmark.trial.deployed import rates_of
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import method_checks

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.cores import counters as hardware
-from switchmark.testbed.cores.counters import EnergyReading, HardwareCounters, energy_absent
+from switchmark.host.cores import counters as hardware
+from switchmark.host.cores.counters import EnergyReading, HardwareCounters, energy_absent
 from switchmark.trial.cost.hardware import energy_between, hardware_use
 
 

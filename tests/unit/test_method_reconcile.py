@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from switchmark.model.ports import PortCounters, Split, SwitchCounters
-from switchmark.results.record import Stage
+from switchmark.record import Stage
 from switchmark.trial.reconcile import CounterReading, DeviceDrops, reconcile
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted

@@ -12,9 +12,9 @@ import pytest
 from switchmark import method as room
 from switchmark.cli.main import run
 from switchmark.errors import SwitchmarkError
-from switchmark.folder import Folder
 from switchmark.method.registry import METHODS, method_names, usual_time_s
 from switchmark.model.trial import Trial
+from switchmark.plugins import PluginRegistry
 
 
 def trial(name: str, **more: object) -> Trial:
@@ -62,7 +62,7 @@ def test_a_file_that_is_no_method_is_named(tmp_path: Path, monkeypatch: pytest.M
     package.__path__ = [str(tmp_path)]
     monkeypatch.setitem(sys.modules, "made_up_room", package)
     (tmp_path / "half_done.py").write_text("")
-    folder = Folder("made_up_room", METHODS._take)
+    folder = PluginRegistry("made_up_room", METHODS._take)
     assert list(folder) == ["half-done"]
     assert "registry" not in folder
     with pytest.raises(KeyError):

@@ -6,7 +6,7 @@ import pytest
 
 from switchmark.method.registry import METHODS
 from switchmark.model.changes import Change
-from switchmark.results.record import MethodResult
+from switchmark.record import MethodResult
 from switchmark.simulation.switch import Behaviour
 from switchmark.trial.judge import method_checks
 from tests.unit.method_fakes import LATE_NS, TIMED, run_simulated

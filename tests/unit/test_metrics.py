@@ -13,7 +13,7 @@ from prometheus_client.registry import CollectorRegistry
 
 from switchmark.cli.metrics import BUCKETS_S, CampaignMetrics, bucketed, serving
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.listening import cannot_listen, parse_place
+from switchmark.http_guard import cannot_listen, parse_place
 from tests.unit.records import synthetic_failure, synthetic_histogram, synthetic_record
 from tests.unit.records import synthetic_trial as trial_of
 

@@ -10,7 +10,7 @@ import pytest
 import snappi
 
 from switchmark.errors import UsageError
-from switchmark.listening import is_loopback, read_token
+from switchmark.http_guard import is_loopback, read_token
 from switchmark.otg import types
 from switchmark.otg.capture import with_fcs
 from switchmark.otg.frames import MOST_FRAMES, Addresses, Cycle, frame, write_pcap

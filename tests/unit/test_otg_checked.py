@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from switchmark.engine.binary import find_engine
+from switchmark.host.local import LocalHost
 from switchmark.otg import types
 from switchmark.otg.capture import check_captures
 from switchmark.otg.checked import check_plans, refusal_of
@@ -16,7 +17,6 @@ from switchmark.otg.ports import TrafficPort
 from switchmark.otg.refusal import Refused, check_choices
 from switchmark.otg.service import Service
 from switchmark.otg.traffic import _roles
-from switchmark.testbed.local import LocalHost
 
 PORTS = {name: TrafficPort(name, "null:", None, shared=True) for name in ("a", "b")}
 USUAL = ("--idle", "sleep", "--catch-up-us", "9000", "--interval", "0.1")

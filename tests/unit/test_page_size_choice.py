@@ -16,6 +16,10 @@ from switchmark.experiment import steps as planning
 from switchmark.experiment.calibration import point_of
 from switchmark.experiment.pages import check_pages, choose_pages, with_such_pages
 from switchmark.experiment.steps import Step, plan_steps
+from switchmark.host import hugepages, place
+from switchmark.host.facts import Cpu
+from switchmark.host.host import Session
+from switchmark.host.hugepages import HugepagePool
 from switchmark.instrument.support.base import Station
 from switchmark.instrument.support.dpdk_ports import eal_memory
 from switchmark.model.capabilities import unavailable
@@ -25,10 +29,6 @@ from switchmark.results.store import open_run
 from switchmark.switch import bess, fastclick, ovs_dpdk, t4p4s, testpmd, vpp
 from switchmark.switch.support import vpp_commands
 from switchmark.switch.support.pages import WithPages, on_small_pages
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.host import Session
-from switchmark.testbed.hugepages import HugepagePool
 from switchmark.trial import page_size
 from switchmark.trial.page_size import choose, planned_kib, used_kib
 from tests.unit.records import synthetic_record, write_run

@@ -11,19 +11,19 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.model.parameters import point_of
+from switchmark.record import Granted, Record
+from switchmark.record.metric import RUN_METRICS
+from switchmark.record.page_sizes import apart, are_compatible, point_at, setting_of
 from switchmark.report.html import report_html
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim
 from switchmark.results import query
 from switchmark.results.answer import answer_run
 from switchmark.results.export import flat_rows
-from switchmark.results.metric import RUN_METRICS
 from switchmark.results.over_machines import compare_over_machines
-from switchmark.results.page_sizes import apart, are_compatible, point_at, setting_of
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of
 from switchmark.results.ranking import compare as ranked
-from switchmark.results.record import Granted, Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary

@@ -11,13 +11,13 @@ import switchmark
 from switchmark.method.registry import METHODS
 from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
+from switchmark.record import Record
+from switchmark.record.runs import FarHost
 from switchmark.report.cost import steps_panels
 from switchmark.report.figures import Drawing, Panels, looks
 from switchmark.report.html import write_report
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.static import write_plots
-from switchmark.results.record import Record
-from switchmark.results.record.runs import FarHost
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.results.times import times_of

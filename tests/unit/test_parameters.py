@@ -250,7 +250,7 @@ from switchmark.results import export
 from switchmark.results.columns import COLUMNS
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.summary import summarise
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.trial_fakes import plan_for, trial

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed import place
-from switchmark.testbed.place import Facility, Kind, kinds, remedies, tries
+from switchmark.host import place
+from switchmark.host.place import Facility, Kind, kinds, remedies, tries
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
@@ -207,7 +207,7 @@ def test_no_root_may_still_do_what_the_kernel_allows() -> None:
     if shutil.which("setpriv") is None or os.geteuid() != 0:
         pytest.skip("dropping capabilities needs setpriv and root")
     code = (
-        "from switchmark.testbed import place\n"
+        "from switchmark.host import place\n"
         "F = place.Facility\n"
         "for one in (F.NETWORK_NAMESPACE, F.NETWORK_DEVICE, F.PACKET_SOCKET, F.BPF, F.REAL_TIME,\n"
         "            F.FORCED_BUFFERS, F.PHYSICAL_ADDRESSES):\n"

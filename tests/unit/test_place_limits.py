@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.place.limits import PlaceLimits, read_limits
+from switchmark.host.place.limits import PlaceLimits, read_limits
 
 MIB = 1 << 20
 

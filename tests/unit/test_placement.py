@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.placement import core_map, place
+from switchmark.host.facts import Cpu
 from switchmark.model.choices import Idle
-from switchmark.results.record import Placement
-from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import core_map, place
-from switchmark.testbed.facts import Cpu
+from switchmark.record import Placement
 
 
 def machine(

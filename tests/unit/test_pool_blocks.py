@@ -13,6 +13,9 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.experiment import calibration
 from switchmark.experiment.calibration import Calibrations
+from switchmark.host import tuning
+from switchmark.host.facts import Cpu
+from switchmark.host.tuning import Tuned
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import testbed_executor
@@ -20,9 +23,6 @@ from switchmark.pool.blocks import blocks_of
 from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.testbed_executor import TestbedExecutor
 from switchmark.pool.values import BlockLease
-from switchmark.testbed import tuning
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.tuning import Tuned
 from switchmark.trial.plan import Cores
 from tests.pool_fakes import simulated_campaign, with_simulated
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from switchmark.host.diagnosis import Finding, Level
 from switchmark.pool.health import (
     busy_problem,
     doctor_problem,
@@ -9,7 +10,6 @@ from switchmark.pool.health import (
     version_problem,
     wire_problem,
 )
-from switchmark.testbed.diagnosis import Finding, Level
 from switchmark.testbed.testbed import HealthLimits
 
 USUAL = HealthLimits()

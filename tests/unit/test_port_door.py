@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
+from switchmark.host.kernel import namespaces, netmap
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.port.attach import attach
 from switchmark.port.attached import Attached
 from switchmark.port.door import Door
-from switchmark.testbed.kernel import namespaces, netmap
 
 ACCOUNT = bytes(range(netmap.REGISTER_BYTES))
 SHOWN = "/run/vhost"

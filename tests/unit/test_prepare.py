@@ -23,13 +23,13 @@ from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment import execute, prepare, steps
 from switchmark.experiment.observers import Observers
 from switchmark.experiment.steps import Step
+from switchmark.host import facts, hugepages
+from switchmark.host.facts import Cpu
+from switchmark.host.hugepages import HugepagePool
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Availability
 from switchmark.model.ports import ConnectMode
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import facts, hugepages
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.hugepages import HugepagePool
 from switchmark.trial.command_lines import refused_command_lines
 from switchmark.trial.memory_needs import too_little_memory
 from switchmark.trial.plan import TrialPlan

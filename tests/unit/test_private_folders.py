@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.private.folders import Layout, plan_layout
+from switchmark.host.private.folders import Layout, plan_layout
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.testbed.kernel import procfs
+from switchmark.host.kernel import procfs
 
 
 @pytest.mark.parametrize(

@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from switchmark.engine.event_parts.arrivals import Loss
 from switchmark.engine.event_parts.delays import TimedDelays
 from switchmark.engine.process import EngineProcess
+from switchmark.record import Latency, Record
+from switchmark.record.quality import DelayVariation, Reordering
 from switchmark.report.tables import quality_table
 from switchmark.results.groups import Records
 from switchmark.results.quality_summary import summarise_quality
-from switchmark.results.record import Latency, Record
-from switchmark.results.record.quality import DelayVariation, Reordering
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.quality import delay_variation, jain, loop_costs, reordering

@@ -14,6 +14,9 @@ import pytest
 
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.facts import Cpu
+from switchmark.host.host import Completed
+from switchmark.host.interface_check import check_facing
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import (
@@ -31,9 +34,6 @@ from switchmark.remote.codec import from_plain, to_plain
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.across import AcrossHosts, CableEnds
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.host import Completed
 
 
 @pytest.mark.parametrize(

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.host.cores.counters import MeterReading
+from switchmark.host.facts import Cpu, gather
+from switchmark.host.host import Completed
 from switchmark.remote import exchange
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.connection import Connection, HostLost
 from switchmark.remote.hello import Hello, NodeMade
-from switchmark.testbed.cores.counters import MeterReading
-from switchmark.testbed.facts import Cpu, gather
-from switchmark.testbed.host import Completed
 from switchmark.testbed.testbed import SshTarget
 
 GREETING = to_plain(Hello("abc123", Path("/run/x"), "far", "boot", gather()))

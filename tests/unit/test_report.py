@@ -10,17 +10,11 @@ from typing import Any
 import pytest
 
 from switchmark.cli.report import report
+from switchmark.record import Attempt, FramePath, Reconciliation, Record, Stage
 from switchmark.report.host_facts import flatten
 from switchmark.report.html import write_report
-from switchmark.results.record import (
-    Attempt,
-    FramePath,
-    Reconciliation,
-    Record,
-    Stage,
-)
 from switchmark.results.store import open_run
-from switchmark.revision import full_version
+from switchmark.version import full_version
 from tests.unit.calls import calls_of
 from tests.unit.records import (
     quick_records,

@@ -14,10 +14,10 @@ import pytest
 from switchmark.cli.run_summary import summary_lines
 from switchmark.model.machine_state import MachineState
 from switchmark.model.value import parse_utc
+from switchmark.record import CertificateNote, Record
+from switchmark.record.certificate import REFUTED
 from switchmark.report.html import write_report
 from switchmark.report.summary_words import answers_of
-from switchmark.results.record import CertificateNote, Record
-from switchmark.results.record.certificate import REFUTED
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.trial.recording import failed_record

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from switchmark.model.choices import Dimension
+from switchmark.record import EngineRun, Interval
 from switchmark.report import pen
 from switchmark.report.answer import answers
 from switchmark.report.axes import x_axis
@@ -20,10 +21,6 @@ from switchmark.report.plot import log_ticks, row_names
 from switchmark.report.samples import MAX_POINTS, samples_figure
 from switchmark.report.static import write_plots
 from switchmark.report.throughput import throughput_panels
-from switchmark.results.record import (
-    EngineRun,
-    Interval,
-)
 from switchmark.results.summary import summary
 from tests.unit.records import (
     quick_records,

@@ -17,6 +17,7 @@ from switchmark.environment.registry import traits_of
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
 from switchmark.model.trial import Trial
+from switchmark.record.runs import FarHost
 from switchmark.reproduction import claims, tried
 from switchmark.reproduction.budget import FULL, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
@@ -33,7 +34,6 @@ from switchmark.reproduction.paper import (
 from switchmark.reproduction.run import GUESTS, StandIns, folder_of, read_measured, standing_by_item
 from switchmark.reproduction.state import ItemState
 from switchmark.reproduction.tried import estimate_of
-from switchmark.results.record.runs import FarHost
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.results.summary import summary

@@ -16,9 +16,9 @@ from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED, KVM
 from switchmark.environment.vm.packages import Qemu
 from switchmark.errors import UnavailableError
+from switchmark.host.host import Host
 from switchmark.reproduction import state
 from switchmark.reproduction.paper import read_paper
-from switchmark.testbed.host import Host
 
 THERE = installed()
 PAPER = read_paper("zhang2019")

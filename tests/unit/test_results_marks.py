@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.marks import MARKS, explain, markdown_table, marks_are_valid
+from switchmark.record.marks import MARKS, explain, markdown_table, marks_are_valid
 from switchmark.trial import judge
 
 DOCS = Path(__file__).parents[2] / "docs" / "results.md"
@@ -48,4 +48,4 @@ def test_what_invalidates() -> None:
 
 
 def test_the_documentation_holds_the_same_table() -> None:
-    assert markdown_table() in DOCS.read_text(), "run: python -m switchmark.results.record.schema"
+    assert markdown_table() in DOCS.read_text(), "run: python -m switchmark.record.schema"

@@ -14,10 +14,10 @@ from switchmark.campaign.find import find_campaign
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Request, _open_run
+from switchmark.host.state import cache_dir
 from switchmark.model.parameter import Known
 from switchmark.results import durable
 from switchmark.results.store import Run
-from switchmark.testbed.state import cache_dir
 
 
 def a_run(root: Path, campaign: str = "odd") -> Run:

@@ -11,8 +11,8 @@ import pytest
 
 from switchmark.cli.show import show
 from switchmark.model.choices import Dimension
+from switchmark.record import Record, SteadyRun
 from switchmark.report.html import write_report
-from switchmark.results.record import Record, SteadyRun
 from switchmark.results.summary import summary
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial, write_run
 

@@ -11,8 +11,8 @@ import pytest
 from pydantic import ValidationError
 
 from switchmark.engine import events
-from switchmark.results.record import Interval, Record, schema
-from switchmark.results.record.runs import MAY_FALL
+from switchmark.record import Interval, Record, schema
+from switchmark.record.runs import MAY_FALL
 from tests.unit.records import synthetic_failure, synthetic_record, synthetic_trial
 
 
@@ -123,7 +123,7 @@ def test_an_interval_is_recorded_whenever_the_engine_may_print_it() -> None:
 
 
 def test_the_files_in_docs_are_up_to_date() -> None:
-    assert schema.main(["--check"]) == 0, "run: python -m switchmark.results.record.schema"
+    assert schema.main(["--check"]) == 0, "run: python -m switchmark.record.schema"
 
 
 def test_drift_in_docs_is_noticed_and_mended(

@@ -17,6 +17,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
+from switchmark.record import Record
 from switchmark.report import words
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
@@ -26,7 +27,6 @@ from switchmark.results.origins import read_origins
 from switchmark.results.published import published_beside
 from switchmark.results.query import FULL_CHECK_LIMIT, read_table
 from switchmark.results.ranking import compare, headline
-from switchmark.results.record import Record
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise, summary
 from switchmark.results.times import times_of

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from switchmark import __version__, revision
+from switchmark import version
 from switchmark.experiment.execute import _provenance
-from switchmark.revision import full_version, revision_of
+from switchmark.version import __version__, full_version, revision_of
 
 SCRIPT = Path(__file__).parents[2] / "tools/revision"
 
@@ -67,7 +67,7 @@ def test_a_copy_outside_of_a_checkout_has_none(tmp_path: Path) -> None:
 
 
 def test_a_record_has_it_in_its_provenance(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(revision, "revision_of", lambda _: "+adc1ca44305e")
+    monkeypatch.setattr(version, "revision_of", lambda _: "+adc1ca44305e")
     full_version.cache_clear()
     try:
         assert _provenance({})()["switchmark"] == f"{__version__}+adc1ca44305e"

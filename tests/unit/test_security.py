@@ -13,13 +13,13 @@ from pathlib import Path, PurePath
 
 import pytest
 
+from switchmark.host.kernel.capabilities import NEVER, is_closed
+from switchmark.host.session import open_session
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.switch.basicfwd import BasicForwarder
 from switchmark.switch.registry import SWITCHES
 from switchmark.switch.support.ovs_switch import OvsSwitch
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.testbed.kernel.capabilities import NEVER, is_closed
-from switchmark.testbed.session import open_session
 
 ROOT = Path(__file__).parents[2]
 BILL = ROOT / ".sbom" / "bill.json"

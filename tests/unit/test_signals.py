@@ -14,14 +14,14 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.testbed.signals import signals_raise, signals_wait
+from switchmark.host.signals import signals_raise, signals_wait
 
 # One signal after the other comes to a thread that takes and leaves a lock all the time; one that
 # is postponed comes again at once, while the first is still dealt with: on a slow machine always.
 STORM = """
 import os, random, signal, sys, threading, time
 sys.setswitchinterval(0.0001)
-from switchmark.testbed import signals
+from switchmark.host import signals
 
 number, kind, armed, came = signal.Signals[sys.argv[1]], sys.argv[2], False, 0
 signals._AGAIN_S = float(sys.argv[3])

@@ -8,6 +8,9 @@ import pytest
 
 from switchmark.engine import binary
 from switchmark.errors import UnavailableError
+from switchmark.host import hugepages, place, programs
+from switchmark.host.host import Session
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import (
@@ -25,9 +28,6 @@ from switchmark.switch.direct import Direct
 from switchmark.switch.support import ovs_switch, tools
 from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
-from switchmark.testbed import hugepages, place, programs
-from switchmark.testbed.host import Session
-from switchmark.testbed.place import Facility
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host import hugepages
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchPort
 from switchmark.switch.basicfwd import BasicForwarder
-from switchmark.testbed import hugepages
-from switchmark.testbed.host import Session
 from tests.unit.engine_lines import event
 
 PATIENCE_S = 120.0

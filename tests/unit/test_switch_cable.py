@@ -10,6 +10,8 @@ import pytest
 
 from switchmark.campaign.rules.layout import cable_problem
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel.pci import pci_address, pci_problem
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters, SwitchPort
 from switchmark.remote import bundle
 from switchmark.switch import bess, fastclick, t4p4s, vpp
@@ -21,8 +23,6 @@ from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.cable import AtInterface, devargs, eal_devices, ethdev_numbers
 from switchmark.switch.support.ports import check_request
 from switchmark.switch.testpmd import Testpmd
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.kernel.pci import pci_address, pci_problem
 
 NIC = "0000:03:00.0"
 CROSS = ConnectMode.CROSS_CONNECT

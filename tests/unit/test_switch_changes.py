@@ -90,10 +90,10 @@ class TestVale:
             assert where == "sw"
             action()
 
-        monkeypatch.setattr("switchmark.testbed.kernel.namespaces.inside", inside)
+        monkeypatch.setattr("switchmark.host.kernel.namespaces.inside", inside)
         for name in ("attach", "detach"):
             monkeypatch.setattr(
-                f"switchmark.testbed.kernel.netmap.{name}",
+                f"switchmark.host.kernel.netmap.{name}",
                 lambda port, name=name: log.append(name + port),
             )
         switch = Vale()

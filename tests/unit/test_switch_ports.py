@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.process_output import NOTHING
+from switchmark.host.programs import find_program
 from switchmark.model.capabilities import Capabilities, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch.registry import SWITCHES, make_switch
@@ -20,8 +22,6 @@ from switchmark.switch.support.ports import (
 )
 from switchmark.switch.support.private import SOCKET_PATH_MAX, check_socket_path
 from switchmark.switch.support.tools import version_text
-from switchmark.testbed.last_words import NOTHING
-from switchmark.testbed.programs import find_program
 
 CAN = Capabilities((PortKind.VETH,), (ConnectMode.LEARNING,), polling=False, max_ports=4)
 
@@ -112,7 +112,7 @@ def test_capabilities_are_complete(name: str) -> None:
 
 def test_how_a_program_ended() -> None:
     assert how_it_ended(1, "no memory") == "ended with code 1: no memory"
-    assert how_it_ended(1, NOTHING) == "ended with code 1: it said nothing"
+    assert how_it_ended(1, NOTHING) == "ended with code 1: it printed nothing"
     assert how_it_ended(-6, "assertion") == "was ended by SIGABRT: assertion"
     killed = "was ended by SIGKILL, by somebody or by the kernel for want of memory"
     assert how_it_ended(-9, NOTHING) == killed, "it could not say anything"

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.host import hugepages, place
+from switchmark.host.host import Session
 from switchmark.model.capabilities import unavailable
 from switchmark.switch import bess, fastclick, snabb, t4p4s, vpp
 from switchmark.switch.support import program
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.host import Session
 from tests.unit.switch_programs import PORTS, script
 
 pytestmark = pytest.mark.usefixtures("root_with_hugepages")

@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import TrialFailed
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
 from switchmark.model.ports import PortCounters, SwitchCounters
 from switchmark.switch import snabb
 from switchmark.switch.support.tools import own_text
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
 from tests.unit.switch_programs import CROSS, LEARNING, PORTS, script
 
 pytestmark = pytest.mark.usefixtures("root_with_hugepages")

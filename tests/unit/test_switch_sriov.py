@@ -10,14 +10,14 @@ from types import SimpleNamespace
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.undo.ledger import Ledger
 from switchmark.model.ports import ConnectMode, MadePort, PortKind, SwitchPort
 from switchmark.switch import sriov
 from switchmark.switch.support.across import cable_port
 from switchmark.switch.support.base import plug_in
 from switchmark.switch.support.private import Resources
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
-from switchmark.testbed.undo.ledger import Ledger
 
 MACS = ("02:53:4d:00:00:01", "02:53:4d:00:00:02")
 WANTED = [SwitchPort(k, PortKind.VF, mac) for k, mac in enumerate(MACS)]

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.host import Session
 from switchmark.model.ports import ConnectMode, PortKind, SwitchPort
 from switchmark.switch import t4p4s
-from switchmark.testbed.host import Session
 from tests.unit.switch_programs import CROSS, PORTS, STATIC, script
 
 pytestmark = pytest.mark.usefixtures("root_with_hugepages")

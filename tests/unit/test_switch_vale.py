@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from switchmark.errors import UnavailableError
+from switchmark.host.host import Session
+from switchmark.host.kernel import netmap
+from switchmark.host.undo.ledger import Ledger
 from switchmark.model.capabilities import available
 from switchmark.model.ports import ConnectMode, MadePort, PortCounters, PortKind, SwitchPort
 from switchmark.switch import vale
 from switchmark.switch.support.private import Resources
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import netmap
-from switchmark.testbed.undo.ledger import Ledger
 
 OWN = [SwitchPort(k, PortKind.VALE, f"02:53:4d:00:00:0{k}") for k in range(2)]
 CABLE = SwitchPort(1, PortKind.VETH, "02:53:4d:ff:ff:02", "eth1", cable=True)
@@ -58,13 +58,13 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]) -> 
     def inside(_where: str, action: Callable[[], Any]) -> Any:
         return action()
 
-    monkeypatch.setattr("switchmark.testbed.kernel.namespaces.inside", inside)
-    monkeypatch.setattr("switchmark.testbed.undo.entries.network.inside", inside)
+    monkeypatch.setattr("switchmark.host.kernel.namespaces.inside", inside)
+    monkeypatch.setattr("switchmark.host.undo.entries.network.inside", inside)
     for name in ("attach", "detach"):
         monkeypatch.setattr(netmap, name, lambda port, name=name: log.append(f"{name} {port}"))
     monkeypatch.setattr(netmap, "HOLDERS", tmp_path / "holders")
     monkeypatch.setattr(netmap, "PARAMETERS", tmp_path / "parameters")
-    settings = "switchmark.testbed.kernel.device_settings"
+    settings = "switchmark.host.kernel.device_settings"
     monkeypatch.setattr(f"{settings}.driver_of", lambda _device: "virtio-net")
     monkeypatch.setattr(f"{settings}.disable_offloads", lambda _device: None)
     place = Place(log)

@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from switchmark.errors import TrialFailed
+from switchmark.host.host import Completed
 from switchmark.model.ports import PortKind, SwitchPort
 from switchmark.switch import vpp
 from switchmark.switch.support import vpp_answers, vpp_commands
-from switchmark.testbed.host import Completed
 from tests.unit.switch_programs import CROSS, LEARNING, PORTS, STATIC, script
 
 

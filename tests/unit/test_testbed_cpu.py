@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.testbed.cpu import CpuInfo, emulated, hypervisor, parse_cpu_info
+from switchmark.host.cpu import CpuInfo, emulated, hypervisor, parse_cpu_info
 
 XEON = """\
 processor	: 0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.cores import cpu_limit
-from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import cgroups
+from switchmark.host.cores import cpu_limit
+from switchmark.host.cores.cpu_limit import CpuLimit, Hierarchy
+from switchmark.host.host import Session
+from switchmark.host.kernel import cgroups
 
 
 @pytest.fixture

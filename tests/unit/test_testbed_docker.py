@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.host import Session
+from switchmark.host.containers import docker_daemon
+from switchmark.host.host import Session
 from tests.unit.switch_programs import script
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from switchmark.cli.doctor import judge
 from switchmark.errors import UnavailableError
+from switchmark.host import facts as facts_module
+from switchmark.host import hugepages
+from switchmark.host.diagnosis import Finding, Level, diagnose
+from switchmark.host.facts import Cpu, Facts, gather, parse_cpu_list, tool_versions
+from switchmark.host.hugepages import HugepagePool
 from switchmark.model.capabilities import available, unavailable
-from switchmark.testbed import facts as facts_module
-from switchmark.testbed import hugepages
-from switchmark.testbed.diagnosis import Finding, Level, diagnose
-from switchmark.testbed.facts import Cpu, Facts, gather, parse_cpu_list, tool_versions
-from switchmark.testbed.hugepages import HugepagePool
 
 
 @pytest.mark.parametrize(

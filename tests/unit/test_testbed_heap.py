@@ -11,7 +11,7 @@ import pytest
 
 BEGIN = """
 import re, sys, threading
-from switchmark.testbed.kernel.heap import give_back
+from switchmark.host.kernel.heap import give_back
 if sys.argv[1] == "ours":
     give_back()
 def mapped():

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from switchmark.testbed.last_words import last_line, last_words
+from switchmark.host.process_output import last_line, last_lines
 
 REFUSED = "docker: Error response from daemon: Conflict. The name /c is already in use."
 
 
 def test_last_words() -> None:
-    assert last_words("a\n b \nc\nd\n") == "b / c / d"
-    assert last_words("reason\nStack Traceback\n(1) x\n") == "reason"
+    assert last_lines("a\n b \nc\nd\n") == "b / c / d"
+    assert last_lines("reason\nStack Traceback\n(1) x\n") == "reason"
     trace = "".join(f"vpp[7]: #{n}  0x00007f0{n} f_{n}+0x1\n" for n in range(12))
     cause = "vpp[7]: received signal SIGSEGV, PC 0x55, faulting address 0x0"
-    assert last_words(f"vpp[7]: up\n{cause}\n{trace}") == f"vpp[7]: up / {cause}"
-    assert last_words("") == "it said nothing"
+    assert last_lines(f"vpp[7]: up\n{cause}\n{trace}") == f"vpp[7]: up / {cause}"
+    assert last_lines("") == "it printed nothing"
     assert last_line(" a\nb \n\n") == "b"
     assert last_line("\n", "no reason") == "no reason"
 
@@ -32,4 +32,4 @@ def test_last_words() -> None:
 def test_docker_s_error_is_above_its_hint(hint: str) -> None:
     said = f"{REFUSED}\n{hint}\n"
     assert last_line(said) == REFUSED
-    assert last_words(said) == REFUSED
+    assert last_lines(said) == REFUSED

@@ -13,13 +13,13 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.kernel.procfs import ProcessIdentity
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo import entries
-from switchmark.testbed.undo import ledger as ledgers
-from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.entries import (
+from switchmark.host.kernel import procfs
+from switchmark.host.kernel.procfs import ProcessIdentity
+from switchmark.host.session import open_session
+from switchmark.host.undo import entries
+from switchmark.host.undo import ledger as ledgers
+from switchmark.host.undo.clean import clean_stale
+from switchmark.host.undo.entries import (
     Directory,
     File,
     FilesNamed,
@@ -32,7 +32,7 @@ from switchmark.testbed.undo.entries import (
     Process,
     UndoEntry,
 )
-from switchmark.testbed.undo.ledger import Ledger
+from switchmark.host.undo.ledger import Ledger
 
 ID = f"{os.getpid():06x}"  # of this process alone: processes are found, and killed, by it
 

@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.pump import LineQueue, Pump
-from switchmark.testbed.session import open_session
-from switchmark.testbed.state import state_dir
+from switchmark.host.kernel import procfs
+from switchmark.host.local import LocalHost
+from switchmark.host.pump import LineQueue, Pump
+from switchmark.host.session import open_session
+from switchmark.host.state import state_dir
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 120.0  # what is waited for comes in milliseconds, on a machine with nothing else to do
@@ -127,7 +127,7 @@ def test_line_queue_keeps_the_order_across_its_spill_file(
     monkeypatch: pytest.MonkeyPatch, folder: str
 ) -> None:
     """Also in a container without a writable /var/tmp."""
-    monkeypatch.setattr("switchmark.testbed.pump.SPILL_FOLDER", folder)
+    monkeypatch.setattr("switchmark.host.pump.SPILL_FOLDER", folder)
     queue = LineQueue(memory_bytes=100)
     queue.take(b"".join(b"first %d\n" % i for i in range(50)))
     assert [queue.get(0) for _ in range(30)] == [f"first {i}" for i in range(30)]
@@ -216,7 +216,7 @@ def test_second_measuring_session_is_told_who_is_first(state: Path) -> None:
 def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code: int) -> None:
     script = (
         "import sys, time\n"
-        "from switchmark.testbed.session import open_session\n"
+        "from switchmark.host.session import open_session\n"
         "with open_session() as s:\n"
         "    p = s.host.spawn(['sleep', '60'])\n"
         "    print(s.id, p.pid, flush=True)\n"

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import SwitchmarkError
+from switchmark.host.cores.machine_state import MOST_CORES, StateReader, cores_used
 from switchmark.model.machine_state import MachineState
 from switchmark.model.placement import Placement
-from switchmark.testbed.cores.machine_state import MOST_CORES, StateReader, cores_used
 from tests.unit.trial_fakes import FakeEngine
 
 

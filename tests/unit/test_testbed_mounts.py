@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.container import docker_daemon
-from switchmark.testbed.kernel import mounts
+from switchmark.host.containers import docker_daemon
+from switchmark.host.kernel import mounts
 
 GUEST = """\
 1 1 0:2 / / rw - rootfs none rw

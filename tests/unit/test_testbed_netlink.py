@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from switchmark.testbed.kernel import namespaces, netlink
+from switchmark.host.kernel import namespaces, netlink
 
 
 def test_the_main_thread_speaks_no_netlink() -> None:
@@ -117,8 +117,8 @@ def test_an_interrupt_that_comes_just_as_a_lock_is_taken_is_no_hang(
 
 WITHOUT_DESCRIPTORS = """
 import gc, os, resource
-from switchmark.testbed.kernel import namespaces
-from switchmark.testbed.kernel.netlink import NETLINK_DESCRIPTORS, route_socket
+from switchmark.host.kernel import namespaces
+from switchmark.host.kernel.netlink import NETLINK_DESCRIPTORS, route_socket
 
 def ask() -> None:
     with route_socket() as netlink:

@@ -8,8 +8,8 @@ import pytest
 
 from switchmark.environment.support.rootfs import shared_libraries
 from switchmark.errors import UnavailableError
+from switchmark.host.process_output import stdout_of
 from switchmark.switch.support import tools
-from switchmark.testbed.output import stdout_of
 from tests.unit.switch_programs import script
 
 

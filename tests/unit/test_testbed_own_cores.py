@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from switchmark.testbed.cores.own_cores import kept_to
+from switchmark.host.cores.own_cores import kept_to
 
 CORES = sorted(os.sched_getaffinity(0))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.testbed.cores.throttling import OwnThrottling, Throttling
+from switchmark.host.cores.throttling import OwnThrottling, Throttling
 from switchmark.trial.cost.quota import group_quota_since
 
 V1 = "nr_periods 9\nnr_throttled 4\nthrottled_time 2500000000\nnr_bursts 0\n"

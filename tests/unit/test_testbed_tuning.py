@@ -9,14 +9,14 @@ import pytest
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
-from switchmark.testbed import tuning
-from switchmark.testbed.cores import cpu_limit
-from switchmark.testbed.cores.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
-from switchmark.testbed.host import Session
-from switchmark.testbed.local import LocalHost
-from switchmark.testbed.undo import ledger as ledger_module
-from switchmark.testbed.undo.entries import chosen_of
-from switchmark.testbed.undo.ledger import Ledger
+from switchmark.host import tuning
+from switchmark.host.cores import cpu_limit
+from switchmark.host.cores.cpu_limit import CpuLimit, Hierarchy, find_hierarchy
+from switchmark.host.host import Session
+from switchmark.host.local import LocalHost
+from switchmark.host.undo import ledger as ledger_module
+from switchmark.host.undo.entries import chosen_of
+from switchmark.host.undo.ledger import Ledger
 
 
 @pytest.fixture

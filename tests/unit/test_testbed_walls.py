@@ -16,11 +16,13 @@ from typing import Any
 
 import pytest
 
+from switchmark.host.privileges import landlock_launcher, sandbox
 from switchmark.model.rights import Rights
-from switchmark.testbed import wall, walls
 
 ASKS = Path(__file__).with_name("wall_asks.py")
-VERSION = wall.call(wall.CREATE_RULESET, None, 0, wall.ASK_VERSION)
+VERSION = landlock_launcher.call(
+    landlock_launcher.CREATE_RULESET, None, 0, landlock_launcher.ASK_VERSION
+)
 # What each is refused with, from this version of Landlock on.
 REFUSED = {
     "write": (errno.EACCES, 1),
@@ -50,7 +52,7 @@ pytestmark = pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setp
 def like_it_without_a_wall() -> Iterator[int]:
     """A process that has the same capabilities, and has begun."""
     with subprocess.Popen(
-        walls.narrowed(["cat"], Rights()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        sandbox.narrowed(["cat"], Rights()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as cat:
         assert cat.stdin is not None and cat.stdout is not None
         cat.stdin.write(b"begun\n")
@@ -78,7 +80,7 @@ def answers(tmp_path: Path, *, behind: bool) -> dict[str, int]:
         told = map(str, (ASKS, inside, outside, other, by_tcp.getsockname()[1], name))
         may = Rights(writes=(str(inside),) if behind else None)
         done = subprocess.run(
-            walls.narrowed([sys.executable, *told], may),
+            sandbox.narrowed([sys.executable, *told], may),
             capture_output=True, text=True, timeout=60, check=True,
         )  # fmt: skip
     return dict(json.loads(done.stdout))
@@ -106,7 +108,7 @@ def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
     script.write_text("#!/bin/sh\n/bin/true && echo ran; echo text >$0\n")
     script.chmod(0o700)
     done = subprocess.run(
-        walls.narrowed([str(script)], Rights(writes=())),
+        sandbox.narrowed([str(script)], Rights(writes=())),
         capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
     assert done.stdout == "ran\n", done.stderr
@@ -115,19 +117,21 @@ def test_what_a_script_runs_is_not_known(tmp_path: Path) -> None:
 
 def test_a_program_begins_as_it_would_without() -> None:
     done = subprocess.run(
-        walls.narrowed(["cat", "/proc/self/status"], Rights(writes=())),
+        sandbox.narrowed(["cat", "/proc/self/status"], Rights(writes=())),
         capture_output=True, text=True, timeout=60, check=True,
     )  # fmt: skip
     told = dict(line.split(":\t", 1) for line in done.stdout.splitlines() if ":\t" in line)
     assert told["Name"] == "cat" and told["NoNewPrivs"] == "1"
-    assert not int(told["SigIgn"], 16) & (1 << wall.PIPE - 1 | 1 << wall.FILE_SIZE - 1)
+    ignored = int(told["SigIgn"], 16)
+    for signal in (landlock_launcher.PIPE, landlock_launcher.FILE_SIZE):
+        assert not ignored & 1 << signal - 1
 
 
 def test_what_loads_a_program() -> None:
-    assert walls._loader(str(Path(sys.executable).resolve())) is not None
-    assert walls._loader(str(ASKS)) is None
-    assert walls._loader("/nowhere") is None
-    assert walls._programs(["cat", "--option", "/proc"])[0] == shutil.which("cat")
+    assert sandbox._loader(str(Path(sys.executable).resolve())) is not None
+    assert sandbox._loader(str(ASKS)) is None
+    assert sandbox._loader("/nowhere") is None
+    assert sandbox._programs(["cat", "--option", "/proc"])[0] == shutil.which("cat")
 
 
 @pytest.mark.parametrize("version", range(-1, 8))
@@ -136,23 +140,23 @@ def test_an_older_kernel_forbids_less(version: int, monkeypatch: pytest.MonkeyPa
     restricted: list[int] = []
 
     def call(number: int, *arguments: Any) -> int:
-        if number == wall.CREATE_RULESET and arguments[0] is None:
+        if number == landlock_launcher.CREATE_RULESET and arguments[0] is None:
             return version
-        if number == wall.CREATE_RULESET:
+        if number == landlock_launcher.CREATE_RULESET:
             made.append(struct.unpack("=QQQ", arguments[0]))
-        if number == wall.RESTRICT_SELF:
+        if number == landlock_launcher.RESTRICT_SELF:
             restricted.append(arguments[0])
         return 1000
 
-    monkeypatch.setattr(wall, "call", call)
-    monkeypatch.setattr(wall.os, "close", lambda _: None)
-    wall.build([], ["/bin/true"])
+    monkeypatch.setattr(landlock_launcher, "call", call)
+    monkeypatch.setattr(landlock_launcher.os, "close", lambda _: None)
+    landlock_launcher.build([], ["/bin/true"])
     assert len(made) == len(restricted) == (version > 0)
     for files, tcp, scopes in made:
-        reads = wall.READ_FILE | wall.READ_DIR
+        reads = landlock_launcher.READ_FILE | landlock_launcher.READ_DIR
         known = 13 + (version >= 2) + (version >= 3) + (version >= 5)
         assert files == (1 << 13) - 1 - reads | sum(
-            bit for since, bit in wall.ADDED.items() if version >= since
+            bit for since, bit in landlock_launcher.ADDED.items() if version >= since
         )
         assert files.bit_count() == known - 2
         assert (tcp, scopes) == (3 * (version >= 4), 3 * (version >= 6))

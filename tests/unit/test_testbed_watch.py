@@ -12,13 +12,13 @@ import pytest
 
 from switchmark.cli import doctor
 from switchmark.errors import SwitchmarkError, UsageError
+from switchmark.host.cores import watch
+from switchmark.host.cores.watch import MachineWatch, watch_machine
+from switchmark.host.diagnosis import Level
+from switchmark.host.watch_findings import findings
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import BUDGET_S
 from switchmark.statistics.states import LineTimes, Watched
-from switchmark.testbed.cores import watch
-from switchmark.testbed.cores.watch import MachineWatch, watch_machine
-from switchmark.testbed.diagnosis import Level
-from switchmark.testbed.watched import findings
 
 TWO = LineTimes(near_ns=25, far_ns=180, border_ns=70)
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from switchmark.experiment.campaign import _met
+from switchmark.record import Limit, Throughput
 from switchmark.results.blocks import observe
 from switchmark.results.query import read_table
-from switchmark.results.record import Limit, Throughput
 from switchmark.results.remarks import remarks_of
 from switchmark.results.summary import groups
 from switchmark.statistics.outliers import strange_repetitions

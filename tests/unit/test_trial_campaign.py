@@ -26,8 +26,8 @@ from switchmark.experiment.memory import settled
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.trial import Trial
+from switchmark.record import Record, Timing
 from switchmark.remote.site import FarSide
-from switchmark.results.record import Record, Timing
 from switchmark.results.store import Run
 from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial import verification

@@ -9,8 +9,8 @@ import time
 
 import pytest
 
+from switchmark.host.cores.cpu_time import CpuReading, MachineTime, ThreadTimes, process_cpu_s
 from switchmark.switch.support.work import SwitchWork
-from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime, ThreadTimes, process_cpu_s
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from switchmark.engine.events import Ready, parse
-from switchmark.testbed.cores.cpu_time import ThreadTimes
-from switchmark.testbed.cores.throttling import OwnThrottling
+from switchmark.host.cores.cpu_time import ThreadTimes
+from switchmark.host.cores.throttling import OwnThrottling
 from switchmark.trial import deployed
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.sender_absence import late_frames

@@ -18,11 +18,11 @@ from switchmark.engine.arguments import (
 )
 from switchmark.environment.support.base import Traits
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.containers.confined import lxc_config
 from switchmark.model.io import Io
 from switchmark.model.node import NodePort
 from switchmark.model.ports import ConnectMode, MadePort, PortKind
 from switchmark.model.trial import Trial
-from switchmark.testbed.container.confined import lxc_config
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.plan import TrialPlan
 from tests.unit.trial_fakes import (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from switchmark.engine.loads import NO_FRAMES
-from switchmark.results.marks import MARKS, explain
-from switchmark.results.record import Figures, Latency, Limit, PairLoads, Throughput, Verification
+from switchmark.record import Figures, Latency, Limit, PairLoads, Throughput, Verification
+from switchmark.record.marks import MARKS, explain
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit

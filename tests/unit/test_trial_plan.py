@@ -12,14 +12,14 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment import steps as planning
 from switchmark.experiment.steps import Step, check_available, leave_out_unavailable, plan_steps
+from switchmark.host import place
+from switchmark.host.facts import Cpu
+from switchmark.host.place import Facility
 from switchmark.model.capabilities import Availability
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.remote.site import Site
 from switchmark.switch.af_packet import AfPacket
-from switchmark.testbed import place
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.place import Facility
 from switchmark.testbed.testbed import Cable, SshTarget, Testbed
 
 INSTALLED = installed()

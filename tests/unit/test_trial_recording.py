@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.results.record import Figures
+from switchmark.record import Figures
 from switchmark.trial.recording import as_failed, made_record
 from switchmark.trial.stopwatch import Stopwatch
 from tests.unit.records import synthetic_record, synthetic_trial

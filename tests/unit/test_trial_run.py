@@ -10,7 +10,7 @@ import pytest
 from switchmark.engine.process import EngineProcess
 from switchmark.model.campaign import TrimPolicy
 from switchmark.model.value import parse_utc
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.switch.bess import Bess
 from switchmark.switch.fastclick import FastClick
 from switchmark.switch.ovs_dpdk import OvsDpdk

@@ -14,8 +14,8 @@ from switchmark.environment.support.rootfs import build_root
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.calibration import Calibrations
-from switchmark.testbed import state
-from switchmark.testbed.state import cache_folder, state_folder
+from switchmark.host import state
+from switchmark.host.state import cache_folder, state_folder
 from switchmark.trial.evidence import Baseline
 from tests.places import needs_another_user
 from tests.unit.test_method_calibration import MACHINE, measured, plan_for, wire

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from switchmark.cli import main
 from switchmark.model.campaign import Published
 from switchmark.model.choices import Dimension
+from switchmark.record import Record
 from switchmark.report.bmf import bmf
 from switchmark.report.html import write_report
 from switchmark.report.summary_words import answers_of, summarise_in_words
@@ -24,7 +25,6 @@ from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving
 from switchmark.results.published import measured
 from switchmark.results.ranking import compare, headline
-from switchmark.results.record import Record
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import ratio_of, sides_of

@@ -18,23 +18,23 @@ from switchmark.campaign.find import find_campaign
 from switchmark.cli import main as cli
 from switchmark.environment.vm.packages import kernel_at_hand
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.language.printable import printable
+from switchmark.formatting import printable
+from switchmark.host.cores import cpu_time
+from switchmark.host.kernel import mounts
+from switchmark.host.kernel.procfs import ProcessIdentity
+from switchmark.host.session import open_session
+from switchmark.host.undo import ledger as ledgers
+from switchmark.host.undo.clean import clean_stale
+from switchmark.host.undo.entries import File
+from switchmark.host.undo.ledger import Ledger
 from switchmark.model.campaign import Published
 from switchmark.model.parameter import Known
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
 from switchmark.results.store import Run, open_run
-from switchmark.revision import full_version
 from switchmark.switch.registry import SWITCHES
-from switchmark.testbed.cores import cpu_time
-from switchmark.testbed.kernel import mounts
-from switchmark.testbed.kernel.procfs import ProcessIdentity
-from switchmark.testbed.session import open_session
-from switchmark.testbed.undo import ledger as ledgers
-from switchmark.testbed.undo.clean import clean_stale
-from switchmark.testbed.undo.entries import File
-from switchmark.testbed.undo.ledger import Ledger
+from switchmark.version import full_version
 from tests.unit.records import synthetic_trial
 
 BENCH = [sys.executable, "-m", "switchmark.cli.main"]
@@ -57,7 +57,7 @@ def bench(*args: str, **more: object) -> subprocess.CompletedProcess[str]:
 LOADED_WITHOUT_DESCRIPTORS = """
 import resource
 from switchmark.__main__ import main
-from switchmark.whole import write_whole
+from switchmark.atomic_files import write_atomically
 resource.setrlimit(resource.RLIMIT_NOFILE, (3, 3))
 main()
 """

@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import core_map, place
-from switchmark.testbed.cores.unpinned import check_unpinned, moves_of, unpin
-from switchmark.testbed.facts import Cpu
-from switchmark.testbed.kernel.procfs import threads_of
+from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.placement import core_map, place
+from switchmark.host.cores.unpinned import check_unpinned, moves_of, unpin
+from switchmark.host.facts import Cpu
+from switchmark.host.kernel.procfs import threads_of
 from tests.unit.test_campaign_possible import trials_of
 
 CPUS = [Cpu(number, (0, number), number // 4, isolated=number == 3) for number in range(8)]

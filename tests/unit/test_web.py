@@ -18,7 +18,7 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.errors import UnavailableError, UsageError
-from switchmark.listening import tls_context
+from switchmark.http_guard import tls_context
 from switchmark.pool.values import CampaignStatus, TestbedStatus
 from switchmark.web.server import SiteServer
 from switchmark.web.shelf import FolderShelf

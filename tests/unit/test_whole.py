@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import switchmark
-from switchmark.whole import is_replaced, write_whole, writing_whole
+from switchmark.atomic_files import atomic_writer, is_replaced, write_atomically
 
 
 @pytest.mark.parametrize("content", ["new", b"new"])
@@ -20,10 +20,10 @@ def test_a_reader_sees_the_old_file_or_the_new_one(
     page = tmp_path / "page.html"
     page.write_text("old")
     with page.open() as reader:
-        write_whole(page, content, 0o640)
+        write_atomically(page, content, 0o640)
         assert reader.read() == "old", "who has it open goes on reading what it was"
     assert page.read_text() == "new" and page.stat().st_mode & 0o777 == 0o640
-    write_whole(page, content)
+    write_atomically(page, content)
     os.umask(umask := os.umask(0o022))
     assert page.stat().st_mode & 0o777 == 0o666 & ~umask
 
@@ -33,7 +33,7 @@ def test_a_reader_sees_the_old_file_or_the_new_one(
 
     monkeypatch.setattr(Path, "replace", stopped)
     with pytest.raises(OSError, match="full") as told:
-        write_whole(page, "more")
+        write_atomically(page, "more")
     assert (told.value.filename, told.value.filename2) == (str(page), None)
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"] and page.read_text() == "new"
 
@@ -42,7 +42,7 @@ def test_what_a_shell_writes_to_is_written_to(tmp_path: Path) -> None:
     """`--html /dev/stdout > FILE`: what the program prints then is in the same file."""
     place = tmp_path / "out"
     with place.open("w") as shell:
-        write_whole(Path(f"/dev/fd/{shell.fileno()}"), "page")
+        write_atomically(Path(f"/dev/fd/{shell.fileno()}"), "page")
         assert place.read_text() == "page" and os.fstat(shell.fileno()).st_nlink == 1
 
 
@@ -51,17 +51,17 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        write_whole(pipe, "<html>")
+        write_atomically(pipe, "<html>")
         assert os.read(reader, 100) == b"<html>" and pipe.is_fifo()
     finally:
         os.close(reader)
     (tmp_path / "real.html").write_text("old")
     (tmp_path / "link.html").symlink_to("real.html")
-    write_whole(tmp_path / "link.html", "new")
+    write_atomically(tmp_path / "link.html", "new")
     assert (tmp_path / "link.html").is_symlink()
     assert (tmp_path / "real.html").read_text() == "new"
     with pytest.raises(FileNotFoundError):
-        write_whole(tmp_path / "no" / "such" / "folder.html", "x")
+        write_atomically(tmp_path / "no" / "such" / "folder.html", "x")
     assert not (tmp_path / "no").exists()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["link.html", "pipe", "real.html"]
 
@@ -69,10 +69,10 @@ def test_a_device_and_a_link_stay_what_they_are(tmp_path: Path) -> None:
 def test_a_writer_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
     page, missing = tmp_path / "page.html", tmp_path / "other"
     page.write_text("old")
-    with pytest.raises(ZeroDivisionError), writing_whole(page) as file:
+    with pytest.raises(ZeroDivisionError), atomic_writer(page) as file:
         file.write(b"half of it")
         raise ZeroDivisionError
-    with pytest.raises(FileNotFoundError) as told, writing_whole(page):
+    with pytest.raises(FileNotFoundError) as told, atomic_writer(page):
         missing.read_text()
     assert told.value.filename == str(missing), "what its writer lacks is named"
     assert [one.name for one in tmp_path.iterdir()] == ["page.html"] and page.read_text() == "old"

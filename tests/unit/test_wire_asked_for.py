@@ -14,6 +14,7 @@ from switchmark.cli import main
 from switchmark.cli.compare_words import EXIT_WORSE
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.steps import Step, plan_steps
+from switchmark.record import Record
 from switchmark.report.html import write_report
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.results.answer import LeadVerdict, answer
@@ -21,7 +22,6 @@ from switchmark.results.blocks import observe
 from switchmark.results.export import of_baseline
 from switchmark.results.proving import Proving
 from switchmark.results.ranking import compare
-from switchmark.results.record import Record
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summary

@@ -13,15 +13,15 @@ from switchmark.campaign.load import load_text
 from switchmark.experiment import prepare as preparing
 from switchmark.experiment import steps
 from switchmark.experiment.prepare import Prepared, prepare
+from switchmark.host import facts, place
+from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.placement import place as place_freely
+from switchmark.host.cores.within_quota import needed_cpus, place_within
+from switchmark.host.facts import Cpu
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Idle
-from switchmark.results.record import Placement
+from switchmark.record import Placement
 from switchmark.switch import ovs_dpdk
-from switchmark.testbed import facts, place
-from switchmark.testbed.cores.demand import Demand
-from switchmark.testbed.cores.placement import place as place_freely
-from switchmark.testbed.cores.within_quota import needed_cpus, place_within
-from switchmark.testbed.facts import Cpu
 from switchmark.trial import place_needs
 from tests.unit.conftest import limits
 

@@ -17,18 +17,18 @@ from switchmark.engine.events import EngineCounters
 from switchmark.engine.process import EngineProcess
 from switchmark.environment.support.base import Traits
 from switchmark.errors import SwitchmarkError, TrialFailed, UnavailableError
+from switchmark.host.facts import gather
+from switchmark.host.host import Session
 from switchmark.model.campaign import TrimPolicy, VerifyPolicy
 from switchmark.model.capabilities import Availability, Capabilities, available
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import ConnectMode, PortCounters, PortKind, SwitchCounters
 from switchmark.model.trial import Trial
+from switchmark.record import Placement
 from switchmark.remote.site import FarSide
-from switchmark.results.record import Placement
 from switchmark.scenario.registry import expand
 from switchmark.statistics.histogram import Histogram
-from switchmark.testbed.facts import gather
-from switchmark.testbed.host import Session
 from switchmark.testbed.testbed import Cable
 from switchmark.trial.plan import TrialPlan
 from tests.unit.engine_lines import event

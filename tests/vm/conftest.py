@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.results.record import Record
+from switchmark.record import Record
 from switchmark.results.store import open_run
 from tests.vm.guest import Machine, Outcome, machine
 

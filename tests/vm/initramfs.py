@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from switchmark.atomic_files import write_atomically
 from switchmark.environment.vm.archive import archive, module_files
 from switchmark.environment.vm.packages import Kernel, machines_folder
 from switchmark.errors import UnavailableError
-from switchmark.whole import write_whole
 
 BOOT_MODULES = ("virtio_pci", "9pnet_virtio", "9p", "overlay")
 BUSYBOX = Path("/bin/busybox")
@@ -55,7 +55,7 @@ def initramfs(kernel: Kernel) -> Path:
         *((f"modules/{path.name}", 0o100644, path.read_bytes()) for path in modules),
     ]
     place = machines_folder() / f"initramfs-tests-{kernel.release}.cpio"
-    write_whole(place, archive(entries), 0o600)
+    write_atomically(place, archive(entries), 0o600)
     return place
 
 

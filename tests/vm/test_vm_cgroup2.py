@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.vm.conftest import (
     HUGEPAGES,
     check_contract,

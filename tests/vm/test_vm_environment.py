@@ -11,8 +11,8 @@ import pytest
 
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
-from switchmark.results.record import Record
-from switchmark.testbed.kernel import procfs
+from switchmark.host.kernel import procfs
+from switchmark.record import Record
 from tests.combinations import IN_MACHINES, OTHERS_IN_MACHINES
 from tests.integration.machine import needs_root
 from tests.integration.main_job import (

@@ -16,7 +16,7 @@ import pytest
 
 from switchmark.environment.vm import packages
 from switchmark.errors import UnavailableError
-from switchmark.results.record import EngineRun, Record
+from switchmark.record import EngineRun, Record
 from switchmark.switch.registry import make_switch
 from tests.integration.conftest import engine
 from tests.integration.hosts_bench import AHEAD_S, fail_without_agent, trial_args

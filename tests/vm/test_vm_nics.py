@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import Machine, Outcome
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from switchmark.testbed.facts import parse_cpu_list
+from switchmark.host.facts import parse_cpu_list
 from tests.vm.conftest import check_forwarded, records, trial
 from tests.vm.guest import MEMORY_MB, Machine, Outcome
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.vm.conftest import CONTAINERS, check_forwarded, records, trial
 from tests.vm.guest import LIMIT_S, Machine, Outcome, Running
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.record import Record
+from switchmark.record import Record
 from tests.vm.conftest import (
     CONTAINERS,
     check_contract,

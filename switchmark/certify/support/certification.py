@@ -19,16 +19,16 @@ from switchmark.certify.support.stand import CpuTimes, Rig, deployed
 from switchmark.certify.support.truth import Stand, Truth
 from switchmark.errors import ContradictoryCounts, SwitchmarkError, UnavailableError, UsageError
 from switchmark.experiment.calibration import machine_facts
+from switchmark.host.host import Session
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.results.record import Certificate, CertifiedFigure
-from switchmark.results.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED, Outcome
-from switchmark.revision import full_version
+from switchmark.record import Certificate, CertifiedFigure
+from switchmark.record.certificate import NOT_TRIED, PROVEN, REFUTED, UNDECIDED, Outcome
 from switchmark.statistics.states import LineTimes, find_states
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.base import Switch
 from switchmark.switch.testpmd import Testpmd
-from switchmark.testbed.host import Session
+from switchmark.version import full_version
 
 SETTINGS: dict[Stand, dict[str, str]] = {
     Stand.COUNTS: {},

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.results.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
+from switchmark.record.certificate import PROVEN, REFUTED, UNDECIDED, Outcome
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.order_statistics import ranks_of

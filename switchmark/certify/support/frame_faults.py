@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pyroute2 import NetlinkError
 
 from switchmark.errors import UnavailableError
+from switchmark.host.kernel import namespaces
+from switchmark.host.kernel.netlink import route_socket
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support import bpf, bpf_calls
 from switchmark.switch.support.bpf import Instruction
 from switchmark.switch.support.ports import device_of
-from switchmark.testbed.kernel import namespaces
-from switchmark.testbed.kernel.netlink import route_socket
 
 PASS, DROP = -1, 2  # what a program tells traffic control
 PRIORITY = 32  # of the frame, in the kernel's __sk_buff

@@ -10,8 +10,8 @@ from typing import Any
 
 from switchmark.certify.support.decision import JudgedErrors, judge, judge_counts, rule_for
 from switchmark.certify.support.truth import Truth, Turn
-from switchmark.results.record import CertifiedFigure
-from switchmark.results.record.certificate import (
+from switchmark.record import CertifiedFigure
+from switchmark.record.certificate import (
     NOT_TRIED,
     PROVEN,
     REFUTED,

@@ -21,13 +21,13 @@ from switchmark.campaign.load import load_settings
 from switchmark.errors import ContradictoryCounts, TrialFailed
 from switchmark.experiment.pages import choose_pages
 from switchmark.experiment.steps import plan_steps
+from switchmark.host.cores.cpu_time import MachineTime, process_cpu_s
+from switchmark.host.host import Session
+from switchmark.host.kernel import procfs
+from switchmark.host.session import open_session
 from switchmark.model.machine_state import MachineState
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.base import Switch
-from switchmark.testbed.cores.cpu_time import MachineTime, process_cpu_s
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import procfs
-from switchmark.testbed.session import open_session
 from switchmark.trial.deployed import DeployedMeasurer
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.plan import TrialPlan

@@ -15,9 +15,9 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from switchmark.errors import TrialFailed
+from switchmark.host.kernel import namespaces
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.ports import device_of
-from switchmark.testbed.kernel import namespaces
 
 ETH_P_ALL = 3
 OUTGOING = 4  # PACKET_OUTGOING: what leaves by the device

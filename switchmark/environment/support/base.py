@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from switchmark.host.containers.in_container import Inside
+from switchmark.host.host import Session, Spawned
+from switchmark.host.undo.entries import UndoEntry
 from switchmark.model.capabilities import Availability
 from switchmark.model.node import NodeSpec
 from switchmark.model.ports import PortKind
 from switchmark.model.rights import Rights
-from switchmark.testbed.container.in_container import Inside
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.undo.entries import UndoEntry
 
 
 class Node(Protocol):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from switchmark.host.host import Session
 from switchmark.model.choices import Idle
-from switchmark.testbed.host import Session
 
 FOLDER_INSIDE = "/run/batons"
 _FILE = "baton"

@@ -10,10 +10,10 @@ from pathlib import Path
 from switchmark.environment.netns import NetnsNode
 from switchmark.environment.support import batons
 from switchmark.errors import UnavailableError
+from switchmark.host.containers.in_container import Inside, sockets_shown
+from switchmark.host.host import Session, Spawned
 from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
-from switchmark.testbed.container.in_container import Inside, sockets_shown
-from switchmark.testbed.host import Session, Spawned
 
 SOCKET_FOLDER_INSIDE = "/run/vhost"
 

@@ -20,9 +20,9 @@ from pathlib import Path
 
 from switchmark.environment.support.building import building
 from switchmark.errors import UnavailableError
+from switchmark.host.programs import digest
+from switchmark.host.state import cache_folder
 from switchmark.model.capabilities import Availability, unavailable_for
-from switchmark.testbed.programs import digest
-from switchmark.testbed.state import cache_folder
 
 ENGINE_INSIDE = "/usr/bin/switchmark-traffic"
 BUSYBOX_INSIDE = "/usr/bin/busybox"

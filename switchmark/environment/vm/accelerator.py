@@ -14,15 +14,15 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from switchmark.atomic_files import write_atomically
 from switchmark.environment.vm.command import EMULATED, KVM, command
 from switchmark.environment.vm.image import Image
 from switchmark.environment.vm.packages import Qemu, machines_folder
 from switchmark.environment.vm.patience import patience
 from switchmark.errors import SwitchmarkError
-from switchmark.testbed.host import Host
-from switchmark.testbed.kernel.procfs import boot_id
-from switchmark.testbed.state import read_trusted
-from switchmark.whole import write_whole
+from switchmark.host.host import Host
+from switchmark.host.kernel.procfs import boot_id
+from switchmark.host.state import read_trusted
 
 DEV_KVM = Path("/dev/kvm")
 TRIAL_S = 15.0
@@ -78,7 +78,7 @@ def choose(host: Host, qemu: Qemu, image: Image) -> Accelerator:
     found = Accelerator(KVM, "a guest was started on it")
     if problem is not None:
         found = Accelerator(EMULATED, f"{DEV_KVM} is there, but starts no guest: {problem}")
-    write_whole(_memory(qemu), json.dumps(asdict(found)), 0o600)
+    write_atomically(_memory(qemu), json.dumps(asdict(found)), 0o600)
     return found
 
 
@@ -91,7 +91,7 @@ def _try(host: Host, qemu: Qemu, image: Image) -> str | None:
     """Why a guest does not get to its end on KVM; None where it does."""
     timeout_s = TRIAL_S * patience()
     job = machines_folder() / "kvm-job"  # (a file in /tmp would outlive a bench that is killed)
-    write_whole(job, JOB, 0o600)
+    write_atomically(job, JOB, 0o600)
     words = command(qemu, image, KVM, (), name="switchmark-kvm", job_file=job)
     try:
         done = host.run(words, timeout_s=timeout_s, check=False)

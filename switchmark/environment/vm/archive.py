@@ -14,8 +14,8 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
+from switchmark.atomic_files import write_atomically
 from switchmark.environment.vm.packages import Kernel, machines_folder
-from switchmark.whole import write_whole
 
 Entry = tuple[str, int, bytes]  # path, mode with its type, content (of a link: where to)
 
@@ -36,7 +36,7 @@ def kernel_image(kernel: Kernel) -> Path:
         return kernel.image
     if not bytes_.startswith(b"\x7fELF"):
         return kernel.image
-    write_whole(plain, bytes_, 0o600)
+    write_atomically(plain, bytes_, 0o600)
     return plain
 
 

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from switchmark.engine.plain_events import PlainCounters, parse_plain
-from switchmark.testbed.host import Spawned
+from switchmark.host.host import Spawned
 
 READINGS = 5
 # What the guest says when it ends.

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from switchmark.atomic_files import write_atomically
 from switchmark.environment.support.rootfs import (
     DPDK_DRIVERS,
     OF_FUNCTIONS,
@@ -32,7 +33,6 @@ from switchmark.environment.vm.archive import (
 )
 from switchmark.environment.vm.packages import Kernel, kernel, machines_folder
 from switchmark.errors import UnavailableError
-from switchmark.whole import write_whole
 
 # In the order in which they are loaded. A module that is not there is built into the kernel.
 FIRST = "qemu_fw_cfg"  # by which the others are told what to leave alone
@@ -104,7 +104,7 @@ def image_of(guest_kernel: Kernel, root: Path, more_modules: Sequence[str] = ())
     key = key_of(f"{INIT}\0{root.name}\0{guest_kernel.release}\0", [*first, *then])
     initramfs = machines_folder() / f"initramfs-{key}.cpio"
     if not initramfs.exists():
-        write_whole(initramfs, contents(root, first, then), 0o600)
+        write_atomically(initramfs, contents(root, first, then), 0o600)
     return Image(kernel_image(guest_kernel), initramfs, guest_kernel.release, key)
 
 
@@ -130,7 +130,7 @@ def with_program(image: Image, program: Path, work: Path) -> Image:
             for path in files:
                 install(Path(folder), path)
             more = archive(tree(Path(folder)))
-            write_whole(initramfs, image.initramfs.read_bytes() + more, 0o600)
+            write_atomically(initramfs, image.initramfs.read_bytes() + more, 0o600)
     return replace(image, initramfs=initramfs, key=key)
 
 

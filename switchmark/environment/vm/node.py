@@ -23,13 +23,13 @@ from switchmark.environment.vm.image import Image, with_program
 from switchmark.environment.vm.packages import Qemu
 from switchmark.environment.vm.patience import patience
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.host import Session, Spawned
+from switchmark.host.process_output import last_lines
+from switchmark.host.undo.entries import File
 from switchmark.model.node import NodePort, NodeSpec
 from switchmark.model.ports import MadePort, PortKind
 from switchmark.model.rights import Rights
 from switchmark.port.attached import Attached
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.last_words import last_words
-from switchmark.testbed.undo.entries import File
 
 DEV_VHOST_NET = Path("/dev/vhost-net")
 BOOT_S, EMULATED_BOOT_S = 60.0, 240.0
@@ -192,7 +192,7 @@ class QemuNode:
             if (code := engine.poll()) is not None:
                 raise TrialFailed(
                     f"machine {self.spec.name}: QEMU ended with exit code {code}: "
-                    f"{last_words(engine.stderr_tail())}"
+                    f"{last_lines(engine.stderr_tail())}"
                 )
             if time.monotonic() > deadline:
                 raise TrialFailed(

@@ -19,11 +19,10 @@ from pathlib import Path
 
 from switchmark.environment.support.building import building
 from switchmark.errors import UnavailableError
+from switchmark.host.process_output import NOTHING, last_line, run_command
+from switchmark.host.programs import not_installed, which
+from switchmark.host.state import cache_dir, cache_folder
 from switchmark.model.capabilities import Availability, unavailable
-from switchmark.testbed.last_words import NOTHING, last_line
-from switchmark.testbed.output import finished
-from switchmark.testbed.programs import not_installed, which
-from switchmark.testbed.state import cache_dir, cache_folder
 
 DEFAULT_KERNEL = "linux-image-amd64"  # Debian's; it depends on the one of today's version
 KERNEL_SETTING, QEMU_SETTING = "SWITCHMARK_VM_KERNEL", "SWITCHMARK_QEMU"
@@ -182,7 +181,7 @@ def _run(args: Sequence[str], *, cwd: Path | None = None, check: bool = True) ->
     """The output of a program, in English. Raises UnavailableError where it does not run or is too
     slow, and with `check` where it fails, with its last words."""
     try:
-        answer = finished(args, FETCH_S, cwd=cwd, umask=0o022)
+        answer = run_command(args, FETCH_S, cwd=cwd, umask=0o022)
     except subprocess.TimeoutExpired:
         raise UnavailableError(f"{' '.join(args)}: not done in {FETCH_S:g} s") from None
     except OSError as error:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from switchmark.host.host import Spawned
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Availability
@@ -21,7 +22,6 @@ from switchmark.model.node import NodePort
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
-from switchmark.testbed.host import Spawned
 
 # What every instrument is asked for, within limits that it says, and what the bench sees to.
 COMMON_FIELDS = frozenset({

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from switchmark.host.programs import digest, find_program
 from switchmark.model.capabilities import Availability, unavailable
-from switchmark.testbed.programs import digest, find_program
 
 _SHOWN_DIGITS = 12
 

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from switchmark.errors import TrialFailed
+from switchmark.formatting import encodable
 from switchmark.instrument.support.polling import Polled
 from switchmark.instrument.support.program import SHOWN_CHARACTERS, ProgramEnd, one_line
 from switchmark.instrument.support.reading import CountedInterval
-from switchmark.language.printable import storable
 
 MOST_FRAMES = 1 << 50  # beyond, it is no count of a run
 _POLL_S = 0.2
@@ -55,7 +55,7 @@ class PolledEnd(Polled):
             if time.monotonic() > deadline:
                 raise self.program.failed(f"does not answer after {timeout_s:.0f} s")
         self.version, self.driver = (
-            storable(str(said.get(key, ""))[:SHOWN_CHARACTERS]) for key in ("version", "driver")
+            encodable(str(said.get(key, ""))[:SHOWN_CHARACTERS]) for key in ("version", "driver")
         )
 
     def reset(self, timeout_s: float) -> None:

@@ -14,11 +14,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from switchmark.errors import SwitchmarkError, TrialFailed
+from switchmark.host.host import Spawned
+from switchmark.host.process_output import NOTHING, last_lines, output_of
+from switchmark.host.programs import not_installed
 from switchmark.model.capabilities import Availability, available
-from switchmark.testbed.host import Spawned
-from switchmark.testbed.last_words import NOTHING, last_words
-from switchmark.testbed.output import output_of
-from switchmark.testbed.programs import not_installed
 
 MOST_OUTPUT_CHARACTERS = 64 << 20
 LISTEN = "0A"  # of /proc/net/tcp
@@ -59,7 +58,7 @@ class ProgramEnd:
 
     def failed(self, what: str) -> TrialFailed:
         """An error about it, of one line, that ends with the last line it printed."""
-        words = last_words(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
+        words = last_lines(self.spawned.stderr_tail() or "\n".join(self._lines[-3:]), 2)
         told = "" if words == NOTHING else f": {words[:SHOWN_CHARACTERS]}"
         return TrialFailed(self.say(f"{what}{told}"))
 

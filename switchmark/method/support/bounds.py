@@ -19,7 +19,7 @@ from typing import Literal
 from switchmark.errors import UsageError
 from switchmark.method.support.goal import Goal
 from switchmark.method.support.measurer import MOST_EXCUSED, RING_FULL_SHARE, LoadPoint
-from switchmark.results.record import DecidedBy, GoalBounds
+from switchmark.record import DecidedBy, GoalBounds
 
 MIN_COUNT = 2
 MIN_SHARE = 0.2

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from switchmark.results.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
+from switchmark.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
 
 SLACK = 0.01  # forwarded rates are of whole samples, and a burst may fall into either of two
 _FORWARDED = {

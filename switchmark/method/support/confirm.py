@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from switchmark.method.support.goal import Goal
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint
-from switchmark.results.record import GoalBounds
+from switchmark.record import GoalBounds
 
 REPETITIONS = 3
 LONGEST_TRIAL_S = 10.0

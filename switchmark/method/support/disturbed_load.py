@@ -11,7 +11,7 @@ from switchmark.method.support.disturbance import Disturbance
 from switchmark.method.support.measurer import SATURATING
 from switchmark.method.support.outage import Span
 from switchmark.method.support.task import Task
-from switchmark.results.record import MethodFigure
+from switchmark.record import MethodFigure
 
 THROUGHPUT_LOOK_S = 2.0
 RELIEF = 0.50  # of the throughput: a load that every switch carries

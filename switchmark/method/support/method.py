@@ -11,8 +11,8 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
 from switchmark.model.trial import Trial
-from switchmark.results.metric import Metric
-from switchmark.results.record import MethodResult
+from switchmark.record import MethodResult
+from switchmark.record.metric import Metric
 
 
 def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:

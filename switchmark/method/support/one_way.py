@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.task import Task
-from switchmark.results.record import Latency, LatencyAtLoad, MethodFigure
+from switchmark.record import Latency, LatencyAtLoad, MethodFigure
 
 EACH_WAY = ("mean", "median")  # of each direction; the record has all of them
 

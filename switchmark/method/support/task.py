@@ -12,7 +12,7 @@ from switchmark.method.support.disturbance import Disturber
 from switchmark.method.support.measurer import LoadPoint, Measurer
 from switchmark.model.changes import Change
 from switchmark.model.trial import Trial
-from switchmark.results.record import (
+from switchmark.record import (
     GoalBounds,
     Latency,
     LatencyAtLoad,

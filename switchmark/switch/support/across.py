@@ -14,6 +14,9 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from switchmark.errors import UsageError
+from switchmark.host.host import Session
+from switchmark.host.interface_check import check_facing
+from switchmark.host.kernel.pci import pci_address
 from switchmark.model.capabilities import Availability
 from switchmark.model.ports import (
     CableEnd,
@@ -25,9 +28,6 @@ from switchmark.model.ports import (
 )
 from switchmark.switch.support.base import HasPages, MakesPorts, StartedSwitch, Switch
 from switchmark.switch.support.cable import end_of
-from switchmark.testbed.facing import check_facing
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel.pci import pci_address
 
 CABLE_MAC = "02:53:4d:ff:ff:02"  # nobody has it: many addresses lie behind a cable
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, TypeGuard, runtime_checkable
 
+from switchmark.host.host import Session
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, MadePort, Split, SwitchCounters, SwitchPort
 from switchmark.switch.support.applications import without_dpdk
-from switchmark.testbed.host import Session
 
 
 @runtime_checkable

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from switchmark.errors import UnavailableError
-from switchmark.testbed.facts import parse_cpu_list
-from switchmark.testbed.kernel.mounts import libc
+from switchmark.host.facts import parse_cpu_list
+from switchmark.host.kernel.mounts import libc
 
 SYSCALL_NUMBER = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361, "s390x": 351}
 POSSIBLE_CORES = Path("/sys/devices/system/cpu/possible")

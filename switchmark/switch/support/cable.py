@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from switchmark.errors import UsageError
+from switchmark.host.kernel.pci import pci_address
 from switchmark.model.capabilities import SwitchOption
 from switchmark.model.ports import CableEnd, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.ports import LONGEST_MTU_BYTES, device_of, lent_of, socket_of
 from switchmark.switch.support.private import Namespace, Resources
-from switchmark.testbed.kernel.pci import pci_address
 
 DPDK_ENDS = (CableEnd.INTERFACE, CableEnd.PCI)  # what every switch on DPDK takes
 DRIVERS = {"af-packet": "net_af_packet", "af-xdp": "net_af_xdp"}  # of a host's own interface

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches, needed_under
+from switchmark.host.containers.in_container import Inside, ShownPath
+from switchmark.host.host import Session, Spawned
+from switchmark.host.undo.entries import UndoEntry
 from switchmark.model.rights import Rights
-from switchmark.testbed.container.in_container import Inside, ShownPath
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.undo.entries import UndoEntry
 
 HOST = "host"
 

@@ -15,10 +15,10 @@ from switchmark.engine.plain_events import (
     parse_plain,
 )
 from switchmark.errors import SwitchmarkError
+from switchmark.host.host import Spawned
+from switchmark.host.process_output import last_lines
 from switchmark.model.ports import PortCounters
 from switchmark.switch.support.ports import how_it_ended
-from switchmark.testbed.host import Spawned
-from switchmark.testbed.last_words import last_words
 
 POLL_S = 0.005  # for a report that was asked for
 
@@ -85,7 +85,7 @@ class Pair:
 
     def last_words(self) -> str:
         """How the process ended and the end of its standard error, on one line."""
-        said = last_words(self.process.stderr_tail())
+        said = last_lines(self.process.stderr_tail())
         ending = how_it_ended(self.process.poll(), said)
         return f"forwarder (pid {self.process.pid}) {ending}"
 

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from switchmark.errors import TrialFailed
+from switchmark.host.host import Session
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import ConnectMode, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.changes import PORTS
 from switchmark.switch.support.ports import check_request, device_of, lent_of, require
 from switchmark.switch.support.private import Namespace, Resources, WithResources
-from switchmark.testbed.host import Session
 
 POLL_S = 0.005
 NONE_YET = PortCounters(0, 0)

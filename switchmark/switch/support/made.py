@@ -11,12 +11,12 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError
+from switchmark.host.host import Session
+from switchmark.host.kernel import device_counters
 from switchmark.model.ports import ConnectMode, MadePort, PortCounters, SwitchCounters, SwitchPort
 from switchmark.switch.support.in_kernel import InKernelSwitch
 from switchmark.switch.support.ports import check_request, require
 from switchmark.switch.support.private import Resources
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import device_counters
 
 
 class MadeFirst(InKernelSwitch):

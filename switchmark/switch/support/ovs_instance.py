@@ -20,14 +20,14 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.host import Session
+from switchmark.host.programs import which
 from switchmark.model.ports import PortCounters
 from switchmark.model.rights import Rights
 from switchmark.switch.support import json_rpc
 from switchmark.switch.support.ports import how_it_ended
 from switchmark.switch.support.private import Namespace, Resources, check_socket_path
 from switchmark.switch.support.tools import version_text
-from switchmark.testbed.host import Session
-from switchmark.testbed.programs import which
 
 POLL_S = 0.005
 DEADLINE_S = 60.0  # for a machine busy with other things; normally 0.1 s, with DPDK 0.4 s

@@ -10,6 +10,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.host import place
+from switchmark.host.host import Session
+from switchmark.host.kernel import namespaces
+from switchmark.host.kernel.device_settings import set_up
+from switchmark.host.place import Facility
+from switchmark.host.programs import find_program
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.changes import Change
 from switchmark.model.ports import (
@@ -35,12 +41,6 @@ from switchmark.switch.support.ports import check_request, device_of, lent_of, r
 from switchmark.switch.support.private import Resources, WithResources
 from switchmark.switch.support.rights import SOCKET, rights
 from switchmark.switch.support.tools import version_text
-from switchmark.testbed import place
-from switchmark.testbed.host import Session
-from switchmark.testbed.kernel import namespaces
-from switchmark.testbed.kernel.device_settings import set_up
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import find_program
 
 POLL_S = 0.01
 MAC_AGING_S = 300  # Open vSwitch's default, and the Linux bridge's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from switchmark.testbed import hugepages
+from switchmark.host import hugepages
 
 SMALL_PAGE_BYTES = 4096
 

@@ -9,10 +9,10 @@ import signal
 from collections.abc import Sequence
 
 from switchmark.errors import UnavailableError, UsageError
+from switchmark.host.process_output import NOTHING
 from switchmark.model.capabilities import Availability, Capabilities
 from switchmark.model.ports import CableEnd, ConnectMode, SwitchPort
 from switchmark.model.topology import mtu_bytes
-from switchmark.testbed.last_words import NOTHING
 
 # The address of a witness that has one: where a table has an entry for it, too, a switch that
 # sends frames by the wrong entry is found out.

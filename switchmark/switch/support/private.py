@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed, UnavailableError
+from switchmark.host.host import Session, Spawned
+from switchmark.host.kernel import device_counters, namespaces, procfs
+from switchmark.host.kernel.namespaces import NETNS_DIR
+from switchmark.host.process_output import parse_counter, parsing
+from switchmark.host.undo.entries import Directory, LentDevice, NetworkNamespace, UndoEntry
 from switchmark.model.ports import PortCounters
 from switchmark.model.rights import Rights
-from switchmark.testbed.answers import frames, understood
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.kernel import device_counters, namespaces, procfs
-from switchmark.testbed.kernel.namespaces import NETNS_DIR
-from switchmark.testbed.undo.entries import Directory, LentDevice, NetworkNamespace, UndoEntry
 
 # A line of `ss -0 -m`: `p_raw 0 0 *:DEVICE * skmem:(...,dDROPS)`.
 PACKET_SOCKET = re.compile(
@@ -127,7 +127,7 @@ class Namespace:
         answer = self.session.host.run([tool, "-n", self.name, "-j", *args], check=False)
         if answer.exit_code != 0 or not answer.stdout.strip():
             return []
-        with understood(f"{tool} -j"):
+        with parsing(f"{tool} -j"):
             return [dict(entry) for entry in json.loads(answer.stdout) if entry]
 
     def link_counters(self) -> dict[str, PortCounters]:
@@ -141,8 +141,8 @@ class Namespace:
     def queue_drops(self, device: str) -> int:
         """Frames that a device's queueing discipline has dropped; no other counter has them."""
         roots = self.query("tc", "-s", "qdisc", "show", "dev", device)
-        with understood("tc -j"):
-            return sum(frames(one.get("drops", 0)) for one in roots if one.get("root"))
+        with parsing("tc -j"):
+            return sum(parse_counter(one.get("drops", 0)) for one in roots if one.get("root"))
 
     def packet_socket_drops(self) -> dict[str, int]:
         """Frames that found no room in the AF_PACKET sockets on each device, which no counter of

@@ -14,6 +14,11 @@ from copy import copy
 from pathlib import Path
 
 from switchmark.errors import TrialFailed
+from switchmark.host import hugepages, place
+from switchmark.host.host import Session, Spawned
+from switchmark.host.place import Facility
+from switchmark.host.process_output import last_lines, output_of
+from switchmark.host.programs import find_program, no_program
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
 from switchmark.model.ports import ConnectMode, PortKind, SwitchCounters, SwitchPort
 from switchmark.switch.support.base import availability_for
@@ -24,12 +29,6 @@ from switchmark.switch.support.ports import check_request, how_it_ended, require
 from switchmark.switch.support.private import POLL_S, Resources, WithResources, check_socket_path
 from switchmark.switch.support.rights import rights
 from switchmark.switch.support.tools import asked_once
-from switchmark.testbed import hugepages, place
-from switchmark.testbed.host import Session, Spawned
-from switchmark.testbed.last_words import last_words
-from switchmark.testbed.output import output_of
-from switchmark.testbed.place import Facility
-from switchmark.testbed.programs import find_program, no_program
 
 DEADLINE_S = 20.0  # generous: a loaded machine; a start normally takes below a second
 MAC_AGING_S = 300  # the same for every learning switch
@@ -168,7 +167,7 @@ class ProgramSwitch(WithProgram, WithPages, WithResources):
 
     def said(self) -> str:
         """The last output of the program, on one line."""
-        return last_words(self.process.stderr_tail() if self.process else "")
+        return last_lines(self.process.stderr_tail() if self.process else "")
 
     def output(self) -> str:
         """The end of the program's output, as it was written."""

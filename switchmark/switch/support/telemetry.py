@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from switchmark.errors import TrialFailed
+from switchmark.host.process_output import parsing
 from switchmark.model.ports import SwitchPort
 from switchmark.switch.support.options import WithOptions
 from switchmark.switch.support.private import check_socket_path
 from switchmark.switch.support.program import ProgramSwitch
-from switchmark.testbed.answers import understood
 
 ANSWER_TIMEOUT_S = 10.0
 ANSWER_BYTES = 1 << 16
@@ -35,7 +35,7 @@ def ask_telemetry(path: str, questions: Sequence[str]) -> list[Any]:
 
 def telemetry(answer: bytes, question: str) -> Any:
     """What DPDK's telemetry answers. Raises TrialFailed for another form."""
-    with understood("DPDK's telemetry"):
+    with parsing("DPDK's telemetry"):
         return json.loads(answer)[question.partition(",")[0]]
 
 
@@ -68,5 +68,5 @@ class TelemetrySwitch(WithOptions, ProgramSwitch):
     def waiting(self) -> list[SwitchPort]:
         """The ports whose DPDK device has no link."""
         links = self.ask("link_status", len(self.ports))
-        with understood(self.name):
+        with parsing(self.name):
             return [p for p in self.ports if links[self._numbers[p.index]]["status"] != "UP"]

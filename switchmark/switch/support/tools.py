@@ -11,10 +11,10 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 
+from switchmark.host.facts import parse_cpu_list, read
+from switchmark.host.process_output import stdout_of
+from switchmark.host.programs import digest, which
 from switchmark.model.capabilities import Availability, unavailable
-from switchmark.testbed.facts import parse_cpu_list, read
-from switchmark.testbed.output import stdout_of
-from switchmark.testbed.programs import digest, which
 
 NODES = Path("/sys/devices/system/node")
 

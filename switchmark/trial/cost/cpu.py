@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.engine.process import EngineProcess
-from switchmark.results.record.cost import CpuCost
+from switchmark.host.cores.cpu_time import CpuReading, MachineTime
+from switchmark.record.cost import CpuCost
 from switchmark.switch.support.work import SwitchWork
-from switchmark.testbed.cores.cpu_time import CpuReading, MachineTime
 
 
 @dataclass(frozen=True, slots=True)

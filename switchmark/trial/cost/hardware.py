@@ -1,12 +1,12 @@
 """The counts of hardware counters and RAPL, as figures of a frame.
 
-`testbed/cores/counters.py` reads them on each host; a counter that is absent has a reason instead.
+`host/cores/counters.py` reads them on each host; a counter that is absent has a reason instead.
 """
 
 from __future__ import annotations
 
-from switchmark.results.record.cost import CpuCost, EnergyUse, HardwareUse
-from switchmark.testbed.cores.counters import Counted, EnergyReading, MeterReading
+from switchmark.host.cores.counters import Counted, EnergyReading, MeterReading
+from switchmark.record.cost import CpuCost, EnergyUse, HardwareUse
 
 
 def with_hardware(found: CpuCost, read: MeterReading, frames: int) -> CpuCost:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.results.record import GroupQuota, Placement
-from switchmark.results.record.cost import CpuCost
-from switchmark.switch.support.base import Switch
-from switchmark.switch.support.work import SwitchWork, TellsWork
-from switchmark.testbed.cores.counters import (
+from switchmark.host.cores.counters import (
     EnergyReading,
     HardwareCounters,
     MeterReading,
     energy_absent,
 )
-from switchmark.testbed.cores.cpu_time import CpuReading
-from switchmark.testbed.cores.throttling import OwnThrottling
+from switchmark.host.cores.cpu_time import CpuReading
+from switchmark.host.cores.throttling import OwnThrottling
+from switchmark.record import GroupQuota, Placement
+from switchmark.record.cost import CpuCost
+from switchmark.switch.support.base import Switch
+from switchmark.switch.support.work import SwitchWork, TellsWork
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 from switchmark.trial.cost.hardware import with_hardware
 from switchmark.trial.cost.quota import group_quota_since

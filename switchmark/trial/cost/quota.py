@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from switchmark.host import place
+from switchmark.host.cores.cpu_limit import PERIOD_US, CpuLimit
+from switchmark.host.cores.throttling import OwnThrottling, Throttling
 from switchmark.model.trial import Trial
-from switchmark.results.record import CpuQuota, GroupQuota, Neighbour
-from switchmark.results.record.cost import CpuCost
-from switchmark.testbed import place
-from switchmark.testbed.cores.cpu_limit import PERIOD_US, CpuLimit
-from switchmark.testbed.cores.throttling import OwnThrottling, Throttling
+from switchmark.record import CpuQuota, GroupQuota, Neighbour
+from switchmark.record.cost import CpuCost
 
 # Beyond the quota: a period that began before the clocks were read may end after it, and the
 # kernel hands out CPU time in slices of 5 ms a core.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from switchmark.host.cores.cpu_time import CpuReading
+from switchmark.record.cost import CpuCost
+from switchmark.record.runs import FarHost
 from switchmark.remote.site import FarSide
-from switchmark.results.record.cost import CpuCost
-from switchmark.results.record.runs import FarHost
-from switchmark.testbed.cores.cpu_time import CpuReading
 from switchmark.trial.cost.cpu import ApplicationCpu, cost
 from switchmark.trial.cost.hardware import with_hardware
 from switchmark.trial.deployment import Deployment

@@ -1,0 +1,1 @@
+"""This operating system: sessions and their ledger, processes, cores, kernel, containers."""

@@ -1,0 +1,80 @@
+"""What the place allows in which the bench runs: root of a machine, an ordinary user, an ordinary
+container. All code that needs a privilege asks here.
+
+Each facility is tried once in a process by really using it. The user id decides nothing: root of a
+container may be refused everything, and an account may have been given what it needs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from switchmark.errors import UnavailableError
+from switchmark.host.place import remedies
+from switchmark.host.place.facility import Facility
+from switchmark.host.place.kinds import Kind, kind
+from switchmark.host.place.limits import PlaceLimits, read_limits
+from switchmark.host.place.remedies import COMMAND
+from switchmark.host.place.tries import TRIES
+from switchmark.host.private.start import is_inside
+from switchmark.model.capabilities import Availability, available, unavailable
+
+__all__ = [
+    "Facility", "Kind", "PlaceLimits", "can", "forget", "kind", "limits", "missing", "require",
+    "try_all",
+]  # fmt: skip
+
+
+@cache
+def can(facility: Facility) -> Availability:
+    """Whether the place allows a facility; if not, the reason and the remedy in this place. The
+    first call tries it, which takes up to some milliseconds."""
+    try:
+        TRIES[facility]()
+    except OSError as error:
+        reason = error.strerror or str(error)
+        if facility is Facility.NETWORK_NAMESPACE and kind() is Kind.USER and is_inside() is None:
+            return _no_private_namespaces(reason)
+        return remedies.refusal(facility, kind(), reason)
+    return available("yes")
+
+
+def _no_private_namespaces(reason: str) -> Availability:
+    """Why an ordinary user, who makes network namespaces in a user namespace, has none."""
+    answer = can(Facility.USER_NAMESPACE)
+    if not answer.available:
+        return answer
+    text = "an ordinary user cannot make network namespaces outside of a user namespace"
+    return unavailable(f"{text} ({reason})", COMMAND)
+
+
+def missing(*facilities: Facility) -> Availability | None:
+    """The first of these facilities that the place does not allow, with reason and remedy; None if
+    it allows all."""
+    answers = map(can, facilities)
+    return next((answer for answer in answers if not answer.available), None)
+
+
+def require(what: str, *facilities: Facility) -> None:
+    """Raise UnavailableError, with reason and remedy, if the place does not allow one of these
+    facilities, which `what` needs."""
+    if (answer := missing(*facilities)) is not None:
+        raise UnavailableError(f"{what}: {answer.why_not}")
+
+
+def limits() -> PlaceLimits:
+    """The limits of CPU time, memory, tasks and files in this place, read now: what is left of some
+    changes."""
+    return read_limits()
+
+
+def try_all(facilities: Iterable[Facility] = Facility) -> dict[Facility, Availability]:
+    """Try these facilities, before the process gives up its capabilities or to list them."""
+    return {facility: can(facility) for facility in facilities}
+
+
+def forget() -> None:
+    """Try everything anew: this process has moved to other namespaces."""
+    can.cache_clear()
+    kind.cache_clear()

@@ -1,0 +1,1 @@
+"""Privileges of started programs: the sandbox, and its Landlock launcher."""

@@ -1,0 +1,97 @@
+"""The kinds of object that the bench makes on a machine, each with the way to undo it.
+
+Each family has a file; all are gathered here, with how the ledger writes and reads them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+from switchmark.host.undo.entries.containers import (
+    Cgroup,
+    CgroupController,
+    CgroupsNamed,
+    Container,
+    DockerObject,
+    LxcPivot,
+)
+from switchmark.host.undo.entries.entry import UndoEntry
+from switchmark.host.undo.entries.files import Directory, File, FilesNamed, MountsBelow
+from switchmark.host.undo.entries.network import (
+    LentDevice,
+    NetworkDevice,
+    NetworkNamespace,
+    ValeAttachment,
+)
+from switchmark.host.undo.entries.processes import MarkedProcesses, Process
+from switchmark.host.undo.entries.settings import Hugepages, KernelSetting, chosen_of
+
+__all__ = [
+    "KINDS",
+    "Cgroup",
+    "CgroupController",
+    "CgroupsNamed",
+    "Container",
+    "Directory",
+    "DockerObject",
+    "File",
+    "FilesNamed",
+    "Hugepages",
+    "KernelSetting",
+    "LentDevice",
+    "LxcPivot",
+    "MarkedProcesses",
+    "MountsBelow",
+    "NetworkDevice",
+    "NetworkNamespace",
+    "Process",
+    "UndoEntry",
+    "ValeAttachment",
+    "chosen_of",
+    "from_json",
+    "to_json",
+]
+
+KINDS: dict[str, type[UndoEntry]] = {
+    cls.kind: cls
+    for cls in (
+        Process,
+        MarkedProcesses,
+        NetworkNamespace,
+        NetworkDevice,
+        LentDevice,
+        Directory,
+        File,
+        FilesNamed,
+        Cgroup,
+        CgroupController,
+        CgroupsNamed,
+        MountsBelow,
+        DockerObject,
+        KernelSetting,
+        Hugepages,
+        Container,
+        LxcPivot,
+        ValeAttachment,
+    )
+}
+
+
+_PLAIN: dict[str, type] = {"str": str, "int": int, "bool": bool}  # of fields
+
+
+def to_json(entry: UndoEntry) -> dict[str, Any]:
+    """The entry as a JSON object."""
+    return {"kind": entry.kind, **dataclasses.asdict(entry)}
+
+
+def from_json(document: dict[str, Any]) -> UndoEntry:
+    """The entry of a JSON object. Raises KeyError or TypeError when it is none of ours."""
+    values = dict(document)
+    entry = KINDS[values.pop("kind")](**values)
+    for field in dataclasses.fields(entry):
+        wanted = _PLAIN.get(str(field.type), object)
+        if not isinstance(getattr(entry, field.name), wanted):
+            raise TypeError(f"{entry.kind}: {field.name} is not of its type, {field.type}")
+    return entry

@@ -1,0 +1,79 @@
+"""Files, directories and mounts that the bench makes."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from typing_extensions import override
+
+from switchmark.host.kernel import mounts
+from switchmark.host.undo.entries.entry import NewPath, UndoEntry, foreign_name
+
+
+@dataclass(frozen=True, slots=True)
+class Directory(NewPath):
+    """A directory of ours with everything in it."""
+
+    kind: ClassVar[str] = "directory"
+
+    @override
+    def undo(self) -> None:
+        if Path(self.path).is_symlink():
+            raise OSError(f"{self.path}: not removed, it has become a symbolic link")
+        if held := mounts.below(self.path):
+            # Deleting through a mount would destroy what is mounted, which is not ours.
+            raise OSError(f"{self.path}: not removed, {held[0]} is still mounted in it")
+        with suppress(FileNotFoundError):
+            shutil.rmtree(self.path)
+
+
+@dataclass(frozen=True, slots=True)
+class File(NewPath):
+    """A file, socket or pipe."""
+
+    kind: ClassVar[str] = "file"
+
+    @override
+    def undo(self) -> None:
+        with suppress(FileNotFoundError):
+            Path(self.path).unlink()
+
+
+@dataclass(frozen=True, slots=True)
+class FilesNamed(UndoEntry):
+    """Files in a shared directory whose names begin with a prefix that holds the session id
+    (hugepage files of a DPDK program: `sm1a2b3cmap_0` in /dev/hugepages)."""
+
+    kind: ClassVar[str] = "files-named"
+    directory: str
+    prefix: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.prefix, session_id)
+
+    @override
+    def undo(self) -> None:
+        directory = Path(self.directory)
+        if not directory.is_dir():
+            return
+        for path in directory.iterdir():
+            if path.name.startswith(self.prefix) and not path.is_dir():
+                path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class MountsBelow(NewPath):
+    """Everything that a program of ours has mounted in a directory of ours."""
+
+    kind: ClassVar[str] = "mounts-below"
+    survives_boot: ClassVar[bool] = False
+
+    @override
+    def undo(self) -> None:
+        for target in mounts.below(self.path):
+            mounts.unmount(Path(target))

@@ -1,0 +1,102 @@
+"""Network namespaces and devices that the bench makes, lends or attaches."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
+
+from typing_extensions import override
+
+from switchmark.host.kernel import mounts
+from switchmark.host.kernel.device_settings import is_promiscuous
+from switchmark.host.kernel.namespaces import NETNS_DIR, inside
+from switchmark.host.undo.entries.entry import NamedEntry, UndoEntry, foreign_name
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkNamespace(NamedEntry):
+    """A named network namespace, as `ip netns` knows it. Devices inside go with it, but for those
+    of the host's own."""
+
+    kind: ClassVar[str] = "netns"
+
+    @override
+    def holds(self, other: UndoEntry) -> bool:
+        return isinstance(other, LentDevice) and other.netns == self.name
+
+    @override
+    def undo(self) -> None:
+        path = NETNS_DIR / self.name
+        mounts.unmount(path)
+        path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class NetworkDevice(NamedEntry):
+    """A network device in the root namespace (veth end, bridge, tap)."""
+
+    kind: ClassVar[str] = "link"
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        if len(self.name) > 15:
+            return f"{self.name}: longer than the 15 characters of a device name"
+        return foreign_name(self.name, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.host.kernel import netlink  # heavy, and seldom needed
+
+        netlink.delete_link(self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LentDevice(UndoEntry):
+    """A network device of the host's own that is lent to a namespace of ours: it goes back, and
+    is set up, promiscuous only if it was so before. (The kernel would destroy a virtual one with
+    the namespace.)"""
+
+    kind: ClassVar[str] = "lent-device"
+    survives_boot: ClassVar[bool] = False
+    name: str
+    netns: str
+    promiscuous: bool = False
+
+    @classmethod
+    def of(cls, name: str, netns: str) -> LentDevice:
+        """A device of the host's, as it is before it is lent."""
+        return cls(name, netns, is_promiscuous(name))
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.host.kernel import netlink
+
+        netlink.fetch_back(self.name, self.netns, promiscuous=self.promiscuous)
+
+
+@dataclass(frozen=True, slots=True)
+class ValeAttachment(UndoEntry):
+    """A device of a named namespace that is attached to a VALE switch there (`vale0:eth0`). The
+    kernel keeps the device and its namespace until it is detached."""
+
+    kind: ClassVar[str] = "vale-attachment"
+    survives_boot: ClassVar[bool] = False
+    netns: str
+    port: str
+
+    @override
+    def problem(self, session_id: str) -> str | None:
+        return foreign_name(self.netns, session_id)
+
+    @override
+    def undo(self) -> None:
+        from switchmark.host.kernel import netmap
+
+        with suppress(OSError):  # namespace, switch or device gone: it is off
+            inside(self.netns, partial(netmap.detach, self.port))
