@@ -116,7 +116,7 @@ def table(draws: int, seed: int) -> str:
     """A row for each campaign."""
     draws = min(draws, MOST_DRAWS)
     lines = [
-        "| campaign | level of a pair's first look | false claims | at most (95 %) | "
+        "| campaign | level of a pair's first interim analysis | false claims | at most (95 %) | "
         f"median time to prove {LEAD:g}x | proven in time |",
         "|---|---:|---:|---:|---:|---:|",
     ]

@@ -184,7 +184,7 @@ def _in_turn(piece: Piece, time_s: float, place: int) -> list[float]:
 
 
 WAYS: dict[str, Way] = {
-    "blocks, pairs with their states, planned looks": ours,
+    "blocks, pairs with their states, interim analyses": ours,
     "trials of 5 s in turns, Welch": each_time(in_turns),
     "CSIT: 5 x 10 s each": each_time(csit),
     "benchstat: runs one after the other, Mann-Whitney": each_time(benchstat),

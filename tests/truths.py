@@ -1,5 +1,5 @@
-"""Which independent instrument checks which figure, how closely, and in which test: told by the
-tests themselves, and written into docs/truths.md.
+"""The table of docs/evidence/reference-checks.md, made from the integration tests: each figure, its
+independent reference, and how closely they agree.
 
     python -m tests.truths          write the table
 """
@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "truths.md"
+DOCUMENT = ROOT / "docs" / "evidence" / "reference-checks.md"
 BEGIN, END = "<!-- table: truths -->", "<!-- end: truths -->"
 FOLDER = ROOT / "tests" / "integration"
-HEAD = "| figure | truth | whose | found within | test |\n|---|---|---|---|---|"
+HEAD = "| figure | reference | source | agreement within | test |\n|---|---|---|---|---|"
+SOURCES = {"ours": "this project", "other tool": "another tool"}
 WHOSE = ("kernel", "Open vSwitch", "other tool", "ours")
 
 Test = TypeVar("Test", bound=Callable[..., Any])
@@ -73,7 +74,8 @@ def _of_module(name: str) -> Iterator[Truth]:
 def table() -> str:
     """The rows as the document holds them."""
     lines = [
-        f"| {one.figure} | {one.truth} | {one.whose} | {one.within} | `{one.test}` |"
+        f"| {one.figure} | {one.truth} | {SOURCES.get(one.whose, one.whose)} | {one.within} "
+        f"| `{one.test}` |"
         for one in found()
     ]
     return "\n".join([HEAD, *lines])

@@ -1,7 +1,8 @@
 """Scales an item to the time there is: fewer points, shorter trials, fewer repetitions.
 
 Repetitions decide: each is a block in which all contenders ran once, and a finding is judged by
-such blocks (docs/proof.md, designs: short trials in many blocks prove more than long ones in few).
+such blocks (docs/evidence/proof.md, designs: short trials in many blocks prove more than long
+ones in few).
 So points go first, to those that the item names as enough for its shape; then durations, down to
 half a second, and a paper's few long trials become more of shorter ones; then repetitions. Time
 that is left makes trials as long as what is around them, then blocks, then longer trials. An item

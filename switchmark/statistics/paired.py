@@ -6,7 +6,7 @@ the machine in which each of them ran is a covariate: with f the share of its ti
 was far, ln(a / b) = ratio + slowdown * (fa - fb). So a pair across states counts, too, and of a
 host that moves the cores every second all blocks tell something. Random order in the block keeps
 the covariate from being mistaken for the ratio. The fit is robust (robust.py), the interval
-Student's t: one label in ten may be wrong (docs/proof.md).
+Student's t: one label in ten may be wrong (docs/evidence/proof.md).
 """
 
 from __future__ import annotations

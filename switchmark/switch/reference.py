@@ -1,10 +1,9 @@
-"""`reference`: a forwarder of our own with set delay, loss, rate and disorder, whose true figures
-are therefore known.
+"""`reference`: a forwarder with set delay, loss, rate and disorder, so that its figures are known.
 
-The engine's `reference` role runs between the ports of each pair. It is no contender: it is there
-so that every method can be made to find a value that was set (docs/truths.md). The faults are
-switch options (`switch_options: {limit_pps: 100000}`), and so part of what names a trial; the
-record's switch details hold them, too.
+The role `reference` of the engine runs between the ports of each pair. `all` does not include this
+switch, which is for trying methods on a known value (docs/evidence/reference-checks.md). Faults are
+switch options (`switch_options: {limit_pps: 100000}`), so the notation of a trial and the record
+contain them.
 """
 
 from __future__ import annotations

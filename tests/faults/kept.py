@@ -1,5 +1,5 @@
 """The cases that are kept (`tools/faults --rows`, tests/faults/seen), and the page made of them:
-`python -m tests.faults.kept` writes their tables into docs/reliability.md."""
+`python -m tests.faults.kept` writes their tables into docs/evidence/reliability.md."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.faults.row import Row, rows_in
 from tests.faults.table import tables
 
 FOLDER = Path(__file__).parent / "seen"
-PAGE = ROOT / "docs" / "reliability.md"
+PAGE = ROOT / "docs" / "evidence" / "reliability.md"
 BEGIN, END = "<!-- of tests/faults/seen -->\n", "<!-- until here -->"
 
 

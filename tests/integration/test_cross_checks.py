@@ -184,7 +184,10 @@ def polling(module_state_dir: None) -> Iterator[Rig]:
 
 
 @truth(
-    "frames forwarded", "iperf3, and the bridge's counters", "other tool", "100 frames of its own"
+    "frames forwarded",
+    "iperf3, and the bridge's counters",
+    "other tool",
+    "100 frames of the control connection",
 )
 def test_iperf3_and_the_bridge_count_alike(sockets: Rig) -> None:
     rig, iperf = sockets, need("iperf3")

@@ -227,7 +227,7 @@ def test_two_builds_are_told_apart_in_blocks_by_their_names() -> None:
 
 def test_five_per_cent_between_two_builds_are_proven_within_two_minutes() -> None:
     """On a machine that is far from itself half of the time: 77 of 80 campaigns, of which these are
-    the first. (The statistics alone have tables in docs/proof.md.)"""
+    the first. (The statistics alone have tables in docs/evidence/proof.md.)"""
     made = two_builds()
     proven = 0
     for seed in range(20):

@@ -49,7 +49,7 @@ def test_bounds_bracket_the_truth_of_a_switch_without_noise(capacity, name, seed
 
 
 def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise():
-    """docs/searches.md: 95 % within the bounds at a noise of 0.2 widths, all within a width."""
+    """Evidence for docs/evidence/searches.md, at a noise of 0.2 widths."""
     inside = near = total = 0
     for seed in range(400):
         capacity = random.Random(seed).uniform(0.2e6, 12e6)
