@@ -15,7 +15,6 @@ from typing import Any
 from switchmark.campaign import contenders, sweeps
 from switchmark.campaign.expectations import read_expectations
 from switchmark.campaign.layers import Layers
-from switchmark.campaign.old_names import read_as_meant
 from switchmark.campaign.published import note_unmatched, read_published
 from switchmark.campaign.read_settings import SettingsReader
 from switchmark.campaign.rules.times import stops_when_decided, time_refusals
@@ -94,7 +93,6 @@ def _campaign(
     table: YamlMapping, overrides: dict[str, Text], where: str, known: Known, problems: Problems
 ) -> CampaignDefinition:
     """The campaign in a table, under what `--set` gives. All problems are raised together."""
-    table, overrides = read_as_meant(table, overrides)
     layers, said = Layers(known, problems), SettingsReader(problems)
     top = sweeps.read_block(table.entries, "", known, problems)
     over = layers.overriding(overrides)

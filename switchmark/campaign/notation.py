@@ -11,7 +11,6 @@ import re
 
 from switchmark.campaign import sweeps
 from switchmark.campaign.expand import trials_of
-from switchmark.campaign.old_names import NEW, OLD
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError, Problems, SourcePlace, Text, canonical
 from switchmark.language.values import BadValueError, shorten, unknown
@@ -91,7 +90,6 @@ def parse_settings(text: str) -> dict[str, str]:
     names = [*BY_LETTER, *BY_NAME, "repetition"]
     for written, value in zip(pairs[::2], pairs[1::2], strict=True):
         name = BY_LETTER[written].name if written in BY_LETTER else canonical(written)
-        name = NEW if name == OLD else name
         if name not in names:
             raise UsageError(f"notation: {unknown(written, names, 'key')}")
         if name in found:

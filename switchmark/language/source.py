@@ -34,7 +34,6 @@ _REMEDIES = {
 }
 _OTHER_NAMES = {
     **dict.fromkeys(("frame_size", "frame-size", "packet-size"), "packet_size"),
-    "probes": "frames",  # of `verify`, once
 }
 
 

@@ -7,7 +7,7 @@ import math
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import AliasChoices, Field, create_model
+from pydantic import Field, create_model
 
 from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
 from switchmark.model.expectation import Expectation
@@ -89,8 +89,7 @@ def _of_share(name: str, value_s: float, share_s: float, given: frozenset[str]) 
 class VerifyPolicy(Frozen):
     """How many frames the check before each trial sends, and how many must arrive."""
 
-    # Each way, a pair; campaigns of earlier runs call them probes.
-    frames: int = Field(default=16, ge=1, validation_alias=AliasChoices("frames", "probes"))
+    frames: int = Field(default=16, ge=1)  # each way, for each pair
     min_arrived_ratio: float = Field(default=1.0, ge=0, le=1)
     max_strays: int = Field(default=0, ge=0)  # frames at a port they were not meant for
     timeout_s: float = Field(default=15.0, gt=0)  # until every port passes frames

@@ -31,11 +31,11 @@ switch: linux-bridge
 rate: 20k
 duration: 200ms
 sweeps:
-  - {method: ndr-pdr, goals: quick, budget: 5s}
-  - {method: r-plus, rate: max, budget: 3s}
+  - {method: ndr-pdr, goals: quick, method_budget: 5s}
+  - {method: r-plus, rate: max, method_budget: 3s}
   - {method: plateau, rate: max}
   - {method: loss-vs-load}
-  - {method: back-to-back, budget: 4s}
+  - {method: back-to-back, method_budget: 4s}
   - {method: recovery, rate: 5k}
   - {method: reconfiguration, rate: 5k}
 """
@@ -131,7 +131,7 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
         "-t",
         "200ms",
         "--set",
-        "budget=10s",
+        "method_budget=10s",
     )
     figures = {one["name"]: one["value"] for one in record["method"]["figures"]}
     assert figures["ceiling"] > 0

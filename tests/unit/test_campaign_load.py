@@ -158,15 +158,6 @@ def test_flags_alone_make_a_campaign() -> None:
     ]
 
 
-def test_an_earlier_name_of_a_key_is_read() -> None:
-    """The frames of the check before a trial were once called probes."""
-    written = load_text("switch: ovs-dpdk\nverify: {probes: 3}\n", "c.yaml", KNOWN)
-    kept = written.model_dump_json().replace('"frames":3', '"probes":3')
-    assert '"probes":3' in kept
-    set_ = load_text("switch: ovs-dpdk\n", "c.yaml", KNOWN, ["verify.probes=3"])
-    assert CampaignDefinition.model_validate_json(kept).verify.frames == set_.verify.frames == 3
-
-
 def test_published_figures() -> None:
     campaign = load("""\
 switch: linux-bridge

@@ -48,7 +48,7 @@ WRITTEN = [
     ("71b5e70b86e5e854", "(D=throughput, L=local, S=1vs1, V=ovs-dpdk, P=64, R=max, B=32, "
      "scenario=loopback-3, connect_mode=cross-connect, port_kind=veth, vnf=bridge)"),
     ("5ed9693ac5f8c126", "(D=throughput, L=local, S=1vs1, V=vpp, P=64, R=max, B=32, "
-     "method=ndr-pdr, goals=rfc2544, budget=300s, interval=100ms)"),
+     "method=ndr-pdr, goals=rfc2544, method_budget=300s, interval=100ms)"),
     ("e2dcb29f88e0ad16", "(D=throughput, L=local, S=1vs1, V=direct, P=64, R=max, B=32, "
      "port_kind=vhost-user, io=dpdk, method=calibrate, ring=1024)"),
     ("2962dfad0771b2d1", "(D=throughput, L=local, S=1vs1, V=direct, P=64, R=max, B=32, "
