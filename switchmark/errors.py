@@ -8,6 +8,7 @@ never prints a traceback for these errors.
 from __future__ import annotations
 
 import errno
+from dataclasses import dataclass, replace
 
 # errno values that the user can fix: disk full, permission denied, too many open files.
 OF_THE_MACHINE = (
@@ -16,15 +17,49 @@ OF_THE_MACHINE = (
 )  # fmt: skip
 
 
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The reason why something is impossible, and the remedy.
+
+    The rules of campaigns return refusals, an `Availability` contains one, and each error has one.
+    """
+
+    reason: str
+    remedy: str = ""
+    instead: str = ""  # an alternative to the remedy
+    key: str = ""  # the campaign key that is wrong; empty: a combination of several keys
+
+    def __str__(self) -> str:
+        remedies = ", or ".join(filter(None, (self.remedy, self.instead)))
+        return f"{self.reason}; {remedies}" if remedies else self.reason
+
+    @property
+    def clause(self) -> str:
+        """The reason with the remedy in parentheses, as a part of a sentence. A reason may end with
+        an error of the operating system, which is in parentheses already."""
+        if not self.remedy:
+            return self.reason
+        start = self.reason.removesuffix(")")
+        joint = "; " if start != self.reason else " ("
+        return f"{start}{joint}remedy: {self.remedy})"
+
+    def at(self, key: str) -> Refusal:
+        """Return the refusal as one of this campaign key."""
+        return replace(self, key=key)
+
+    def about(self, subject: str) -> Refusal:
+        """Return the refusal with the subject in front of its reason."""
+        return replace(self, reason=f"{subject}{self.reason}")
+
+
 class SwitchmarkError(Exception):
     """Something failed at run time (exit code 1)."""
 
     exit_code = 1
 
-    def __init__(self, reason: str = "", *, remedy: str = "") -> None:
-        super().__init__(f"{reason}; {remedy}" if remedy else reason)
-        self.reason = reason
-        self.remedy = remedy
+    def __init__(self, reason: str | Refusal = "", *, remedy: str = "") -> None:
+        self.refusal = reason if isinstance(reason, Refusal) else Refusal(reason, remedy)
+        super().__init__(str(self.refusal))
 
 
 class UsageError(SwitchmarkError):

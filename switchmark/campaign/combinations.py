@@ -100,7 +100,7 @@ def _cell(
     for one in combinations:
         why = problem(one, can, environments)
         if why is not None:
-            words[f"no: {reasons.setdefault(why, len(reasons) + 1)}"] = None
+            words[f"no: {reasons.setdefault(why.reason, len(reasons) + 1)}"] = None
         elif one in run:
             words[f"**{one.environment}**"] = None
         elif one.port_kind.value in HARDWARE:

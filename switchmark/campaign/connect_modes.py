@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from switchmark.errors import Refusal
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE
@@ -15,7 +16,7 @@ from switchmark.model.ports import ConnectMode
 
 def choose_modes(
     campaign: CampaignDefinition, capabilities: Mapping[str, Capabilities]
-) -> tuple[dict[str, ConnectMode], list[str]]:
+) -> tuple[dict[str, ConnectMode], list[Refusal]]:
     """The connect mode that `auto` stands for, by switch, and the reasons that forbid the
     comparison. Without leave to mix, all switches take one mode that each of them has: the one that
     is the natural mode of the most. With leave, each takes its own natural mode."""
@@ -45,15 +46,16 @@ def choose_modes(
     return chosen, _mixed(campaign, chosen)
 
 
-def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabilities]) -> str:
+def _no_shared_mode(switches: Sequence[str], capabilities: Mapping[str, Capabilities]) -> Refusal:
     offers = "; ".join(f"{s}: {', '.join(capabilities[s].connect_modes)}" for s in switches)
-    return (
-        f"no connect mode is common to all switches ({offers}); choose switches that share one, "
-        "or set mixed_connect_modes: true to run each in its own"
+    return Refusal(
+        f"no connect mode is common to all switches ({offers})",
+        "choose switches that share one",
+        instead="set mixed_connect_modes: true to run each in its own",
     )
 
 
-def _mixed(campaign: CampaignDefinition, chosen: Mapping[str, ConnectMode]) -> list[str]:
+def _mixed(campaign: CampaignDefinition, chosen: Mapping[str, ConnectMode]) -> list[Refusal]:
     modes: dict[str, set[ConnectMode]] = {}
     for sweep in campaign.sweeps:
         for switch in sweep.switch:
@@ -64,6 +66,9 @@ def _mixed(campaign: CampaignDefinition, chosen: Mapping[str, ConnectMode]) -> l
         return []
     runs = "; ".join(f"{switch}: {', '.join(sorted(found))}" for switch, found in modes.items())
     return [
-        f"the switches would run in different connect modes ({runs}); give all of them the same, "
-        "or set mixed_connect_modes: true to compare them all the same"
+        Refusal(
+            f"the switches would run in different connect modes ({runs})",
+            "give all of them the same",
+            instead="set mixed_connect_modes: true to compare them all the same",
+        )
     ]

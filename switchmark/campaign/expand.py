@@ -11,7 +11,7 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
@@ -20,7 +20,7 @@ from switchmark.campaign.connect_modes import choose_modes
 from switchmark.campaign.first_available import choose_on_paper
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
-from switchmark.errors import UsageError
+from switchmark.errors import Refusal, UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model import rates, traffic
 from switchmark.model.campaign import CampaignDefinition, Sweep
@@ -62,7 +62,7 @@ def expand(
     campaign = choose_on_paper(campaign, capabilities, environment_ports)
     campaign, _ = leave_out_unable(campaign, capabilities, environment_ports)
     problems = [
-        f"{_whose(sweep)}{problem}"
+        problem.about(_subject(sweep))
         for sweep in campaign.sweeps
         for switch in sweep.switch
         for problem in refusals(sweep, switch, capabilities, environment_ports)
@@ -97,7 +97,7 @@ def leave_out_unable(
         able = tuple(switch for switch, problems in refused.items() if not problems)
         sweeps += [sweep.model_copy(update={"switch": able})] if able else []
         reasons += [
-            f"{_whose(sweep)}{_without_remedies(problem, switch)}"
+            str(_without_instead(problem, switch).about(_subject(sweep)))
             for switch, problems in refused.items()
             for problem in problems
         ]
@@ -106,13 +106,14 @@ def leave_out_unable(
     return campaign.model_copy(update={"sweeps": tuple(sweeps)}), list(dict.fromkeys(reasons))
 
 
-def _without_remedies(problem: str, switch: str) -> str:
-    """Remove the remedies that tell the user to leave out a switch that has been left out."""
-    return problem.removesuffix(f", or leave {switch} out").removesuffix("; choose one of these")
+def _without_instead(problem: Refusal, switch: str) -> Refusal:
+    """Remove the advice to leave out a switch that has been left out."""
+    leaves_out = problem.instead.endswith(f"leave {switch} out")
+    return replace(problem, instead="") if leaves_out else problem
 
 
-def _whose(sweep: Sweep) -> str:
-    """The beginning of a message about a contender's sweep: its name."""
+def _subject(sweep: Sweep) -> str:
+    """Return the beginning of a message about a contender's sweep: its name."""
     named = ", ".join(name for name in sweep.contender if name)
     return f"contender {named}: " if named else ""
 

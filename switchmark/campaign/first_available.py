@@ -133,7 +133,7 @@ def refusal(
 ) -> Availability:
     """The first reason of the rules against a switch in a sweep."""
     found = next(refusals(sweep, name, capabilities, environment_ports), None)
-    return available(None) if found is None else unavailable(found.partition("; ")[0])
+    return available(None) if found is None else unavailable(found.reason)
 
 
 def _choose(

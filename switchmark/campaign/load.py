@@ -127,11 +127,12 @@ def _check(
     trim = _part(TrimPolicy, "trim", options)
     said: dict[Problem, None] = {}
     for grid in grids:
-        for name, message in traffic_refusals(sweeps.to_sweep(grid), trim):
-            said[Problem(grid[name].place, grid[name].path, message)] = None
+        for refusal in traffic_refusals(sweeps.to_sweep(grid), trim):
+            entry = grid[refusal.key]
+            said[Problem(entry.place, entry.path, str(refusal))] = None
     problems += said
-    for name, message in time_refusals(grids, options, trim):
-        problems.note(SourcePlace(where), name, message)
+    for refusal in time_refusals(grids, options, trim):
+        problems.note(SourcePlace(where), refusal.key, str(refusal))
 
 
 def _part(kind: Any, prefix: str, options: Mapping[str, Any]) -> Any:

@@ -28,7 +28,13 @@ from switchmark.host.limits_diagnosis import diagnose_limits
 from switchmark.host.local import LocalHost
 from switchmark.host.place import Facility, Kind, PlaceLimits
 from switchmark.host.watch_findings import findings
-from switchmark.model.capabilities import Availability, available, unavailable, unavailable_for
+from switchmark.model.capabilities import (
+    Availability,
+    available,
+    refused,
+    unavailable,
+    unavailable_for,
+)
 from switchmark.model.choices import WIRE
 from switchmark.results.proving import usual_time_to_prove_s
 from switchmark.statistics.defaults import PROVE
@@ -173,8 +179,7 @@ def _engine() -> Availability:
     except UnavailableError as error:
         return unavailable_for(error)
     if (problem := build_problem(path)) is not None:
-        reason, _, remedy = problem.rpartition("; ")
-        return unavailable(reason, remedy=remedy)
+        return refused(problem)
     return available(f"{engine_version(path) or 'version not told'} ({path})")
 
 

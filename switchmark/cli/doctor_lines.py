@@ -88,7 +88,7 @@ def program_lines(programs: Mapping[str, Availability]) -> Iterator[str]:
     """The programs of the bench's own."""
     yield ""
     for name, one in programs.items():
-        yield from _wrapped(f"{name}: {one.version if one.available else one.why_not}", 0, 2)
+        yield from _wrapped(f"{name}: {one.refusal or one.version}", 0, 2)
 
 
 def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:

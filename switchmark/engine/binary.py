@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import Refusal, UnavailableError
 from switchmark.host.process_output import stdout_of
 
 NAME = "switchmark-traffic"
@@ -47,15 +47,16 @@ def has_dpdk(engine: Path) -> bool:
     return "DPDK: none" not in (stdout_of([engine, "--version"]) or "")
 
 
-def build_problem(engine: Path) -> str | None:
+def build_problem(engine: Path) -> Refusal | None:
     """Why figures of this build of the engine are not valid; None if they are. An engine that does
     not say how it was built is older than the bench."""
     lines = (stdout_of([engine, "--version"]) or "").splitlines()
     if len(lines) < 2:
-        return f"{engine}: does not say how it was built; build it again"
+        return Refusal(f"{engine}: does not say how it was built", "build it again")
     if _NOT_FOR_MEASURING in lines[-1]:
-        return (
-            f"{engine}: {lines[1]}: its figures are not valid; build it with optimisation, without "
-            "sanitizers and coverage (meson setup build -Dbuildtype=release)"
+        return Refusal(
+            f"{engine}: {lines[1]}: its figures are not valid",
+            "build it with optimisation, without "
+            "sanitizers and coverage (meson setup build -Dbuildtype=release)",
         )
     return None

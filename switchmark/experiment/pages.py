@@ -65,7 +65,7 @@ def _no_hugepages(steps: Iterable[Step]) -> str | None:
     ):
         return None
     problem = place.missing(Facility.MEMORY_POLICY)
-    return problem.why_not if problem else None
+    return str(problem.refusal) if problem else None
 
 
 def check_pages(run: Run, steps: Iterable[Step]) -> None:

@@ -14,7 +14,7 @@ from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
 from switchmark.engine.binary import find_engine
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
-from switchmark.errors import UnavailableError
+from switchmark.errors import Refusal, UnavailableError
 from switchmark.experiment.pages import choose_pages, with_such_pages
 from switchmark.experiment.steps import (
     Step,
@@ -118,7 +118,7 @@ def prepare(
 def _tuning_problems(profile: str) -> list[str]:
     """The reason why settings of a profile cannot be made here; none if it makes none."""
     problem = place.missing(place.Facility.KERNEL_SETTINGS) if tuning.parse(profile) else None
-    return [f"tuning {profile} cannot be set here: {problem.why_not}"] if problem else []
+    return [f"tuning {profile} cannot be set here: {problem.refusal}"] if problem else []
 
 
 def _choose_first(
@@ -163,7 +163,7 @@ def _fitting(
     """Return the steps that fit into the limits of this place, why others are left out, and why
     the start is refused, each with the first trial that it is about."""
     limits = place.limits()
-    problems: dict[str, str] = {}
+    problems: dict[Refusal, str] = {}
     fitting = []
     for step in steps:
         found = misfits(step.plan, limits, small_pages=step.plan.small_pages)
@@ -200,7 +200,7 @@ def _leave_out_absent(
         found = {switch: answer_of(sweep, switch) for switch in sweep.switch}
         present = tuple(switch for switch, answer in found.items() if answer.available)
         reasons += [
-            answer.why_not if target is not None else f"{_called(sweep, switch)}: {answer.why_not}"
+            str(answer.refusal) if target else f"{_called(sweep, switch)}: {answer.refusal}"
             for switch, answer in found.items()
             if not answer.available
         ]

@@ -142,12 +142,13 @@ def check_available(steps: Sequence[Step]) -> None:
     reasons: dict[str, list[str]] = {}  # and everything that cannot run for each
     for what, found in availabilities:
         if not found.available:
-            reasons.setdefault(str(found.why_not), []).append(what)
+            reasons.setdefault(str(found.refusal), []).append(what)
     lacking = [
         f"{', '.join(dict.fromkeys(keys))} cannot run here: {reason}"
         for reason, keys in reasons.items()
     ]
-    every = [*lacking, *filter(None, map(contained_problem, places)), *_nic_problems(steps)]
+    contained = (str(one) for one in map(contained_problem, places) if one is not None)
+    every = [*lacking, *contained, *_nic_problems(steps)]
     problems = list(dict.fromkeys(every))  # a switch in several modes
     far = {_Question.of(step): f for step in steps if (f := step.plan.far) is not None}
     for one, side in far.items():
@@ -195,7 +196,7 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
     availabilities = _switch_availabilities(contenders)
     reasons = list(
         dict.fromkeys(
-            f"{what.name}: {availability.why_not}"
+            f"{what.name}: {availability.refusal}"
             for what, availability in availabilities.items()
             if not availability.available
         )
@@ -205,12 +206,12 @@ def leave_out_unavailable(steps: Sequence[Step]) -> tuple[list[Step], list[str]]
         raise UnavailableError("none of the switches can run here\n" + "\n".join(reasons))
     instruments = _instrument_availabilities(kept)
     lacking = {name: one for name, one in instruments.items() if not one.available}
-    reasons += [f"generator {name}: {one.why_not}" for name, one in lacking.items()]
+    reasons += [f"generator {name}: {one.refusal}" for name, one in lacking.items()]
     kept = [step for step in kept if step.plan.trial.generator not in lacking]
     if not kept:
         raise UnavailableError("none of the generators is here\n" + "\n".join(reasons))
     ios = {io: one for io, one in _io_availabilities(kept).items() if not one.available}
-    reasons += [f"io {io}: {one.why_not}" for io, one in ios.items()]
+    reasons += [f"io {io}: {one.refusal}" for io, one in ios.items()]
     kept = [step for step in kept if _own_io(step) not in ios]
     if not kept:
         raise UnavailableError("none of the I/Os can be used here\n" + "\n".join(reasons))

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import Refusal, UnavailableError
 from switchmark.model.capabilities import Availability, unavailable
 
 HUGEPAGES_DIR = Path("/sys/kernel/mm/hugepages")
@@ -107,7 +107,9 @@ def none_reserved() -> Availability | None:
     return unavailable("no hugepages are reserved", remedy=f"echo 1024 > {NR_HUGEPAGES}")
 
 
-def lacking(demands_mb: Sequence[int], found: Sequence[HugepagePool], *, free: bool) -> str | None:
+def lacking(
+    demands_mb: Sequence[int], found: Sequence[HugepagePool], *, free: bool
+) -> Refusal | None:
     """Return what is missing, with the remedy, for processes that take so many MiB each; None if
     there is enough. `free`: of the pages that are free now, otherwise of all that are reserved.
 
@@ -130,9 +132,9 @@ def lacking(demands_mb: Sequence[int], found: Sequence[HugepagePool], *, free: b
     large = f", in pages of {smallest_kb >> 10} MiB" if smallest_kb > DEFAULT_SIZE_KB else ""
     state = "free" if free else "reserved"
     more = "end other DPDK programs or " if free else ""
-    return (
-        f"needs {sum(demands_mb)} MiB of hugepages{each}, {there} MiB are {state}{large}; "
-        f"{more}{_remedy(found, short_mb)}"
+    return Refusal(
+        f"needs {sum(demands_mb)} MiB of hugepages{each}, {there} MiB are {state}{large}",
+        f"{more}{_remedy(found, short_mb)}",
     )
 
 
@@ -148,4 +150,4 @@ def require(name: str, needed_mb: int) -> None:
     """Raise UnavailableError, with the remedy, when less than this is free for the switch
     `name`."""
     if (words := lacking([needed_mb], pools(), free=True)) is not None:
-        raise UnavailableError(f"{name}: {words}")
+        raise UnavailableError(words.about(f"{name}: "))

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from switchmark.errors import UnavailableError
+from switchmark.errors import Refusal, UnavailableError
 from switchmark.host.host import Host
 from switchmark.host.kernel.pci import pci_address, pci_problem
 from switchmark.host.process_output import parsing
@@ -25,44 +25,47 @@ def check_facing(host: Host, device: str, mtu_bytes: int) -> None:
     cannot be lent."""
     if (address := pci_address(device)) is not None:
         if (problem := pci_problem(address)) is not None:
-            raise UnavailableError(f"PCI device {address}: {problem}")
+            raise UnavailableError(problem.about(f"PCI device {address}: "))
     elif (problem := _problem(host, device, mtu_bytes)) is not None:
-        raise UnavailableError(f"interface {device}: {problem}")
+        raise UnavailableError(problem.about(f"interface {device}: "))
 
 
-def _problem(host: Host, device: str, mtu_bytes: int) -> str | None:
+def _problem(host: Host, device: str, mtu_bytes: int) -> Refusal | None:
     answer = host.run(["ip", "-j", "-d", "addr", "show", "dev", device], check=False)
     with parsing("ip -j"):
         found = json.loads(answer.stdout or "[]") if not answer.exit_code else []
         if not found:
-            return "is not there; name another one"
+            return Refusal("is not there", "name another one")
         return _in_use(found[0]) or _unfit(found[0], mtu_bytes)
 
 
-def _in_use(link: dict[str, Any]) -> str | None:
+def _in_use(link: dict[str, Any]) -> Refusal | None:
     if "LOOPBACK" in link["flags"]:
-        return "is the loopback; name the one that the cable is plugged into"
+        return Refusal("is the loopback", "name the one that the cable is plugged into")
     addresses = [
         f"{one['local']}/{one['prefixlen']}"
         for one in link.get("addr_info", [])
         if one.get("scope") != "link"
     ]
     if addresses:
-        return (
-            f"has the address {addresses[0]}, and the host would lose it for the time of a trial; "
-            "name an interface without addresses"
+        return Refusal(
+            f"has the address {addresses[0]}, and the host would lose it for the time of a trial",
+            "name an interface without addresses",
         )
     if master := link.get("master"):
-        return f"belongs to {master}; take it out of there, or name another one"
+        return Refusal(f"belongs to {master}", "take it out of there, or name another one")
     return None
 
 
-def _unfit(link: dict[str, Any], mtu_bytes: int) -> str | None:
+def _unfit(link: dict[str, Any], mtu_bytes: int) -> Refusal | None:
     if (queue := link.get("qdisc", "noqueue")) not in PLAIN_QDISCS:
-        return (
+        return Refusal(
             f"has the queueing discipline {queue}, which would be lost when a switch takes the "
-            "interface; remove it (tc qdisc del), or name another one"
+            "interface",
+            "remove it (tc qdisc del), or name another one",
         )
     if link["mtu"] < mtu_bytes:
-        return f"carries {link['mtu']} bytes, {mtu_bytes} are needed; ip link set mtu {mtu_bytes}"
+        return Refusal(
+            f"carries {link['mtu']} bytes, {mtu_bytes} are needed", f"ip link set mtu {mtu_bytes}"
+        )
     return None

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
-from switchmark.model.capabilities import Availability, unavailable
+from switchmark.errors import Refusal
+from switchmark.model.capabilities import Availability, refused, unavailable
 
 
 def which(program: str) -> Path | None:
@@ -32,9 +33,8 @@ def setting_problem(setting: str) -> Availability | None:
     chosen = os.environ.get(setting)
     if not chosen or which(chosen):
         return None
-    problem = program_problem(chosen) or "is no program; name another"
-    reason, _, remedy = problem.partition("; ")
-    return unavailable(f"{setting}={chosen} {reason}", remedy=remedy)
+    problem = program_problem(chosen) or Refusal("is not a program", "name another")
+    return refused(problem.about(f"{setting}={chosen} "))
 
 
 def no_program(setting: str, program: str, obtain: str) -> Availability:
@@ -51,15 +51,15 @@ def not_installed(program: str, package: str) -> Availability | None:
     return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
 
 
-def program_problem(path: str) -> str | None:
+def program_problem(path: str) -> Refusal | None:
     """Why this file cannot be run, with the remedy; None when it can be tried."""
     program = Path(path)
     if not os.path.exists(program):  # noqa: PTH110 (a name that is too long is none)
-        return "does not exist; build or install it there, or name another"
+        return Refusal("does not exist", "build or install it there, or name another")
     if not os.path.isfile(program):  # noqa: PTH113
-        return "is no file; name the program itself"
+        return Refusal("is no file", "name the program itself")
     if not os.access(program, os.X_OK):
-        return f"is not executable; chmod +x {path}"
+        return Refusal("is not executable", f"chmod +x {path}")
     return None
 
 

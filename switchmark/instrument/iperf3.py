@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.instrument.support.base import Abilities, Instrument, Job
 from switchmark.instrument.support.client_server import ClientServer
 from switchmark.instrument.support.program import ProgramEnd, find, one_line
@@ -52,10 +52,10 @@ class Iperf3(Instrument):
         """Available where the program is installed."""
         return find("iperf3", "iperf3")
 
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
+    def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
         """Refuse a run above a day, its longest."""
         if max(sweep.duration_s) > MOST_DURATION_S:
-            yield "iperf3 runs for 86400 s at most; use a shorter duration"
+            yield Refusal("iperf3 runs for 86400 s at most", "use a shorter duration")
 
     def launch(self, job: Job) -> ClientServer:
         """Start the server, for one client."""

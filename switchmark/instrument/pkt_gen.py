@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.host.kernel import netmap
 from switchmark.host.programs import no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
@@ -63,17 +63,19 @@ class PktGen(Instrument):
             return no_program(SETTING, PROGRAM, "build netmap (github.com/luigirizzo/netmap)")
         return netmap.not_loaded() or available(_version())
 
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
+    def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
         """Refuse frames and runs beyond its limits."""
         own_ports = set(sweep.port_kind) == {PortKind.VALE}
         most = LARGEST_FRAME if own_ports else LARGEST_ON_DEVICE
         if max(sweep.packet_size_bytes) > most:
             more = "" if own_ports else f" ({LARGEST_FRAME} with port_kind: vale)"
-            yield f"pkt-gen sends frames of {most} bytes at most{more}; use a smaller size"
+            yield Refusal(
+                f"pkt-gen sends frames of {most} bytes at most{more}", "use a smaller size"
+            )
         if max(sweep.duration_s) >= TOO_LONG_S:
-            yield (
-                f"pkt-gen tells times modulo 1000 s, and runs for less than {TOO_LONG_S} s; use a "
-                "shorter duration"
+            yield Refusal(
+                f"pkt-gen tells times modulo 1000 s, and runs for less than {TOO_LONG_S} s",
+                "use a shorter duration",
             )
 
     def launch(self, job: Job) -> PktGenRun:

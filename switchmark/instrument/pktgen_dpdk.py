@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from switchmark.errors import TrialFailed
+from switchmark.errors import Refusal, TrialFailed
 from switchmark.host.programs import no_program
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.dpdk_ports import (
@@ -88,12 +88,12 @@ class PktgenDpdk(Instrument):
             return unavailable(f"{program} was built without Lua", remedy=OBTAIN)
         return available(f"with {_dpdk(program)}")
 
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
+    def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
         """Refuse runs without a whole sample."""
         if min(sweep.duration_s) < SMALLEST_RUN_S:
-            yield (
-                f"pktgen-dpdk counts once a second, and {min(sweep.duration_s):g} s are too few; "
-                f"use duration: {SMALLEST_RUN_S:g}s or more"
+            yield Refusal(
+                f"pktgen-dpdk counts once a second, and {min(sweep.duration_s):g} s are too few",
+                f"use duration: {SMALLEST_RUN_S:g}s or more",
             )
 
     def launch(self, job: Job) -> PktgenRun:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from switchmark.errors import Refusal
 from switchmark.method.r_plus import of_trial
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.one_way import figures_of, latency_at
@@ -43,11 +44,13 @@ def run(task: Task) -> MethodResult:
     )
 
 
-def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[str]:
+def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[Refusal]:
     """Why this trial cannot be calibrated: only a bare wire tells about the traffic applications
     alone."""
     if switch != WIRE:
-        yield f"method calibrate measures the bare wire; use switch: {WIRE}, not {switch}"
+        yield Refusal(
+            "method calibrate measures the bare wire", f"use switch: {WIRE}, not {switch}"
+        )
 
 
 METHOD = Method(

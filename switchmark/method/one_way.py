@@ -8,6 +8,7 @@ switch.
 
 from __future__ import annotations
 
+from switchmark.errors import Refusal
 from switchmark.method.support.method import Method
 from switchmark.method.support.one_way import both_ways, timed_at
 from switchmark.method.support.task import Task, pps_text
@@ -46,8 +47,9 @@ METHOD = Method(
     usual_time_s=lambda trial: trial.duration_s + _warm_up_s(trial),
     fixed_time=True,
     compared=tuple(method_metric(f"one-way {name}", "ns") for name in ("mean", "median", "p99")),
-    needs_rate="method one-way needs a set load; give rate, e.g. 100k (r-plus takes fractions of "
-    "R+)",
+    needs_rate=Refusal(
+        "method one-way needs a set load", "give rate, e.g. 100k (r-plus takes fractions of R+)"
+    ),
     times_frames=True,
     limited_by="rate",
 )

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from switchmark.errors import Refusal
 from switchmark.method.support.disturbance import Disturbance, Disturber
 from switchmark.method.support.disturbed_load import RELIEF, outage_figures, throughput
 from switchmark.method.support.method import Method, trials_of_full_length
@@ -99,11 +100,11 @@ def run(task: Task) -> MethodResult:
     return task.result("longest outage", figures, warm_up_trials=looks, notes=notes)
 
 
-def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Why this switch cannot be changed while it runs; empty when it can."""
     if switch != WIRE and not can.reconfigures:
         why = can.cannot_reconfigure or UNKNOWN_WAY
-        yield f"{switch}: {why}; leave it out of method reconfiguration"
+        yield Refusal(f"{switch}: {why}", "leave it out of method reconfiguration")
 
 
 METHOD = Method(

@@ -16,7 +16,7 @@ import math
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from switchmark.errors import TrialFailed, UsageError
+from switchmark.errors import Refusal, TrialFailed, UsageError
 from switchmark.method.support.measurer import BudgetedMeasurer, BudgetError, LoadPoint, Measurer
 from switchmark.method.support.method import Method, trials_of_full_length
 from switchmark.method.support.task import Task, figure, pps_text
@@ -208,7 +208,7 @@ METHOD = Method(
     run=run,
     usual_time_s=trials_of_full_length(1),
     compared=(method_metric("loss ratio", "ratio"),),
-    needs_rate="method soak tests one load; give its rate",
+    needs_rate=Refusal("method soak tests one load", "give its rate"),
     finds_outages=True,
     limited_by="rate",
 )

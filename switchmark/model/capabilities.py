@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from switchmark.errors import SwitchmarkError
+from switchmark.errors import Refusal, SwitchmarkError
 from switchmark.model.io import Io
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
@@ -130,43 +130,44 @@ ONE_BUFFER_FRAME_BYTES = 1518  # the longest frame of switches whose buffers are
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether this machine can run the switch: a version, or a reason with a remedy."""
+    """The version of a program that this machine can run, or why it cannot run it."""
 
     available: bool
     version: str | None = None
     reason: str | None = None
     remedy: str | None = None
-    instead: str | None = None  # what can be done without the remedy
+    instead: str | None = None  # an alternative to the remedy
 
     @property
-    def why_not(self) -> str:
-        """The reason and the remedy in one sentence, for what cannot run."""
-        remedies = ", or ".join(filter(None, (self.remedy, self.instead)))
-        return f"{self.reason}; {remedies}" if remedies else f"{self.reason}"
+    def refusal(self) -> Refusal | None:
+        """Why this machine cannot run the program; None if it can."""
+        if self.available:
+            return None
+        return Refusal(self.reason or "", self.remedy or "", self.instead or "")
 
     @property
     def clause(self) -> str:
-        """The reason with the remedy in parentheses, for use within a sentence. (A reason may end
-        with the error of the operating system in parentheses.)"""
-        if not self.remedy:
-            return f"{self.reason}"
-        start = f"{self.reason}".removesuffix(")")
-        joint = "; " if start != self.reason else " ("
-        return f"{start}{joint}remedy: {self.remedy})"
+        """The reason with the remedy in parentheses, as a part of a sentence."""
+        return Refusal(self.reason or "", self.remedy or "").clause
 
 
 def available(version: str | None) -> Availability:
-    """The availability of a switch that can run here, in this version."""
+    """Return the availability of a program that can run here, in this version."""
     return Availability(True, version=version)
 
 
 def unavailable(
     reason: str | None, remedy: str | None = None, instead: str | None = None
 ) -> Availability:
-    """The availability of a switch that cannot run here: why, and what to do."""
+    """Return the availability of a program that cannot run here, for this reason."""
     return Availability(False, reason=reason, remedy=remedy, instead=instead or None)
 
 
+def refused(refusal: Refusal) -> Availability:
+    """Return the availability of a program that cannot run here, by this refusal."""
+    return unavailable(refusal.reason, refusal.remedy or None, refusal.instead)
+
+
 def unavailable_for(error: SwitchmarkError) -> Availability:
-    """Return the same for an error: its reason and its remedy."""
-    return unavailable(error.reason, error.remedy or None)
+    """Return the same for an error: its refusal."""
+    return refused(error.refusal)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from switchmark.errors import Refusal
 from switchmark.model.capabilities import Capabilities, SwitchOption
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
@@ -40,43 +41,46 @@ def join(options: Mapping[str, str]) -> str:
     return "+".join(f"{name}:{value}" for name, value in sorted(options.items()))
 
 
-def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -> str | None:
+def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -> Refusal | None:
     """Why the switch cannot take these options, in one line; None when it can."""
     known = {option.name: option for option in capabilities.options}
     for option, value in options.items():
         if option not in known:
             has = ", ".join(known) or "none"
-            return f"{name} has no switch option '{option}' (it has: {has})"
+            return Refusal(f"{name} has no switch option '{option}' (it has: {has})")
         if not known[option].takes(value):
-            return f"{name}: switch option {option} is '{value}'; it takes {known[option].allowed}"
+            takes = known[option].allowed
+            return Refusal(f"{name}: switch option {option} is '{value}'; it takes {takes}")
     return None
 
 
 def mode_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str], mode: ConnectMode
-) -> str | None:
+) -> Refusal | None:
     """Why the switch cannot take these options in this connect mode; None when it can."""
     for option in capabilities.options:
         value = options.get(option.name, option.default)
         if value != option.default and option.modes and mode not in option.modes:
-            return (
+            return Refusal(
                 f"{name}: switch option {option.name} is {value}, which connect_mode {mode} cannot "
-                f"have; use {', '.join(option.modes)}, or {option.name}: {option.default}"
+                f"have",
+                f"use {', '.join(option.modes)}, or {option.name}: {option.default}",
             )
     return None
 
 
 def between_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str]
-) -> str | None:
+) -> Refusal | None:
     """Why the switch cannot take these options between two hosts; None when it can."""
     values = in_force(capabilities, options)
     for option in capabilities.options:
         value = values[option.name]
         if value in option.one_host:
-            return (
+            return Refusal(
                 f"{name}: switch option {option.name} is {value}, which works on one host only: "
-                f"{option.one_host[value]}; use {option.name}: {option.default}"
+                f"{option.one_host[value]}",
+                f"use {option.name}: {option.default}",
             )
     return None
 
@@ -104,7 +108,7 @@ def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str
 
 def cores_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str], cores: int
-) -> str | None:
+) -> Refusal | None:
     """Why the switch cannot take these options on so many cores; None when it can."""
     values = in_force(capabilities, options)
     for option in capabilities.options:
@@ -112,8 +116,9 @@ def cores_refusal(
         least = option.least_cores.get(value, 1)
         if cores < least:
             chosen = "" if option.name in options else f" ({join(options)})"
-            return (
+            return Refusal(
                 f"{name}: switch option {option.name} is {value}{chosen}, which takes {least} "
-                f"cores or more, not switch_cores: {cores}; use {least}, or another value"
+                f"cores or more, not switch_cores: {cores}",
+                f"use {least}, or another value",
             )
     return None

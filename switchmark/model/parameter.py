@@ -16,6 +16,7 @@ from pydantic import GetCoreSchemaHandler
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema
 
+from switchmark.errors import Refusal
 from switchmark.language import values
 from switchmark.language.values import Limits
 from switchmark.model.choices import Dimension
@@ -35,7 +36,7 @@ class Known:
     goals: tuple[str, ...] | None = None  # of a search
     generators: tuple[str, ...] | None = None
     # What is wrong with a program of that path, and the remedy; None: nobody looks.
-    program_problem: Callable[[str], str | None] | None = None
+    program_problem: Callable[[str], Refusal | None] | None = None
     contenders: tuple[str, ...] | None = None  # the switches that `all` stands for
 
 

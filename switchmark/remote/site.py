@@ -262,7 +262,7 @@ class FarSide:
         if self.wires != self.environment:
             availabilities |= self.site.availability(self.wires, *asked)
         return [
-            f"{what} cannot run on {self.site.testbed.far}: {one.why_not}"
+            f"{what} cannot run on {self.site.testbed.far}: {one.refusal}"
             for what, one in availabilities.items()
             if not one.available
         ]

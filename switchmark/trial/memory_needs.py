@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from switchmark.campaign.notation import to_notation
 from switchmark.environment.registry import traits_of
+from switchmark.errors import Refusal
 from switchmark.host.hugepages import HugepagePool, lacking
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.choices import OWN_ENGINE
@@ -54,7 +56,7 @@ def _of_switch(plan: TrialPlan) -> list[int]:
 
 def lacking_for(
     plan: TrialPlan, found: Sequence[HugepagePool], *, free: bool = False
-) -> str | None:
+) -> Refusal | None:
     """Return the hugepages that a trial lacks of those that are reserved (`free`: that are free
     now), with the remedy; None if there are enough, or its memory lies on small pages."""
     if plan.small_pages:
@@ -62,7 +64,7 @@ def lacking_for(
     words = lacking(memory_needs_mb(plan), found, free=free)
     if words is None or plan.switch.capabilities.needs_hugepages:
         return words
-    return f"{words}, or use page_size: 4KiB"
+    return replace(words, instead="use page_size: 4KiB")
 
 
 def too_little_memory(

@@ -46,7 +46,7 @@ def choose(plans: Iterable[TrialPlan]) -> PageChoice | None:
     obtained = hugepages.obtainable(most)
     lacking = [hugepages.lacking(one, obtained, free=True) for one in sorted(needs, key=sum)]
     if words := next(filter(None, reversed(lacking)), None):
-        return PageChoice(PageSize.SMALL, words)
+        return PageChoice(PageSize.SMALL, str(words))
     return PageChoice(
         PageSize.HUGE,
         f"a trial takes {sum(most)} MiB at most, and {hugepages.free_mb(obtained)} MiB may be used "

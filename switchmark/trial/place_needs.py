@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from switchmark.environment.registry import traits_of
+from switchmark.errors import Refusal
 from switchmark.host import place
 from switchmark.host.cores.within_quota import needed_cpus
 from switchmark.host.kernel.capabilities import has_capability
@@ -67,27 +68,29 @@ class PlaceNeeds:
         )
 
 
-def misfits(plan: TrialPlan, limits: PlaceLimits, *, small_pages: bool) -> list[str]:
-    """Return a line for each limit that a trial does not fit into: what it needs, what there is,
-    and the remedy."""
+def misfits(plan: TrialPlan, limits: PlaceLimits, *, small_pages: bool) -> list[Refusal]:
+    """Return why a trial does not fit into the limits of this place: what it needs and what there
+    is."""
     needs = PlaceNeeds.of(plan, small_pages=small_pages)
     return [*_cpu_misfits(plan, needs, limits), *_other_misfits(needs, limits)]
 
 
-def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
+def _cpu_misfits(plan: TrialPlan, needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[Refusal]:
     quota = limits.cpu_quota
     if quota is not None and quota < 1 and needs.cpus > quota:
-        yield (
-            f"needs at least 1 CPU, and the CPU quota is {quota:g}; raise the quota "
-            f"({_remedy('cpu')})"
+        yield Refusal(
+            f"needs at least 1 CPU, and the CPU quota is {quota:g}",
+            f"raise the quota ({_remedy('cpu')})",
         )
     elif quota is not None and needs.cpus > quota:
-        yield (
-            f"needs {needs.cpus:g} CPUs at a time, and the CPU quota is {quota:g}; raise the quota "
-            f"({_remedy('cpu')}), or ask for fewer switch_cores"
+        yield Refusal(
+            f"needs {needs.cpus:g} CPUs at a time, and the CPU quota is {quota:g}",
+            f"raise the quota ({_remedy('cpu')}), or ask for fewer switch_cores",
         )
-    elif not plan.topology.direct and (answer := no_room_to_poll(plan.switch.capabilities, limits)):
-        yield answer.why_not
+    elif not plan.topology.direct and (
+        (answer := no_room_to_poll(plan.switch.capabilities, limits)) and answer.refusal
+    ):
+        yield answer.refusal
 
 
 def _touched_mb(plan: TrialPlan) -> int:
@@ -111,34 +114,39 @@ def no_room_to_poll(can: Capabilities, limits: PlaceLimits) -> Availability | No
     )
 
 
-def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[str]:
+def _other_misfits(needs: PlaceNeeds, limits: PlaceLimits) -> Iterator[Refusal]:
     left, whole = limits.memory_left_bytes, limits.memory_bytes
     if left is not None and whole is not None and needs.memory_mb * MIB > left:
-        yield (
+        yield Refusal(
             f"needs {needs.memory_mb} MiB of memory, and {left // MIB} MiB are left (the narrowest "
-            f"limit is {whole // MIB} MiB); raise the limit ({_remedy('memory')})"
+            f"limit is {whole // MIB} MiB)",
+            f"raise the limit ({_remedy('memory')})",
         )
     there = limits.available_bytes
     if there is not None and needs.memory_mb * MIB > there:
-        yield (
+        yield Refusal(
             f"needs {needs.memory_mb} MiB of memory, and {there // MIB} MiB are available on this "
-            "machine; end other programs, or use fewer pairs"
+            "machine",
+            "end other programs, or use fewer pairs",
         )
     if limits.tasks_left is not None and needs.tasks > limits.tasks_left:
-        yield (
+        yield Refusal(
             f"needs {needs.tasks} processes and threads, and {limits.tasks_left} of the limit of "
-            f"{limits.tasks} are left; raise the limit ({_remedy('tasks')})"
+            f"{limits.tasks} are left",
+            f"raise the limit ({_remedy('tasks')})",
         )
     if limits.open_files is not None and needs.open_files > limits.open_files:
-        yield (
+        yield Refusal(
             f"needs {needs.open_files} open files in one program, and the limit is "
-            f"{limits.open_files}; raise it ({_remedy('files')})"
+            f"{limits.open_files}",
+            f"raise it ({_remedy('files')})",
         )
     locked = limits.locked_memory_bytes
     if locked is not None and needs.locked_mb * MIB > locked and not has_capability(CAP_IPC_LOCK):
-        yield (
+        yield Refusal(
             f"needs {needs.locked_mb} MiB of locked memory in one program, and the limit is "
-            f"{locked >> 10} KiB; raise it ({_remedy('locked')})"
+            f"{locked >> 10} KiB",
+            f"raise it ({_remedy('locked')})",
         )
 
 

@@ -169,7 +169,7 @@ def _across(switch: Switch, far: FarSide, topology: Topology) -> Switch:
         return switch
     for end in (cable.near, cable.far):
         if (refused := cable_problem(switch.name, switch.capabilities, end)) is not None:
-            raise UsageError(f"{far.site.testbed.path}: cables: {end}: {refused}")
+            raise UsageError(refused.about(f"{far.site.testbed.path}: cables: {end}: "))
     plug_in(switch, cable.near)
     return AcrossHosts(switch, far.switch, CableEnds(cable.near, cable.far, topology.far_ports))
 

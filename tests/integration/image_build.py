@@ -49,7 +49,7 @@ def built_image(folder: Path) -> Iterator[Image]:
     """The image, built of this source. Skips the test if it cannot be built here."""
     answer = DockerEnvironment().availability()
     if not answer.available:
-        pytest.skip(f"docker: {answer.why_not}")
+        pytest.skip(f"docker: {answer.refusal}")
     kept = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     kept = kept / "switchmark-tests" / "docker"
     kept.mkdir(parents=True, exist_ok=True)

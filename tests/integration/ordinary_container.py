@@ -68,7 +68,7 @@ def ordinary_container(folder: Path) -> Iterator[OrdinaryContainer]:
         monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(folder / "cache"))
         answer = DockerEnvironment().availability()
         if not answer.available:
-            pytest.skip(f"docker: {answer.why_not}")
+            pytest.skip(f"docker: {answer.refusal}")
         try:
             find_engine()
         except UnavailableError as error:

@@ -50,7 +50,7 @@ def test_applications_in_containers_are_on_small_pages(bench: Bench, environment
 def test_instrument_on_small_pages(bench: Bench) -> None:
     found = INSTRUMENTS["testpmd"]().availability()
     if not found.available:
-        pytest.skip(found.why_not)
+        pytest.skip(str(found.refusal))
     more = (
         "generator=testpmd",
         "rate=max",

@@ -114,7 +114,7 @@ def test_engine_without_dpdk_is_no_forwarder(
     assert "engine is built without DPDK; install libdpdk-dev" in told(basicfwd.BasicForwarder())
     found = without_dpdk(ovs_dpdk.OvsDpdk.capabilities)
     assert found is not None
-    assert found.why_not.endswith("engine is built without DPDK; " + binary.WITHOUT_DPDK)
+    assert str(found.refusal).endswith("engine is built without DPDK; " + binary.WITHOUT_DPDK)
     assert without_dpdk(linux_bridge.LinuxBridge.capabilities) is None
     says = "built with gcc 12 -O3, DPDK: 22.11.11, build ID: none"
     monkeypatch.setenv("SWITCHMARK_TRAFFIC", program(tmp_path, says, "other"))

@@ -133,7 +133,7 @@ def test_an_option_that_takes_two_cores_is_refused_when_the_campaign_is_read(
     can = OvsDpdk().capabilities
     refused = cores_refusal("ovs-dpdk", can, parse(chosen), cores)
     assert bool(refused) == bool(told)
-    assert re.search(told, refused or "")
+    assert re.search(told, str(refused or ""))
     text = f"switch: ovs-dpdk\nswitch_options: {chosen}\nswitch_cores: {cores}\n"
     if told:
         with pytest.raises(UsageError, match=told):

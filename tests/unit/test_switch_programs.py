@@ -55,4 +55,4 @@ def test_missing_broken_and_short_of_memory(
     monkeypatch.setattr(hugepages, "are_reserved", lambda: False)
     assert switch.availability().available != switch.capabilities.needs_hugepages
     monkeypatch.setattr(place, "missing", lambda *_: unavailable("cannot do it", remedy="sudo"))
-    assert switch.availability().why_not == "cannot do it; sudo"
+    assert str(switch.availability().refusal) == "cannot do it; sudo"

@@ -127,7 +127,7 @@ def test_hugepage_pools_and_the_remedy(tmp_path: Path, monkeypatch: pytest.Monke
     huge = (HugepagePool(1048576, 3, 2),)
     assert hugepages.lacking([128, 64], huge, free=True) is None
     assert hugepages.lacking([128, 64, 64], huge, free=False) is None
-    assert hugepages.lacking([128, 64, 64], huge, free=True) == (
+    assert str(hugepages.lacking([128, 64, 64], huge, free=True)) == (
         "needs 256 MiB of hugepages in 3 processes, 2048 MiB are free, in pages of 1024 MiB; end "
         "other DPDK programs or echo 4 > "
         "/sys/kernel/mm/hugepages/hugepages-1048576kB/nr_hugepages"

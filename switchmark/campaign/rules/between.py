@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 
 from switchmark.environment.registry import traits_of
+from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
@@ -20,7 +21,7 @@ from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.scenario import resolve
 
 
-def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """The reasons why a campaign between hosts cannot run, each once."""
     found = [resolve(name) for name in sweep.scenario]
     pairs = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
@@ -38,18 +39,23 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[s
             yield message
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
-            yield f"method {method} works on one host only: {METHODS[method].one_host}"
+            yield Refusal(f"method {method} works on one host only: {METHODS[method].one_host}")
     if set(sweep.split) != {"none"}:
-        yield "split works at one switch only; leave location: remote out"
+        yield Refusal("split works at one switch only", "leave location: remote out")
     if any(place != "host" for place in sweep.switch_environment):
-        yield "between hosts the switches are on the hosts themselves; use switch_environment: host"
+        yield Refusal(
+            "between hosts the switches are on the hosts themselves", "use switch_environment: host"
+        )
     shared = [name for name in sweep.environment if not traits_of(name).own_network]
     if shared and "bridge" in sweep.vnf:
-        yield (
-            f"vnf bridge in environment {shared[0]} works on one host only; use environment: netns"
+        yield Refusal(
+            f"vnf bridge in environment {shared[0]} works on one host only",
+            "use environment: netns",
         )
     if any(vnf.startswith("/") for vnf in sweep.vnf):
-        yield "a VNF of your own is on this host only; use vnf: forwarder, l2fwd, bridge or pcap"
+        yield Refusal(
+            "a VNF of your own is on this host only", "use vnf: forwarder, l2fwd, bridge or pcap"
+        )
 
 
 def between_problems(
@@ -60,31 +66,37 @@ def between_problems(
     kind: PortKind | None,
     io: Io,
     pairs: int,
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """The reasons why one combination cannot run; empty when it can. `kind` None: any kind of
     port."""
     traits = traits_of(environment)
     if switch == WIRE:
         if (problem := bare_cable_problem(pairs, io)) is not None:
-            yield f"direct between hosts: {problem}"
+            yield problem.about("direct between hosts: ")
         if kind not in (None, PortKind.VETH):
-            yield f"between hosts, direct uses the cable as its port; leave port_kind {kind} out"
+            yield Refusal(
+                "between hosts, direct uses the cable as its port", f"leave port_kind {kind} out"
+            )
         if not traits.own_network:
-            yield "between hosts, direct moves the cable into a namespace; use environment: netns"
+            yield Refusal(
+                "between hosts, direct moves the cable into a namespace", "use environment: netns"
+            )
     elif not can.cable_ends:
-        yield (
-            f"{switch} cannot run between hosts: {can.uncabled}; leave location: remote out, or "
-            "use another switch"
+        yield Refusal(
+            f"{switch} cannot run between hosts: {can.uncabled}",
+            "leave location: remote out, or use another switch",
         )
     elif mode is ConnectMode.CROSS_CONNECT and pairs > 1:
-        yield (
+        yield Refusal(
             "several pairs share the one cable between two hosts, so cross-connect can carry "
-            "one pair only; use connect_mode: learning, or one pair"
+            "one pair only",
+            "use connect_mode: learning, or one pair",
         )
     elif mode is ConnectMode.STATIC_MAC:
-        yield (
+        yield Refusal(
             f"connect_mode {mode} has one address a port, and behind the cable between hosts "
-            "there are many; use learning"
+            "there are many",
+            "use learning",
         )
 
 
@@ -94,13 +106,14 @@ def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
     return [PortKind.VETH] if switch == WIRE else list(kinds)
 
 
-def bare_cable_problem(pairs: int, io: Io) -> str | None:
+def bare_cable_problem(pairs: int, io: Io) -> Refusal | None:
     """Why the cable between two hosts alone cannot join so many pairs; None when it can."""
     if pairs > 1:
-        return f"one cable is a wire for one pair, not for {pairs}; use pairs: 1"
+        return Refusal(f"one cable is a wire for one pair, not for {pairs}", "use pairs: 1")
     if sends_datagrams(io):
-        return (
+        return Refusal(
             f"io {io} reaches the interface's own address only, which is the host's and is left "
-            "as it is; use io: raw or auto"
+            "as it is",
+            "use io: raw or auto",
         )
     return None

@@ -13,6 +13,7 @@ from switchmark.campaign.rules.layout import (
     wire_end_problem,
     wire_problem,
 )
+from switchmark.errors import Refusal
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
@@ -32,16 +33,16 @@ class Combination:
 
 def problem(
     one: Combination, can: Capabilities, environments: Mapping[str, Collection[PortKind]]
-) -> str | None:
-    """Why the combination cannot run; None when it can."""
+) -> Refusal | None:
+    """Return why the combination cannot run; None if it can."""
     found = resolve(one.scenario)
     assert found is not None, one.scenario
     pairs = found.pairs or 1
-    text = (
+    return (
         wire_problem(one.switch, found)
         or ports_problem(one.switch, can, found, pairs)
         or (
-            f"{one.environment} has no {one.port_kind} ports"
+            Refusal(f"{one.environment} has no {one.port_kind} ports")
             if one.port_kind not in environments[one.environment]
             else None
         )
@@ -49,10 +50,9 @@ def problem(
         or wire_end_problem(can, found, one.port_kind)
         or (_between_problem(one, can, pairs) if one.between else None)
     )
-    return text and text.partition(";")[0]
 
 
-def _between_problem(one: Combination, can: Capabilities, pairs: int) -> str | None:
+def _between_problem(one: Combination, can: Capabilities, pairs: int) -> Refusal | None:
     """Why the combination cannot run between two hosts in any mode; None when it can."""
     each = [
         next(

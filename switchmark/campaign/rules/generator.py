@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.traffic import least_mean_bytes
+from switchmark.errors import Refusal
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.instrument.support.base import Abilities
 from switchmark.model import rates
@@ -31,63 +33,74 @@ def generator_refusals(
     switch: str,
     can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """What the foreign instruments of a sweep cannot do, each with what to do instead."""
     for name in sweep.generator:
         if name == OWN_ENGINE:
             continue
         instrument = INSTRUMENTS[name]()
-        told = _traffic(name, instrument.abilities, sweep)
+        traffic = _traffic(name, instrument.abilities, sweep)
         layout = _layout(name, instrument.abilities, sweep, switch, can, environment_ports)
-        for message in (*told, *layout, *instrument.refusals(sweep)):
-            yield f"generator {message}" + f", or generator: {OWN_ENGINE}"
+        for refusal in (*traffic, *layout, *instrument.refusals(sweep)):
+            yield replace(refusal.about("generator "), instead=f"generator: {OWN_ENGINE}")
 
 
-def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
+def _traffic(name: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
     if sweep.dimension not in can.dimensions:
-        yield f"{name} measures no {sweep.dimension}; use dimension: {can.dimensions[0]}"
+        yield Refusal(
+            f"{name} measures no {sweep.dimension}", f"use dimension: {can.dimensions[0]}"
+        )
     for method in sweep.method:
         if method != PLAIN:
-            yield f"{name} runs once, and method {method} makes many trials; use method: {PLAIN}"
+            yield Refusal(
+                f"{name} runs once, and method {method} makes many trials", f"use method: {PLAIN}"
+            )
     for row in _OF_THE_ENDS:
         if row.field in can.fields:
             continue
         other = [value for value in getattr(sweep, row.field) if value != row.default]
         if other:
             remedy = f"{row.name}: {row.text(row.default)}"
-            yield f"{name} has no {row.name} {row.text(other[0])}; use {remedy}"
+            yield Refusal(f"{name} has no {row.name} {row.text(other[0])}", f"use {remedy}")
     if can.page_sizes == (PageSize.SMALL,) and PageSize.HUGE.value in sweep.page_size:
-        yield f"{name} has pages of 4 KiB only, not page_size huge; use page_size: auto"
+        yield Refusal(f"{name} has pages of 4 KiB only, not page_size huge", "use page_size: auto")
     paced = next((rate for rate in sweep.rate_pps if rate is not None), None)
     if paced is not None and not can.paces:
-        yield f"{name} sends as fast as it can and keeps no rate; use rate: max"
+        yield Refusal(f"{name} sends as fast as it can and keeps no rate", "use rate: max")
     if None in sweep.rate_pps and not can.saturates:
-        yield f"{name} needs a rate; use e.g. rate: 1k"
+        yield Refusal(f"{name} needs a rate", "use e.g. rate: 1k")
     most_bytes, most_pps = can.largest_frame_bytes, can.most_rate_pps
     if most_bytes is not None and max(sweep.packet_size_bytes) > most_bytes:
-        yield f"{name} sends frames of {most_bytes} bytes at most; use a smaller size"
+        yield Refusal(f"{name} sends frames of {most_bytes} bytes at most", "use a smaller size")
     asked = [rates.in_frames(rate, least_mean_bytes(sweep)) for rate in sweep.rate_pps if rate]
     if most_pps is not None and max(asked, default=0) > most_pps:
-        yield f"{name} sends {most_pps} frames a second at most; use a lower rate"
+        yield Refusal(f"{name} sends {most_pps} frames a second at most", "use a lower rate")
     if (most := max(sweep.burst)) > can.largest_burst:
-        yield f"{name} sends bursts of {can.largest_burst} at most, not {most}; use a smaller burst"
+        yield Refusal(
+            f"{name} sends bursts of {can.largest_burst} at most, not {most}",
+            "use a smaller burst",
+        )
     yield from _times(name, can, sweep)
 
 
-def _times(name: str, can: Abilities, sweep: Sweep) -> Iterator[str]:
+def _times(name: str, can: Abilities, sweep: Sweep) -> Iterator[Refusal]:
     broken = [one for one in sweep.duration_s if one != int(one)]
     if can.whole_seconds and broken:
-        yield f"{name} runs for whole seconds, not {broken[0]:g} s; use e.g. duration: 2s"
+        yield Refusal(
+            f"{name} runs for whole seconds, not {broken[0]:g} s", "use e.g. duration: 2s"
+        )
     least_s, usual_s = can.shortest_sample_s, PARAMETERS["interval_s"].default
     shortest_s = min(sweep.interval_s)
     if least_s is not None and shortest_s < least_s and shortest_s != usual_s:
-        yield f"{name} has no samples below {least_s:g} s; use interval: {least_s:g}s"
+        yield Refusal(f"{name} has no samples below {least_s:g} s", f"use interval: {least_s:g}s")
     if (
         sweep.dimension is Dimension.THROUGHPUT
         and least_s is not None
         and min(sweep.duration_s) < 1
     ):
-        yield f"{name} has too few samples in less than a second; use duration: 1s or more"
+        yield Refusal(
+            f"{name} has too few samples in less than a second", "use duration: 1s or more"
+        )
 
 
 def _layout(
@@ -97,24 +110,24 @@ def _layout(
     switch: str,
     switch_can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     found = [resolve(scenario) for scenario in sweep.scenario]
     if max([*sweep.pairs, *(one.pairs or 1 for one in found if one)]) > 1:
-        yield f"{name} measures one pair only; use pairs: 1"
+        yield Refusal(f"{name} measures one pair only", "use pairs: 1")
     for io in sweep.io:
         if io is not Io.AUTO and io not in can.ports.values():
-            yield f"{name} opens its port itself and ignores io {io}; use io: auto"
+            yield Refusal(f"{name} opens its port itself and ignores io {io}", "use io: auto")
     for environment in sweep.environment:
         if environment not in can.environments:
             where = " or ".join(can.environments)
-            yield f"{name} does not run in {environment}; use environment: {where}"
+            yield Refusal(f"{name} does not run in {environment}", f"use environment: {where}")
             continue
         offered = None if environment_ports is None else environment_ports.get(environment, ())
         for kind in sweep.port_kind:
             if not usable_ports(switch_can, offered, Io.AUTO, kind, name):
                 kinds = " and ".join(can.ports)
                 has = kind or ", ".join(usable_ports(switch_can, offered))
-                yield (
-                    f"{name} takes {kinds} ports, and {switch} in {environment} has {has}; use "
-                    "another switch"
+                yield Refusal(
+                    f"{name} takes {kinds} ports, and {switch} in {environment} has {has}",
+                    "use another switch",
                 )

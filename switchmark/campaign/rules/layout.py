@@ -13,6 +13,7 @@ from switchmark.campaign.port_kinds import DEVICES
 from switchmark.campaign.rules.between import between_refusals
 from switchmark.engine.arguments import resolve_io
 from switchmark.environment.registry import names_of, traits_of
+from switchmark.errors import Refusal
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension, Idle, rewrites
@@ -36,47 +37,48 @@ from switchmark.switch.support.cable import end_of
 MOST_NAMED = 8  # wire ends, in a message
 
 
-def wire_problem(switch: str, found: Resolved) -> str | None:
+def wire_problem(switch: str, found: Resolved) -> Refusal | None:
     """Why there is no such scenario without a switch; None when there is."""
     if switch != WIRE:
         return None
     if found.chain:
-        return f"{switch} is one wire, and cannot join a chain of VNFs; use p2p or pairs"
+        return Refusal(f"{switch} is one wire, and cannot join a chain of VNFs", "use p2p or pairs")
     if len(set(PLACES[found.kind])) > 1:
-        return (
-            f"{switch} joins two ends of the same kind, and {found.kind} has two kinds; "
-            "use p2p or v2v"
+        return Refusal(
+            f"{switch} joins two ends of the same kind, and {found.kind} has two kinds",
+            "use p2p or v2v",
         )
     return None
 
 
-def vnf_problem(vnf: str, kind: PortKind, environment: str) -> str | None:
+def vnf_problem(vnf: str, kind: PortKind, environment: str) -> Refusal | None:
     """Why a VNF of this kind cannot have such ports there; None when it can."""
     devices = kind in DEVICES or traits_of(environment).guests
     if vnf == "l2fwd" and resolve_io(Io.AUTO, kind) is not Io.DPDK:
-        return (
-            f"vnf l2fwd holds frames in DPDK's own buffers, and {kind} has none; use vnf: "
-            "forwarder, or a switch with vhost-user ports"
+        return Refusal(
+            f"vnf l2fwd holds frames in DPDK's own buffers, and {kind} has none",
+            "use vnf: forwarder, or a switch with vhost-user ports",
         )
     if vnf in ("bridge", "pcap") and not devices:
-        return (
-            f"vnf {vnf} needs network devices, and {kind} is a socket; use vnf: forwarder, or a "
-            "switch with veth ports"
+        return Refusal(
+            f"vnf {vnf} needs network devices, and {kind} is a socket",
+            "use vnf: forwarder, or a switch with veth ports",
         )
     return None
 
 
-def mode_problem(switch: str, can: Capabilities, vnf: str) -> str | None:
+def mode_problem(switch: str, can: Capabilities, vnf: str) -> Refusal | None:
     """Why this switch cannot carry a chain of such VNFs; None when it can."""
     if rewrites(vnf) or ConnectMode.CROSS_CONNECT in can.connect_modes:
         return None
-    return (
+    return Refusal(
         f"vnf {vnf} leaves MAC addresses as they are, so only connect_mode cross-connect can "
-        f"carry a chain of them, which {switch} does not have; use vnf: forwarder, l2fwd or pcap"
+        f"carry a chain of them, which {switch} does not have",
+        "use vnf: forwarder, l2fwd or pcap",
     )
 
 
-def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> str | None:
+def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> Refusal | None:
     """Why the switch has too few ports; None when it has enough."""
     needed = ports_of(pairs, found.chain)
     if can.max_ports is None or needed <= can.max_ports:
@@ -84,20 +86,25 @@ def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -
     most = can.max_ports // ports_of(1, found.chain)
     text = f"{switch} takes at most {can.max_ports} ports, and "
     if found.chain:
-        return f"{text}{pairs} x {found.name} needs {needed}; use a shorter chain or fewer"
-    return f"{text}{pairs} pairs need {needed}; use pairs up to {most}"
+        return Refusal(
+            f"{text}{pairs} x {found.name} needs {needed}", "use a shorter chain or fewer"
+        )
+    return Refusal(f"{text}{pairs} pairs need {needed}", f"use pairs up to {most}")
 
 
-def pairs_problem(found: Resolved, pairs: int) -> str | None:
+def pairs_problem(found: Resolved, pairs: int) -> Refusal | None:
     """Why there are too few addresses, or names of VNFs, for so many paths; None when there are
     enough."""
     if fits(pairs, found.chain):
         return None
     if not found.chain:
-        return f"there are addresses for {MOST_PAIRS} pairs, not for {pairs}; use pairs up to that"
-    return (
+        return Refusal(
+            f"there are addresses for {MOST_PAIRS} pairs, not for {pairs}", "use pairs up to that"
+        )
+    return Refusal(
         f"{found.name}: {pairs} chains of {found.chain} VNFs make {ports_of(pairs, found.chain)} "
-        f"ports; use at most {MOST_CHAINS} chains, and {MOST_PORTS} ports"
+        f"ports",
+        f"use at most {MOST_CHAINS} chains, and {MOST_PORTS} ports",
     )
 
 
@@ -114,41 +121,46 @@ def _with_end(end: CableEnd) -> str:
     return contenders_that(lambda can: end in can.cable_ends)
 
 
-def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Why real ports cannot take the place of wire ends in this sweep."""
     named = [nic for text in sweep.nics for nic in parse_nics(text)]
     if not named:
         return
     if switch == WIRE:
-        yield "direct joins the applications themselves, without ports of the host; leave nics out"
+        yield Refusal(
+            "direct joins the applications themselves, without ports of the host", "leave nics out"
+        )
         return
     if not can.cable_ends or can.is_nic:
-        yield (
-            f"{switch} takes no port of the host's own; leave nics out, or use "
-            f"{_with_end(CableEnd.INTERFACE)}"
+        yield Refusal(
+            f"{switch} takes no port of the host's own",
+            f"leave nics out, or use {_with_end(CableEnd.INTERFACE)}",
         )
     if "remote" in sweep.location:
-        yield "nics work on one host only; leave them or location: remote out"
+        yield Refusal("nics work on one host only", "leave them or location: remote out")
     if any(sends_datagrams(io) for io in sweep.io):
-        yield "io udp needs an address of ours at the port, and nics keep theirs; use io: raw"
+        yield Refusal(
+            "io udp needs an address of ours at the port, and nics keep theirs", "use io: raw"
+        )
     own = [nic.switch for nic in named if is_pci(nic.switch)]
     if own and CableEnd.PCI not in can.cable_ends:
-        yield (
-            f"{switch} drives no PCI port itself ({own[0]}); name a network device, or use "
-            f"{_with_end(CableEnd.PCI)}"
+        yield Refusal(
+            f"{switch} drives no PCI port itself ({own[0]})",
+            f"name a network device, or use {_with_end(CableEnd.PCI)}",
         )
     by_socket = any(nodes_have_devices(text, can) for text in sweep.nics)
     if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
-        yield "a tester's PCI port is DPDK's; write io: dpdk, or name a network device"
+        yield Refusal("a tester's PCI port is DPDK's", "write io: dpdk, or name a network device")
     for text, name, count, split in product(sweep.nics, sweep.scenario, sweep.pairs, sweep.split):
         found, nics = resolve(name), parse_nics(text)
         if found is None or not nics:
             continue
         ends = wire_ends(sweep.dimension, found.pairs or count, PLACES[found.kind], split)
         if len(ends) != len(nics):
-            yield (
+            yield Refusal(
                 f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire "
-                f"ends ({_some(ends) or f'none in {name}'}); name one for each"
+                f"ends ({_some(ends) or f'none in {name}'})",
+                "name one for each",
             )
 
 
@@ -157,12 +169,13 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:MOST_NAMED]) + (", ..." if len(names) > MOST_NAMED else "")
 
 
-def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Why the switch cannot carry the sweep's scenarios, in any environment."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
-        yield (
-            "round trips go both ways anyway; leave bidirectional out of latency trials, or time "
-            "each way under traffic both ways with method: one-way"
+        yield Refusal(
+            "round trips go both ways anyway",
+            "leave bidirectional out of latency trials, or time "
+            "each way under traffic both ways with method: one-way",
         )
     if "remote" in sweep.location:
         yield from between_refusals(sweep, switch, can)
@@ -170,10 +183,10 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
     for name in sweep.scenario:
         found = resolve(name)
         if found is None:
-            yield f"there is no scenario {name}; `switchmark list scenarios` names them"
+            yield Refusal(f"there is no scenario {name}", "`switchmark list scenarios` names them")
             continue
         if found.pairs is not None and sweep.pairs not in ((1,), (found.pairs,)):
-            yield f"scenario {name} says how many paths there are; leave pairs out"
+            yield Refusal(f"scenario {name} says how many paths there are", "leave pairs out")
         pairs = found.pairs or max(sweep.pairs)
         yield from filter(None, [wire_problem(switch, found),
                                  ports_problem(switch, can, found, pairs),
@@ -187,102 +200,116 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
 
 def _split_refusals(
     sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """Why one stream over several chains cannot be combined with the rest of the sweep."""
     told = f"split: {split}"
     if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
-        yield f"{told} needs several chains with one sender; use scenario: chains-MxN, M from 2 on"
+        yield Refusal(
+            f"{told} needs several chains with one sender", "use scenario: chains-MxN, M from 2 on"
+        )
     if not can.splits:
         able = contenders_that(lambda can: can.splits)
-        yield f"{switch} has no rules that could deal frames out; use {able}, or no split"
+        yield Refusal(
+            f"{switch} has no rules that could deal frames out", f"use {able}, or no split"
+        )
     if set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
-        yield f"{told} is made of rules from port to port; write connect_mode: cross-connect"
+        yield Refusal(
+            f"{told} is made of rules from port to port", "write connect_mode: cross-connect"
+        )
     if sweep.dimension is not Dimension.THROUGHPUT or True in sweep.bidirectional:
-        yield f"{told} needs traffic one way; use dimension: throughput, bidirectional: false"
+        yield Refusal(
+            f"{told} needs traffic one way", "use dimension: throughput, bidirectional: false"
+        )
     if split == "src-mac" and sweep.flows != ("1",):
-        yield f"{told} has one source address for each chain; leave flows out"
+        yield Refusal(f"{told} has one source address for each chain", "leave flows out")
     if split == "flow" and "1" in sweep.flows:
-        yield f"{told} sends one flow through one chain; use e.g. flows: 1k:src-ip+src-port"
+        yield Refusal(
+            f"{told} sends one flow through one chain", "use e.g. flows: 1k:src-ip+src-port"
+        )
 
 
-def cable_problem(switch: str, can: Capabilities, end: str) -> str | None:
+def cable_problem(switch: str, can: Capabilities, end: str) -> Refusal | None:
     """Why the switch cannot take this end of a cable, an interface or a PCI address, as a port;
     None when it can."""
     if end_of(end) in can.cable_ends:
         return None
-    return (
-        f"{switch} takes interfaces of the kernel's and not NICs that are apart from it; give the "
-        "NIC back to its kernel driver and name its interface, or use a switch on DPDK"
+    return Refusal(
+        f"{switch} takes interfaces of the kernel's and not NICs that are apart from it",
+        "give the NIC back to its kernel driver and name its interface, or use a switch on DPDK",
     )
 
 
-def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     for vnf, mode in product(sweep.vnf, sweep.connect_mode):
         if (problem := mode_problem(switch, can, vnf)) is not None:
             yield problem
         elif not rewrites(vnf) and mode is not ConnectMode.CROSS_CONNECT:
-            yield (
+            yield Refusal(
                 f"vnf {vnf} leaves MAC addresses as they are, so only one connect mode can carry a "
-                "chain of them; write connect_mode: cross-connect"
+                "chain of them",
+                "write connect_mode: cross-connect",
             )
 
 
-def io_problem(io: Io, environment: str) -> str | None:
+def io_problem(io: Io, environment: str) -> Refusal | None:
     """Why this I/O cannot be used in this environment; None when it can."""
     traits = traits_of(environment)
     if not traits.own_network and sends_datagrams(io):
-        return (
+        return Refusal(
             f"io {io} needs an IP stack for each end, and environment {environment} has the host's "
-            "one for all; use io: raw or auto, or environment: netns"
+            "one for all",
+            "use io: raw or auto, or environment: netns",
         )
     if not traits.loads_programs and io is not Io.AUTO and "bpf" in IO_ROWS[io].container:
-        return (
+        return Refusal(
             f"io {io} loads a program into the kernel, for which {environment} gives no capability "
-            "short of all (SYS_ADMIN); use environment: lxc or netns"
+            "short of all (SYS_ADMIN)",
+            "use environment: lxc or netns",
         )
     return None
 
 
-def idle_problem(idle: Idle, io: Io, kind: PortKind) -> str | None:
+def idle_problem(idle: Idle, io: Io, kind: PortKind) -> Refusal | None:
     """Why an application cannot wait so on a port of this kind; None when it can."""
     used = resolve_io(io, kind)
     if idle is not Idle.BLOCK or IO_ROWS[used].blocks:
         return None
     able = ", ".join(name for name, row in IO_ROWS.items() if row.blocks)
-    return (
-        f"idle block: io {used} on a {kind} port has no call that sleeps until a frame comes; use "
-        f"another idle strategy, or one of io: {able}"
+    return Refusal(
+        f"idle block: io {used} on a {kind} port has no call that sleeps until a frame comes",
+        f"use another idle strategy, or one of io: {able}",
     )
 
 
-def place_problem(switch: str, environment: str, found: Resolved) -> str | None:
+def place_problem(switch: str, environment: str, found: Resolved) -> Refusal | None:
     """Why such nodes cannot be joined by a wire without a switch; None when they can."""
     if switch != WIRE or not traits_of(environment).guests or found.kind == "p2p":
         return None
-    return (
-        f"{switch} in {environment}: two virtual machines are not joined without a switch; "
-        "leave it out, or use scenario: p2p"
+    return Refusal(
+        f"{switch} in {environment}: two virtual machines are not joined without a switch",
+        "leave it out, or use scenario: p2p",
     )
 
 
-def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> str | None:
+def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> Refusal | None:
     """Why a scenario's wire ends cannot have their ports; None when they can, or when there are
     none."""
     if NodePlace.WIRE not in PLACES[found.kind] or wire_kind(kind) in can.port_kinds:
         return None
-    return f"wire ends cannot have {kind} ports; use pairs or v2v"
+    return Refusal(f"wire ends cannot have {kind} ports", "use pairs or v2v")
 
 
 def environment_refusals(
     sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
     waits = [idle_problem(idle, io, kind) for idle in sweep.idle]
     yield from filter(None, [io_problem(io, environment), *waits])
     if set(sweep.vcpus) != {None} and not traits_of(environment).guests:
         guests = names_of(lambda traits: traits.guests)
-        yield (
-            f"vcpus: {environment} has no virtual CPUs; leave it out, or use environment: {guests}"
+        yield Refusal(
+            f"vcpus: {environment} has no virtual CPUs",
+            f"leave it out, or use environment: {guests}",
         )
     for name in sweep.scenario:
         found = resolve(name)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from switchmark.errors import Refusal
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.expectation import ExpectedFigure
 
 
-def pool_refusal(campaign: CampaignDefinition) -> str | None:
+def pool_refusal(campaign: CampaignDefinition) -> Refusal | None:
     """Why a pool cannot run this campaign, and what to do; None when it can."""
     if campaign.until_ci is not None:
-        return (
+        return Refusal(
             "how often each trial is repeated follows from its own interval (until_ci), which a "
-            "pool does not watch: set repetitions, or prove and budget"
+            "pool does not watch",
+            "set repetitions, or prove and budget",
         )
     if any(one.figure is ExpectedFigure.SLOWER_THAN_BASELINE for one in campaign.expect):
-        return (
-            "expects slower_than_baseline, but a pool measures the bare wire apart from blocks: "
-            "expect throughput or rtt_p50"
+        return Refusal(
+            "expects slower_than_baseline, but a pool measures the bare wire apart from blocks",
+            "expect throughput or rtt_p50",
         )
     if campaign.time_budget_s is not None:
-        return "has a time_budget, which a pool does not keep to: set repetitions"
+        return Refusal("has a time_budget, which a pool does not keep to", "set repetitions")
     return None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import product
 
 from switchmark.campaign.port_kinds import usable_ports
@@ -13,6 +14,7 @@ from switchmark.campaign.rules.generator import generator_refusals
 from switchmark.campaign.rules.layout import environment_refusals, scenario_refusals
 from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
 from switchmark.environment.registry import traits_of
+from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
 from switchmark.model import options, traffic
 from switchmark.model.campaign import CampaignDefinition, Sweep
@@ -32,27 +34,28 @@ def refusals(
     switch: str,
     capabilities: Mapping[str, Capabilities],
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """The reasons why this switch cannot do what the sweep asks, one line each."""
     can = capabilities.get(switch)
     if can is None:
         known = ", ".join(capabilities) or "none"
-        yield f"switch '{switch}' is not installed here (known: {known})"
+        yield Refusal(f"switch '{switch}' is not installed here (known: {known})")
         return
     for mode in sweep.connect_mode:
         if mode is not None and mode not in can.connect_modes:
-            yield (
-                f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)}); "
-                f"choose one of these, or leave {switch} out"
+            yield Refusal(
+                f"{switch} cannot do connect_mode {mode} (it can: {', '.join(can.connect_modes)})",
+                instead=f"choose one of these, or leave {switch} out",
             )
     if any(sweep.program) and not can.takes_program:
-        yield f"{switch} has no program of its own that could be chosen; use program: auto"
+        yield Refusal(
+            f"{switch} has no program of its own that could be chosen", "use program: auto"
+        )
     yield from _method_refusals(sweep, switch, can)
     for text in sweep.switch_options:
         chosen = options.parse(text)
-        message = options.refusal(switch, can, chosen)
-        if message is not None:
-            yield f"{message}; change it, or give each switch a sweep of its own"
+        if (refusal := options.refusal(switch, can, chosen)) is not None:
+            yield replace(refusal, remedy="change it, or give each switch a sweep of its own")
             continue
         modes = filter(None, sweep.connect_mode)
         yield from filter(None, [options.mode_refusal(switch, can, chosen, one) for one in modes])
@@ -61,33 +64,39 @@ def refusals(
         yield from _io_refusals(sweep, switch, can, chosen)
     most = max(sweep.switch_cores)
     if most > 1 and not can.multi_core:
-        yield f"{switch} runs on one core only, not on switch_cores {most}; use switch_cores: 1"
+        yield Refusal(
+            f"{switch} runs on one core only, not on switch_cores {most}", "use switch_cores: 1"
+        )
     yield from frame_refusals(sweep)
     yield from tag_refusals(sweep, switch, can)
     yield from _long_frame_refusals(sweep, switch, can)
     yield from scenario_refusals(sweep, switch, can)
     yield from _cpu_refusals(sweep, switch, can)
     if "4KiB" in sweep.page_size and can.needs_hugepages:
-        yield f"{switch} works in hugepages only, not with page_size 4KiB; leave {switch} out"
+        yield Refusal(
+            f"{switch} works in hugepages only, not with page_size 4KiB", f"leave {switch} out"
+        )
     yield from _port_refusals(sweep, switch, can, environment_ports)
     yield from generator_refusals(sweep, switch, can, environment_ports)
 
 
-def _long_frame_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def _long_frame_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Frames that do not fit into the switch's buffers."""
     longest = can.longest_frame_bytes
     for mix in sweep.packet_mix:
         largest = traffic.mix(mix).largest if mix else max(sweep.packet_size_bytes)
         if longest is not None and largest > longest:
-            yield (
+            yield Refusal(
                 f"packet_{'mix' if mix else 'size'}: {largest} is above {longest}, the longest "
-                f"frame that {switch} takes; use {longest} or less, or leave {switch} out"
+                f"frame that {switch} takes",
+                f"use {longest} or less",
+                instead=f"leave {switch} out",
             )
 
 
 def _io_refusals(
     sweep: Sweep, switch: str, can: Capabilities, chosen: Mapping[str, str]
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """Applications that cannot use the ports that an option gives them."""
     has_chain = any(found is not None and found.chain for found in map(resolve, sweep.scenario))
     for option, value, only in options.io_required(can, chosen):
@@ -95,16 +104,18 @@ def _io_refusals(
         usual = f"{option.name}: {option.default}"
         for io in sweep.io:
             if io != only:
-                yield f"{problem}, not {io}; use io: {only}, or {usual}"
+                yield Refusal(f"{problem}, not {io}", f"use io: {only}, or {usual}")
         if has_chain:
-            yield f"{problem}, and VNFs use devices; use a scenario without a chain, or {usual}"
+            yield Refusal(
+                f"{problem}, and VNFs use devices", f"use a scenario without a chain, or {usual}"
+            )
 
 
 def chosen_modes_refusals(
     campaign: CampaignDefinition,
     capabilities: Mapping[str, Capabilities],
     modes: Mapping[str, ConnectMode],
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     """Switch options that the mode that `auto` stands for does not allow."""
     for sweep in campaign.sweeps:
         if None not in sweep.connect_mode:
@@ -115,23 +126,27 @@ def chosen_modes_refusals(
                 yield message
 
 
-def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Limits of CPU time and choices of cores that the switch does not allow."""
     if can.in_kernel and any(limit is not None for limit in sweep.cpu_limit):
-        yield (
+        yield Refusal(
             f"{switch} works in the kernel, on the senders' CPU time, and has none of its own that "
-            "cpu_limit could limit; leave it out of this sweep"
+            "cpu_limit could limit",
+            "leave it out of this sweep",
         )
     for place in sweep.switch_environment:
         if place not in can.runs_in:
-            yield f"{switch} does not run in {place}; it runs in: {', '.join(can.runs_in)}"
+            yield Refusal(
+                f"{switch} does not run in {place}", f"it runs in: {', '.join(can.runs_in)}"
+            )
     if set(sweep.main_cpu) != {"auto"} and not can.main_thread:
-        yield f"{switch} has no main thread apart from what forwards; use main_cpu: auto"
+        yield Refusal(f"{switch} has no main thread apart from what forwards", "use main_cpu: auto")
     for name, words, nothing in (("smt", sweep.smt, "siblings"), ("numa", sweep.numa, "other")):
         if can.in_kernel and nothing in words:
-            yield (
+            yield Refusal(
                 f"{switch} works on the senders' cores and has none of its own, so {name}: "
-                f"{nothing} has no meaning; name the cores with application_cpus"
+                f"{nothing} has no meaning",
+                "name the cores with application_cpus",
             )
     if "generator-apart" in sweep.numa:
         yield from _apart_refusals(sweep)
@@ -139,64 +154,71 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]
         if cpus == "auto":
             continue
         if can.in_kernel:
-            yield f"{switch} works in the kernel, on the senders' cores; use switch_cpus: auto"
+            yield Refusal(
+                f"{switch} works in the kernel, on the senders' cores", "use switch_cpus: auto"
+            )
         elif cpus == "any":
             yield from _unpinned_refusals(sweep)
         elif sweep.switch_cores != (len(cpus.split("+")),):
             count = len(cpus.split("+"))
-            yield f"switch_cpus {cpus}: set switch_cores to the number of these, {count}"
+            yield Refusal(f"switch_cpus {cpus}: set switch_cores to the number of these, {count}")
 
 
-def _apart_refusals(sweep: Sweep) -> Iterator[str]:
+def _apart_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Keys that place applications elsewhere, where the generator is to be apart."""
     told = "numa: generator-apart places every application"
     for name in sweep.scenario:
         found = resolve(name)
         if found is not None and NodePlace.WIRE not in PLACES[found.kind]:
-            yield f"scenario {name} has no wire ends that a generator could have; use numa: same"
+            yield Refusal(
+                f"scenario {name} has no wire ends that a generator could have", "use numa: same"
+            )
     if "remote" in sweep.location:
-        yield f"{told}, on one host; leave location: remote out"
+        yield Refusal(f"{told}, on one host", "leave location: remote out")
     if set(sweep.application_cpus) != {"auto"}:
-        yield f"{told}; use application_cpus: auto"
+        yield Refusal(f"{told}", "use application_cpus: auto")
     if "siblings" in sweep.smt:
-        yield f"{told} off the switch's siblings; use smt: auto or avoid"
+        yield Refusal(f"{told} off the switch's siblings", "use smt: auto or avoid")
 
 
-def _unpinned_refusals(sweep: Sweep) -> Iterator[str]:
+def _unpinned_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Keys that place a switch whose threads the kernel is to move."""
     told = "switch_cpus: any leaves the switch where the kernel puts it"
     if "remote" in sweep.location:
-        yield f"{told}, on this host only; leave location: remote out"
+        yield Refusal(f"{told}, on this host only", "leave location: remote out")
     if set(sweep.main_cpu) != {"auto"}:
-        yield f"{told}, its main thread, too; use main_cpu: auto"
+        yield Refusal(f"{told}, its main thread, too", "use main_cpu: auto")
     if "siblings" in sweep.smt:
-        yield f"{told}, so nothing is beside it; use smt: auto or avoid"
+        yield Refusal(f"{told}, so nothing is beside it", "use smt: auto or avoid")
     if {"other", "generator-apart"} & set(sweep.numa):
-        yield f"{told}, so nothing is on another node; use numa: auto or same"
+        yield Refusal(f"{told}, so nothing is on another node", "use numa: auto or same")
     if "switch" in sweep.neighbour_cpus and set(sweep.neighbour) != {"none"}:
-        yield f"{told}, so no neighbour is pinned to it; use neighbour_cpus: any, or name cores"
+        yield Refusal(
+            f"{told}, so no neighbour is pinned to it", "use neighbour_cpus: any, or name cores"
+        )
 
 
-def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     for method in sweep.method:
         if method == PLAIN:
             continue
         if sweep.dimension is not Dimension.THROUGHPUT:
-            yield f"method {method} finds a throughput; use dimension: throughput"
+            yield Refusal(f"method {method} finds a throughput", "use dimension: throughput")
         yield from METHODS[method].refusals(sweep, switch, can)
         if METHODS[method].times_frames:
             yield from _clock_refusals(sweep, method)
 
 
-def _clock_refusals(sweep: Sweep, method: str) -> Iterator[str]:
+def _clock_refusals(sweep: Sweep, method: str) -> Iterator[Refusal]:
     """Ends whose clocks are not compared. (A round trip is timed at one end.)"""
     guests = [name for name in sweep.environment if traits_of(name).guests]
     ends = [found.kind for name in sweep.scenario if (found := resolve(name)) is not None]
     if guests and any(NodePlace.ENVIRONMENT in PLACES[kind] for kind in ends):
-        yield (
+        yield Refusal(
             f"method {method} times frames from one end to the other, and a guest of {guests[0]} "
-            "has a clock of its own; use a scenario whose ends are wires (p2p, loopback-N), or "
-            "dimension: latency, which times round trips"
+            "has a clock of its own",
+            "use a scenario whose ends are wires (p2p, loopback-N), or "
+            "dimension: latency, which times round trips",
         )
 
 
@@ -205,30 +227,31 @@ def _port_refusals(
     switch: str,
     can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
-) -> Iterator[str]:
+) -> Iterator[Refusal]:
     for environment in sweep.environment:
         offered = None if environment_ports is None else environment_ports.get(environment)
         if environment_ports is not None and offered is None:
-            yield f"environment '{environment}' is not installed here"
+            yield Refusal(f"environment '{environment}' is not installed here")
             continue
         if not usable_ports(can, offered):
-            yield (
+            yield Refusal(
                 f"{switch} has {', '.join(can.port_kinds)} ports, and environment {environment} "
-                f"offers {', '.join(offered or ())}; choose another environment"
+                f"offers {', '.join(offered or ())}",
+                "choose another environment",
             )
             continue
         for io, kind in product(sweep.io, sweep.port_kind):
             if kind is not None and not usable_ports(can, offered, port_kind=kind):
                 has = ", ".join(usable_ports(can, offered))
-                yield (
-                    f"{switch} in {environment} has no {kind} port (it has: {has}); "
-                    "use port_kind: auto"
+                yield Refusal(
+                    f"{switch} in {environment} has no {kind} port (it has: {has})",
+                    "use port_kind: auto",
                 )
             elif not usable_ports(can, offered, io, kind):
                 has = ", ".join(usable_ports(can, offered, port_kind=kind))
-                yield (
-                    f"io {io} needs a kernel port, and {switch} in {environment} has {has} only; "
-                    "use io: dpdk or auto"
+                yield Refusal(
+                    f"io {io} needs a kernel port, and {switch} in {environment} has {has} only",
+                    "use io: dpdk or auto",
                 )
             else:
                 usable = usable_ports(can, offered, io, kind)
@@ -236,8 +259,9 @@ def _port_refusals(
                 in_guests = traits_of(environment).guests
                 guests = " ports of guests" if in_guests else ""
                 if set(sweep.ring) != {RING} and (best is not PortKind.VHOST_USER or in_guests):
-                    yield (
+                    yield Refusal(
                         f"ring applies to vhost-user ports of a process, and {switch} in "
-                        f"{environment} has {best}{guests}; leave it out"
+                        f"{environment} has {best}{guests}",
+                        "leave it out",
                     )
                 yield from environment_refusals(sweep, switch, can, environment, best, io)

@@ -9,6 +9,7 @@ from typing import Any
 from switchmark.campaign import sweeps
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.sweeps import Entry
+from switchmark.errors import Refusal
 from switchmark.language.values import format_seconds
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import TrimPolicy
@@ -18,7 +19,7 @@ from switchmark.statistics.defaults import BUDGET_S
 
 def time_refusals(
     grids: Sequence[Mapping[str, Entry]], options: Mapping[str, Any], trim: TrimPolicy
-) -> Iterator[tuple[str, str]]:
+) -> Iterator[Refusal]:
     """The times of a campaign that cannot be: the key, and why."""
     most_s, proves = options.get("time_budget_s"), stops_when_decided(options)
     if most_s is None and not proves:
@@ -26,23 +27,25 @@ def time_refusals(
     block_s = sum(_measuring_s(_first_of(grid, options), trim) for grid in grids)
     if proves:
         if options.get("until_ci") is not None:
-            yield (
-                "until_ci",
-                "ends by another rule than prove and budget; leave one of them out",
+            yield Refusal(
+                "ends by another rule than prove and budget",
+                "leave one of them out",
+                key="until_ci",
             )
         budget_s = options.get("budget_s") or BUDGET_S
         if block_s > budget_s:
-            yield (
-                "budget",
+            yield Refusal(
                 f"{format_seconds(budget_s)} ends within the first block, whose trials measure "
-                f"{block_s:,.6g} s; raise it, shorten duration, or drop values",
+                f"{block_s:,.6g} s",
+                "raise it, shorten duration, or drop values",
+                key="budget",
             )
     measuring_s = options.get("repetitions", 1) * block_s
     if most_s is not None and measuring_s > most_s + 1e-9:
-        yield (
-            "time_budget",
-            f"the trials measure {measuring_s:,.6g} s, above the budget of {most_s:,.6g} s; "
+        yield Refusal(
+            f"the trials measure {measuring_s:,.6g} s, above the budget of {most_s:,.6g} s",
             "shorten duration, or drop values or repetitions",
+            key="time_budget",
         )
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
+from switchmark.errors import Refusal
 from switchmark.language.values import format_seconds
 from switchmark.method.registry import METHODS
 from switchmark.model import rates, traffic
@@ -20,41 +21,42 @@ MIN_BURSTS = 3  # in the measured part of a trial
 MIN_SAMPLES = 3  # in what is left of a trial after trimming
 
 
-def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[tuple[str, str]]:
-    """The loads and times of a sweep that cannot be: the key, and why."""
-    yield from (("schedule", message) for message in _schedule_refusals(sweep))
+def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
+    """Return why loads and times of a sweep are impossible, each with its key."""
+    yield from (one.at("schedule") for one in _schedule_refusals(sweep))
     yield from _bit_rate_refusals(sweep)
-    yield from (("probe_rate", message) for message in _probe_refusals(sweep))
-    yield from (("duration", message) for message in _duration_refusals(sweep, trim))
-    yield from (("rate", message) for message in _burst_refusals(sweep, trim))
+    yield from (one.at("probe_rate") for one in _probe_refusals(sweep))
+    yield from (one.at("duration") for one in _duration_refusals(sweep, trim))
+    yield from (one.at("rate") for one in _burst_refusals(sweep, trim))
     yield from _small_frame_refusals(sweep)
     yield from _unread_refusals(sweep)
 
 
-def _schedule_refusals(sweep: Sweep) -> Iterator[str]:
+def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Why schedules, rates and methods do not go together, for every combination."""
     usual = BY_NAME["rate"].usual_for(sweep.dimension)
     for schedule in sweep.schedule:
         shape = schedule.partition(":")[0]
         if shape == "poisson" and None in sweep.rate_pps and PLAIN in sweep.method:
-            yield "poisson has no meaning at rate max; give rate, e.g. 100k"
+            yield Refusal("poisson has no meaning at rate max", "give rate, e.g. 100k")
         elif rates.has_own_rate(schedule) and not set(sweep.rate_pps) <= {None, usual}:
-            yield "a ramp has its own rates; leave rate out, or give each a sweep"
+            yield Refusal("a ramp has its own rates", "leave rate out, or give each a sweep")
         elif not rates.is_steady(schedule) and sweep.method != (PLAIN,):
-            yield f"methods of many trials need a steady load, not {shape}; use poisson"
+            yield Refusal(f"methods of many trials need a steady load, not {shape}", "use poisson")
 
 
-def _bit_rate_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+def _bit_rate_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Bits a second that are too many of the smallest frames."""
     least_bytes = least_mean_bytes(sweep)
     for row in (BY_NAME["rate"], BY_NAME["probe_rate"]):
         assert row.limits is not None
         for rate in getattr(sweep, row.field):
             if isinstance(rate, rates.BitRate) and rate.pps(least_bytes) > row.limits.high:
-                yield (
-                    row.name,
+                yield Refusal(
                     f"{rate} is {rate.pps(least_bytes)} frames/s of {least_bytes:g} bytes, which "
-                    f"is {row.limits.above}; use less",
+                    f"is {row.limits.above}",
+                    "use less",
+                    key=row.name,
                 )
 
 
@@ -64,31 +66,31 @@ def least_mean_bytes(sweep: Sweep) -> float:
     return min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
 
 
-def _probe_refusals(sweep: Sweep) -> Iterator[str]:
+def _probe_refusals(sweep: Sweep) -> Iterator[Refusal]:
     if sweep.probe_rate_pps == (None,) or sweep.dimension is Dimension.LATENCY:
         return
     if not all(name != PLAIN and METHODS[name].times_frames for name in sweep.method):
-        yield (
-            "probes are timed, and a throughput trial takes no times; write it under latency:, "
-            "or use method r-plus"
+        yield Refusal(
+            "probes are timed, and a throughput trial takes no times",
+            "write it under latency:, or use method r-plus",
         )
 
 
-def _unread_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+def _unread_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Keys that are set but that none of the methods reads: the writer expects an effect."""
     for name in sorted({key for method in METHODS.values() for key in method.reads}):
         row = BY_NAME[name]
         readers = [each for each, method in METHODS.items() if name in method.reads]
         usual = row.usual_for(sweep.dimension)
         if getattr(sweep, row.field) != (usual,) and not set(readers) & set(sweep.method):
-            yield (
-                name,
-                f"method {' and '.join(sweep.method)} does not read it; use method: "
-                f"{' or '.join(readers)}, or leave it out",
+            yield Refusal(
+                f"method {' and '.join(sweep.method)} does not read it",
+                f"use method: {' or '.join(readers)}, or leave it out",
+                key=name,
             )
 
 
-def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
+def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
     if sweep.dimension is not Dimension.THROUGHPUT:
         return  # a latency trial warms up before its duration, and keeps every sample
     if PLAIN not in sweep.method:
@@ -102,13 +104,14 @@ def _duration_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
         short, trimmed, interval, needed = (
             format_seconds(round(t, 9)) for t in (shortest_s, trimmed_s, interval_s, needed_s)
         )
-        yield (
+        yield Refusal(
             f"{short} leaves fewer than {MIN_SAMPLES} samples of {interval} after trimming "
-            f"{trimmed}; use {needed} or more, or trim less"
+            f"{trimmed}",
+            f"use {needed} or more, or trim less",
         )
 
 
-def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
+def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
     """Rates at which a trial holds so few bursts that its figure is the number of these.
 
     Frames leave in bursts. With one burst in the kept part of a trial, or none, the rate there is
@@ -127,17 +130,18 @@ def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[str]:
                 yield _few_bursts(rate, pps, burst, kept_s)
 
 
-def _few_bursts(rate: float | rates.BitRate, pps: float, burst: int, kept_s: float) -> str:
+def _few_bursts(rate: float | rates.BitRate, pps: float, burst: int, kept_s: float) -> Refusal:
     most, least_pps = int(pps * kept_s / MIN_BURSTS), math.ceil(MIN_BURSTS * burst / kept_s - 1e-6)
     every, kept = format_seconds(round(burst / pps, 3)), format_seconds(round(kept_s, 9))
-    return (
+    return Refusal(
         f"{rate} in bursts of {burst} is a burst every {every}, and the {kept} of a trial that are "
-        f"measured must hold {MIN_BURSTS}; use {f'burst: {most} or less, ' if most else ''}a rate "
-        f"of {least_pps} or more, or a longer duration"
+        f"measured must hold {MIN_BURSTS}",
+        f"use {f'burst: {most} or less, ' if most else ''}a rate of {least_pps} or more, or a "
+        "longer duration",
     )
 
 
-def _small_frame_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
+def _small_frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Frames that are too small for their headers and the engine's stamp."""
     for version, vlan in product(sweep.ip_version, sweep.vlan):
         least = traffic.smallest_frame(version, vlan)
@@ -145,41 +149,44 @@ def _small_frame_refusals(sweep: Sweep) -> Iterator[tuple[str, str]]:
         for mix in sweep.packet_mix:
             smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
             if smallest < least:
-                yield (
-                    f"packet_{'mix' if mix else 'size'}",
+                yield Refusal(
                     f"{smallest} is below {least}, the smallest {kind} that holds the engine's "
-                    f"stamp; use {least} or more",
+                    f"stamp",
+                    f"use {least} or more",
+                    key=f"packet_{'mix' if mix else 'size'}",
                 )
 
 
-def frame_refusals(sweep: Sweep) -> Iterator[str]:
+def frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Frames that cannot be, whatever the switch."""
     special = [flows for flows in sweep.flows if flows != "1"]
     special += [f"vlan {vlan}" for vlan in sweep.vlan if vlan]
     special += [f"ip_version {version}" for version in sweep.ip_version if version != 4]
     for io in sweep.io:
         if special and sends_datagrams(io):
-            yield (
-                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames; "
-                "use raw or dpdk"
+            yield Refusal(
+                f"io {io} cannot send {special[0]}: the kernel writes the headers of its frames",
+                "use raw or dpdk",
             )
     for flows in sweep.flows:
         fields = traffic.flow_fields(flows)
         if "vlan" in fields and "" in sweep.vlan:
-            yield f"flows {flows}: the frames have no tag to differ in; give vlan"
+            yield Refusal(f"flows {flows}: the frames have no tag to differ in", "give vlan")
         macs = sorted(field for field in fields if field.endswith("-mac"))
         if macs and set(sweep.connect_mode) != {ConnectMode.CROSS_CONNECT}:
-            yield (
+            yield Refusal(
                 f"flows {flows}: a switch that goes by MAC addresses is taught those of the "
-                f"applications only, not every {macs[0]}; use connect_mode: cross-connect"
+                f"applications only, not every {macs[0]}",
+                "use connect_mode: cross-connect",
             )
 
 
-def tag_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+def tag_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """VLAN tags that the applications would not see."""
     tagged = next((vlan for vlan in sweep.vlan if vlan), None)
     if tagged is not None and can.hides_tags and Io.AF_XDP in sweep.io:
-        yield (
+        yield Refusal(
             f"vlan {tagged}: {switch} hands on tags beside the frame, where AF_XDP does not see "
-            "them; use another io, or leave vlan out"
+            "them",
+            "use another io, or leave vlan out",
         )

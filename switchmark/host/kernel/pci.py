@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from switchmark.errors import Refusal
 from switchmark.model.nics import is_pci
 
 SYSFS = Path("/sys")
@@ -19,14 +20,14 @@ def pci_address(text: str) -> str | None:
     return next((one for one in (written, f"0000:{written}") if is_pci(one)), None)
 
 
-def pci_problem(address: str, sysfs: Path = SYSFS) -> str | None:
+def pci_problem(address: str, sysfs: Path = SYSFS) -> Refusal | None:
     """Why DPDK cannot drive the NIC of this address, and the remedy; None when it can."""
     device = sysfs / "bus/pci/devices" / address
     if not device.is_dir():
         there = ", ".join(sorted(_nics(sysfs))) or "no NIC on the PCI bus"
-        return f"is not there (this host has: {there}); correct the address"
+        return Refusal(f"is not there (this host has: {there})", "correct the address")
     if not _read(device / "class").startswith(NETWORK_CLASS):
-        return f"is no network controller (class {_read(device / 'class')}); name a NIC"
+        return Refusal(f"is no network controller (class {_read(device / 'class')})", "name a NIC")
     driver = (device / "driver").resolve().name if (device / "driver").exists() else ""
     if driver in SHARED:
         return None
@@ -35,31 +36,31 @@ def pci_problem(address: str, sysfs: Path = SYSFS) -> str | None:
     return _group_problem(device, sysfs) if driver == "vfio-pci" else None
 
 
-def _not_dpdks(device: Path, address: str, driver: str) -> str:
+def _not_dpdks(device: Path, address: str, driver: str) -> Refusal:
     bind = f"dpdk-devbind.py -b vfio-pci {address}"
     if not driver:
-        return f"is bound to no driver; bind it to one for DPDK: {bind}"
+        return Refusal("is bound to no driver", f"bind it to one for DPDK: {bind}")
     names = sorted(path.name for path in device.glob("net/*"))
-    instead = f", or name the interface {names[0]} instead" if names else ""
-    return f"is bound to the kernel's driver {driver}, not to vfio-pci; {bind}{instead}"
+    instead = f"name the interface {names[0]} instead" if names else ""
+    return Refusal(f"is bound to the kernel's driver {driver}, not to vfio-pci", bind, instead)
 
 
-def _group_problem(device: Path, sysfs: Path) -> str | None:
+def _group_problem(device: Path, sysfs: Path) -> Refusal | None:
     """Why vfio-pci cannot hand the device over: it hands over whole groups, which an IOMMU keeps
     apart from memory."""
     without = sysfs / "module/vfio/parameters/enable_unsafe_noiommu_mode"
     if not (device / "iommu_group").exists():
         if _read(without) in ("Y", "1"):
             return None
-        return (
-            "is bound to vfio-pci, but behind no IOMMU, without which it cannot be opened; boot "
-            f"with intel_iommu=on (amd_iommu=on), or echo Y > {without}"
+        return Refusal(
+            "is bound to vfio-pci, but behind no IOMMU, without which it cannot be opened",
+            f"boot with intel_iommu=on (amd_iommu=on), or echo Y > {without}",
         )
     if (found := sharer(device)) is not None:
         other, driver = found
-        return (
-            f"shares its IOMMU group with {other}, which is bound to {driver}; bind that "
-            f"to vfio-pci, too: dpdk-devbind.py -b vfio-pci {other}"
+        return Refusal(
+            f"shares its IOMMU group with {other}, which is bound to {driver}",
+            f"bind that to vfio-pci, too: dpdk-devbind.py -b vfio-pci {other}",
         )
     return None
 

@@ -60,7 +60,7 @@ def require(what: str, *facilities: Facility) -> None:
     """Raise UnavailableError, with reason and remedy, if the place does not allow one of these
     facilities, which `what` needs."""
     if (answer := missing(*facilities)) is not None:
-        raise UnavailableError(f"{what}: {answer.why_not}")
+        raise UnavailableError(f"{what}: {answer.refusal}")
 
 
 def limits() -> PlaceLimits:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from switchmark.errors import Refusal
 from switchmark.host.host import Spawned
 from switchmark.instrument.support.reading import Reading
 from switchmark.model.campaign import Sweep
@@ -135,7 +136,7 @@ class Instrument(Protocol):
         nothing."""
         ...
 
-    def refusals(self, sweep: Sweep) -> Iterator[str]:
+    def refusals(self, sweep: Sweep) -> Iterator[Refusal]:
         """What it cannot do beyond its `abilities`, and what to do instead."""
         del sweep
         return iter(())

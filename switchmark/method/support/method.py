@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from switchmark.errors import Refusal
 from switchmark.method.support.task import Task
 from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
@@ -15,8 +16,8 @@ from switchmark.record import MethodResult
 from switchmark.record.metric import Metric
 
 
-def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[str]:
-    """The refusals of a method that suits every switch: none."""
+def nothing_refused(_sweep: Sweep, _switch: str, _can: Capabilities) -> Iterable[Refusal]:
+    """Return the refusals of a method that suits every switch: none."""
     return ()
 
 
@@ -31,9 +32,9 @@ class Method:
     fixed_time: bool = False  # it always takes its usual time; a search may end sooner
     default_budget_s: float | None = None  # None: as long as it takes
     compared: tuple[Metric, ...] = ()  # figures that `compare` puts side by side
-    needs_rate: str = ""  # why its load has to be set; empty: it finds its loads itself
+    needs_rate: Refusal | None = None  # why its load has to be set; None: it finds its loads
     needs_switch: bool = False  # it does something to one
-    refuse: Callable[[Sweep, str, Capabilities], Iterable[str]] = nothing_refused  # besides
+    refuse: Callable[[Sweep, str, Capabilities], Iterable[Refusal]] = nothing_refused  # besides
     one_host: str = ""  # why it is of one host, and what to do instead; empty: of two, too
     reads: tuple[str, ...] = ()  # keys of campaigns that mean nothing to methods without them
     times_frames: bool = False  # takes one-way times, so that a probe stream has a meaning
@@ -44,12 +45,12 @@ class Method:
     # What its trials are drawn as: forwarded over offered load, or windows over time.
     picture: Literal["loads", "course"] | None = None
 
-    def refusals(self, sweep: Sweep, switch: str, can: Capabilities) -> Iterator[str]:
+    def refusals(self, sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
         """What it cannot be asked of, and what to do instead; one sentence each."""
         if self.needs_rate and None in sweep.rate_pps:
             yield self.needs_rate
         if self.needs_switch and switch == WIRE:
-            yield f"method {self.name} needs a switch; leave {WIRE} out"
+            yield Refusal(f"method {self.name} needs a switch", f"leave {WIRE} out")
         yield from self.refuse(sweep, switch, can)
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from switchmark.environment.registry import ENVIRONMENTS, traits_of
 from switchmark.environment.support.base import PLACES_MEMORY, Apart, HoldsSwitches, needed_under
+from switchmark.errors import Refusal
 from switchmark.host.containers.in_container import Inside, ShownPath
 from switchmark.host.host import Session, Spawned
 from switchmark.host.undo.entries import UndoEntry
@@ -90,13 +91,12 @@ def has_own_cgroup(kind: str) -> bool:
     return kind != HOST and traits_of(kind).own_cgroup
 
 
-def problem(kind: str) -> str | None:
+def problem(kind: str) -> Refusal | None:
     """What this machine lacks for such containers; None when nothing."""
     if kind == HOST:
         return None
-    found = ENVIRONMENTS[kind]().availability()
-    if not found.available:
-        return f"switch_environment {kind} cannot run here: {found.why_not}"
+    if (refusal := ENVIRONMENTS[kind]().availability().refusal) is not None:
+        return refusal.about(f"switch_environment {kind} cannot run here: ")
     if has_own_cgroup(kind) and not Path("/usr/bin/taskset").exists():
-        return f"switch_environment {kind}: no `taskset` program; apt install util-linux"
+        return Refusal(f"switch_environment {kind}: no `taskset` program", "apt install util-linux")
     return None

@@ -63,8 +63,8 @@ def check_mtu(name: str, capabilities: Capabilities, ports: Sequence[SwitchPort]
 
 def require(name: str, availability: Availability) -> None:
     """Raise `UnavailableError` with the availability's reason and remedy unless it is available."""
-    if not availability.available:
-        raise UnavailableError(f"{name}: {availability.why_not}")
+    if availability.refusal is not None:
+        raise UnavailableError(availability.refusal.about(f"{name}: "))
 
 
 def device_of(port: SwitchPort) -> str:
