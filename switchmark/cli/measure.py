@@ -32,6 +32,7 @@ class Wish:
 
     campaign_text: str  # kept with the results
     overrides: list[str]
+    argument: str | None = None  # of `run`; None: another command measures
     results: Path = DEFAULT_ROOT
     store: str | None = None  # the address of one that is to have the records, too
     resume: bool = False
@@ -63,7 +64,8 @@ def measure(campaign: CampaignDefinition, there: Installed, wish: Wish) -> int:
     violated = _show(done, wish)
     failed = done.statuses.count("failed")
     finished = len(done.statuses) - failed
-    note(f"{finished} trials finished, {failed} failed; results in {done.directory}")
+    trials = "1 trial" if finished == 1 else f"{finished} trials"
+    note(f"{trials} finished, {failed} failed; results in {done.directory}")
     if violated:
         return ci.EXIT_VIOLATED
     return 1 if failed or not stored else 0
@@ -115,7 +117,7 @@ def _watched(
 def _show(done: Executed, wish: Wish) -> bool:
     """Print what was measured, judge what the campaign expects and write the files for CI; returns
     whether an expectation is violated."""
-    from switchmark.cli.run_summary import print_summary
+    from switchmark.cli.run_output import print_summary
     from switchmark.results.summary import summary
 
     run = open_run(done.directory)
@@ -124,7 +126,7 @@ def _show(done: Executed, wish: Wish) -> bool:
     if wish.json:
         print_json_list(done.records())
     else:
-        print_summary(run, rows, rows)
+        print_summary(run, rows, rows, wish.argument, is_measured_here=True)
     if not judges:
         return False
     judgements = judge_run(run.info.definition, rows, expected_of(run))

@@ -10,11 +10,14 @@ import dataclasses
 import json
 import os
 import re
+import shlex
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from datetime import datetime
-from enum import Enum
+from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
 _WIDE = 10_000  # a pipe has no edge at which to cut a table
 _READABLE = 100  # columns
-_FEW = 3  # columns, which can be read with some words broken
 _GAP = "   "  # between two columns on a screen
 _NARROWEST = 20  # columns of text that a line has on any screen
 
@@ -82,10 +84,79 @@ def console(*, stderr: bool = False) -> Console:
     )
 
 
+class Tone(StrEnum):
+    """The meaning of a coloured line, as a style of rich. Colours are absent in a pipe, with
+    NO_COLOR and on a dumb terminal."""
+
+    PLAIN = ""
+    HEADING = "bold"
+    FAILED = "bold red"
+    NOT_VALID = "red"
+    CAUTION = "yellow"
+    PROVEN = "green"
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of text that fits the screen, with its meaning."""
+
+    text: str
+    tone: Tone = Tone.PLAIN
+
+
 def text_width() -> int:
-    """The columns of running text: those of the screen, and no more than can be read easily."""
+    """Return the columns of running text, which are those of the screen up to a readable number."""
     out = console()
-    return min(out.width, _READABLE) if out.is_terminal else _READABLE
+    return max(_NARROWEST, min(out.width, _READABLE)) if out.is_terminal else _READABLE
+
+
+def wrapped(
+    text: str, first: int = 0, rest: int = 2, tone: Tone = Tone.PLAIN, *, width: int | None = None
+) -> list[Line]:
+    """Return the text in lines that break between words; `first` and `rest` are indentations."""
+    width = width or text_width()
+    parts = textwrap.wrap(
+        printable(text), width, initial_indent=" " * first, subsequent_indent=" " * rest,
+        break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return [Line(part, tone) for part in parts]
+
+
+def print_remark(text: str, first: int = 0, tone: Tone = Tone.PLAIN) -> None:
+    """Print text on standard output, wrapped on a terminal and as one line in a pipe."""
+    width = text_width() if console().is_terminal else _WIDE
+    print_lines(wrapped(text, first, first + 2, tone, width=width) or [Line("")])
+
+
+def command_lines(label: str, words: Sequence[str], *, width: int | None = None) -> list[Line]:
+    """Return a command in a form that can be pasted: quoted, and continued with backslashes if it
+    does not fit behind its label."""
+    quoted = [shlex.quote(word) for word in words]
+    whole = f"{label}: {' '.join(quoted)}"
+    if width is None and not console().is_terminal:
+        return [Line(printable(whole))]
+    width = width or text_width()
+    if len(whole) <= width:
+        return [Line(printable(whole))]
+    lines, current = [f"{label}:"], " "
+    for word in quoted:
+        if len(current) + len(word) + len("  \\") > width and current.strip():
+            lines.append(f"{current} \\")
+            current = "   "
+        current += f" {word}"
+    return [Line(printable(line)) for line in [*lines, current]]
+
+
+def print_lines(lines: Iterable[Line]) -> None:
+    """Print lines on standard output, with colours where these are wanted."""
+    out = console()
+    if not out.is_terminal or out.no_color or out.color_system is None:
+        print("\n".join(line.text for line in lines))
+        return
+    from rich.text import Text
+
+    for line in lines:
+        out.print(Text(line.text, style=line.tone.value), soft_wrap=True)
 
 
 def print_table(
@@ -95,27 +166,37 @@ def print_table(
     title: str = "",
     right: Sequence[str] = (),
 ) -> None:
-    """Print a table on standard output; `right` names the columns that hold numbers. On a screen
-    that is too narrow for its words each row is a paragraph."""
+    """Print a table on standard output; `right` names the columns that hold numbers. Cells wrap
+    between words. If a screen is too narrow for the words, each row becomes a paragraph."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     out = console()
     texts = [["" if cell is None else printable(str(cell)) for cell in row] for row in rows]
-    if out.is_terminal and len(columns) > _FEW and _least_width(columns, texts) > out.width:
-        print("\n".join([*([title, ""] if title else []), *_paragraphs(columns, texts, out.width)]))
+    titles = []
+    if title:
+        width = out.width if out.is_terminal else _WIDE
+        titles = wrapped(title, rest=0, tone=Tone.HEADING, width=width)
+    widths = _column_widths(columns, texts, out.width) if out.is_terminal else None
+    if out.is_terminal and widths is None:
+        print_lines([*titles, Line("")] if title else [])
+        print("\n".join(_paragraphs(columns, texts, out.width)))
         return
+    print_lines(titles)
     table = Table(
-        title=title or None,
-        title_justify="left",
-        title_style="bold",
         box=box.SIMPLE_HEAD if out.is_terminal else None,
         pad_edge=False,
+        show_edge=False,
         header_style="bold",
     )
-    for column in columns:
-        table.add_column(column, justify="right" if column in right else "left", overflow="fold")
+    for number, column in enumerate(columns):
+        table.add_column(
+            column,
+            justify="right" if column in right else "left",
+            overflow="fold",
+            width=widths[number] if widths else None,
+        )
     for row in texts:
         table.add_row(*map(Text, row))
     with out.capture() as captured:
@@ -123,24 +204,38 @@ def print_table(
     print("\n".join(line.rstrip() for line in captured.get().strip("\n").splitlines()))
 
 
-def _least_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
-    """The characters that a table takes at least, unless words are broken."""
+def _column_widths(
+    columns: Sequence[str], rows: Sequence[Sequence[str]], width: int
+) -> list[int] | None:
+    """Return the width of each column so that no word is broken, or None if the screen is too
+    narrow. The widest columns give up space first."""
     cells = [[column, *(row[at] for row in rows)] for at, column in enumerate(columns)]
-    words = [[word for cell in column for word in cell.split()] for column in cells]
-    return sum(max(map(len, column), default=0) + len(_GAP) for column in words)
+    least = [max(map(len, " ".join(column).split()), default=0) for column in cells]
+    widths = [max(map(len, column)) for column in cells]
+    space = width - len(_GAP) * (len(columns) - 1)
+    if sum(least) > space:
+        return None
+    while sum(widths) > space:
+        over = [at for at in range(len(widths)) if widths[at] > least[at]]
+        widest = max(over, key=lambda at: widths[at])
+        widths[widest] -= 1
+    texts = max(range(len(widths)), key=lambda at: widths[at])
+    is_text_readable = widths[texts] >= min(_NARROWEST, max(map(len, cells[texts])))
+    return widths if is_text_readable else None
 
 
 def _paragraphs(columns: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
-    """Each row in lines of its own: its first cell, and below it the others that say something."""
-    from textwrap import wrap
-
+    """Return each row as lines: its first cell, and below it the other cells that are not empty."""
     indent = max(map(len, columns)) + 2 * len(_GAP)
     for row in rows:
         yield row[0]
         for column, cell in zip(columns[1:], row[1:], strict=True):
-            words = wrap(cell, max(width - indent, _NARROWEST), break_on_hyphens=False)
-            names = [f"{_GAP}{column}", *[""] * len(words)]
-            for name, line in zip(names, words, strict=False):
+            parts = textwrap.wrap(
+                cell, max(width - indent, _NARROWEST), break_on_hyphens=False,
+                break_long_words=False,
+            )  # fmt: skip
+            names = [f"{_GAP}{column}", *[""] * len(parts)]
+            for name, line in zip(names, parts, strict=False):
                 yield f"{name:{indent}}{line}"
         yield ""
 

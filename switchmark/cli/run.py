@@ -122,6 +122,7 @@ def command(
     wish = Wish(
         campaign_text=source_text(campaign),
         overrides=given,
+        argument=campaign,
         results=results,
         store=store,
         resume=resume,

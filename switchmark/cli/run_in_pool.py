@@ -78,7 +78,7 @@ def run_in_pool(
 
 def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None) -> bool:
     """Print the answer, write the files for CI; returns whether an expectation is violated."""
-    from switchmark.cli.run_summary import print_summary
+    from switchmark.cli.run_output import print_summary
     from switchmark.pool.patience import patiently
     from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table

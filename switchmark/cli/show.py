@@ -18,8 +18,7 @@ import typer
 from switchmark.atomic_files import atomic_writer, write_atomically
 from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note_problems, print_line, print_table, writing
-from switchmark.cli.run_summary import print_summary
-from switchmark.cli.run_tables import print_run
+from switchmark.cli.run_output import print_run, print_summary
 from switchmark.errors import UsageError
 from switchmark.formatting import CONTROLS
 from switchmark.results import export

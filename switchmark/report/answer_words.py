@@ -1,12 +1,13 @@
-"""The answer of a run in words: who leads at each point and by how much, which are equal, and what
-is undecided and would take how long.
+"""The comparison results of a run in words: the leader at each point and its lead, contenders
+without a lead, and what is undecided with the time that would decide it.
 
-The terminal and the report say the same words: both take them from here. Points get a line for each
-contender while there is room, else a sentence each.
+The terminal and the report print the same words. A point gets a line for each contender while
+there is room, otherwise one sentence.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,9 @@ FIGURES = {
     "rtt-p99": "99th percentile of round trips",
 }
 
+# The two states of a machine, as readers see them.
+_STATES: dict[State | None, str] = {State.NEAR: "fast", State.FAR: "slow"}
+
 
 @dataclass(frozen=True, slots=True)
 class ContenderWords:
@@ -31,8 +35,8 @@ class ContenderWords:
     place: int  # 1 is the best
     contender: str
     amount: str
-    lead: str  # of the best over it; empty of the best itself
-    verdict: LeadVerdict | None  # None: of the best itself, or nothing is known
+    lead: str  # empty for the best contender
+    verdict: LeadVerdict | None  # None: the best contender, or no comparison
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,23 +48,69 @@ class PointWords:
 
 
 def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
-    """The answers that a summary gives: of the figures that decide, where there are pairs."""
+    """The comparison results that a summary gives: of the figures that decide, with pairs."""
     return [one for one in answers if one.decides and any(lead.ratios for lead in one.leads)]
 
 
 def heading(answers: Sequence[PointAnswer]) -> str:
-    """The line above the answers: what all of them rest on."""
+    """The line above the comparison results, with the rule for all of them."""
     first = answers[0]
-    testbeds = len({one.testbed for one in answers})
+    testbeds = len({answer.testbed for answer in answers})
     each = f" on each of {testbeds} testbeds" if testbeds > 1 else ""
+    blocks = max(answer.blocks for answer in answers)
     return (
-        f"Leads from {first.prove * 100:.3g} % on, with {first.confidence * 100:.3g} % confidence, "
-        f"paired within {max(one.blocks for one in answers)} blocks{each}; figures are medians:"
+        f"Leads of {_percent(first.prove)} or more, {_percent(first.confidence)} confidence, "
+        f"from {blocks} {'block' if blocks == 1 else 'blocks'}{each}; figures are medians:"
     )
 
 
+def explanation(answers: Sequence[PointAnswer]) -> str:
+    """Return the reason why a ratio differs from the quotient of two medians; empty if none
+    does."""
+    if not any(map(_has_other_quotient, answers)):
+        return ""
+    return (
+        "A ratio compares trials of the same block, in which the machine was in the same state, so "
+        "it can differ from the quotient of the two medians."
+    )
+
+
+def _has_other_quotient(answer: PointAnswer) -> bool:
+    """Return True if the medians of the best contender and of another one have a quotient outside
+    the interval of their ratio."""
+    best = answer.ranking[0]
+    for other in answer.ranking[1:]:
+        lead = answer.between(best.contender, other.contender)
+        if lead is None or lead.verdict is LeadVerdict.UNDECIDED or not other.typical:
+            continue
+        quotient = best.typical / other.typical
+        quotient = quotient if answer.metric.higher_is_better else 1 / quotient
+        ratios = lead.seen_from(best.contender)
+        if not any(one.low <= quotient <= one.high for one in ratios):
+            return True
+    return False
+
+
+def further_s(answers: Sequence[PointAnswer]) -> float:
+    """About how many more seconds would decide what is undecided; 0 if nothing is, or if no time
+    would decide it."""
+    return sum(map(_further_s, answers))
+
+
+def _further_s(answer: PointAnswer) -> float:
+    """The seconds of one point. Each contender that is needed runs once in a block."""
+    open_ = [lead for lead in answer.leads if lead.further_s]
+    contenders = {name for lead in open_ for name in (lead.ahead, lead.behind)}
+    return max((lead.further_s or 0.0 for lead in open_), default=0.0) * len(contenders) / 2
+
+
+def further_blocks(answers: Sequence[PointAnswer]) -> int:
+    """About how many more blocks would decide what is undecided; 0 as for `further_s`."""
+    return max((lead.further_blocks or 0 for one in answers for lead in one.leads), default=0)
+
+
 def fits_by_contender(answers: Sequence[PointAnswer], most: int) -> bool:
-    """Whether there is room in so many lines for each contender of each point."""
+    """Return True if `most` lines have room for each contender of each point."""
     return 1 + sum(1 + len(one.ranking) for one in answers) <= most
 
 
@@ -73,28 +123,27 @@ def by_contender(answer: PointAnswer, all_: Sequence[PointAnswer]) -> PointWords
 
 
 def by_point(answer: PointAnswer, all_: Sequence[PointAnswer]) -> str:
-    """The words about a point in one sentence: the leader, then the others by what is known of
-    them."""
+    """The words about a point in one sentence: the leader, then the others by their verdict."""
     best = answer.ranking[0]
     before, depends, same, undecided = [], [], [], []
-    for one in answer.ranking[1:]:
-        lead = answer.between(best.contender, one.contender)
+    for ranked in answer.ranking[1:]:
+        lead = answer.between(best.contender, ranked.contender)
         if lead is None or lead.verdict is LeadVerdict.UNDECIDED:
-            undecided.append(one.contender)
+            undecided.append(ranked.contender)
             continue
-        ratios = _ratios(lead.seen_from(best.contender), short=True)
         match lead.verdict:
             case LeadVerdict.SAME:
-                same.append(one.contender)
+                same.append(ranked.contender)
             case LeadVerdict.DEPENDS:
-                depends.append(f"{one.contender} {ratios}")
+                depends.append(_by_state(answer, lead, best, ranked))
             case LeadVerdict.AHEAD:
-                before.append(f"{one.contender} {ratios}")
+                ratios = _ratios(lead.seen_from(best.contender), short=True)
+                before.append(f"{ranked.contender} {ratios}")
     parts = [
         f"{figure_name(answer)}, {where(answer, all_)}: {best.contender} {amount(answer, best)}",
-        f"the same: {', '.join(same)}" if same else "",
-        f"before {'; '.join(before)}" if before else "",
-        f"by the machine's state, before {'; '.join(depends)}" if depends else "",
+        f"ahead of {'; '.join(before)}" if before else "",
+        f"no lead of {_percent(answer.prove)} or more over {', '.join(same)}" if same else "",
+        f"depends on the state of the machine: {'; '.join(depends)}" if depends else "",
         f"undecided: {', '.join(undecided)}" if undecided else "",
     ]
     return "; ".join(filter(None, parts))
@@ -120,12 +169,19 @@ def amount(answer: PointAnswer, ranked: RankedContender) -> str:
     return formatting.amount(ranked.typical, answer.metric.unit)
 
 
-def ratio(one: LeadRatio, *, short: bool = False) -> str:
-    """`1.11x [1.05, 1.18] near`; `short` leaves the interval out."""
-    state = f" {one.state}" if one.state is not None and one.state is not State.ONLY else ""
-    if short:
-        return f"{one.value:.3g}x{state}"
-    return f"{one.value:.3g}x [{one.low:.3g}, {one.high:.3g}]{state}"
+def ratio(lead_ratio: LeadRatio, *, short: bool = False) -> str:
+    """`1.11x (1.05 to 1.18) while fast`; `short` leaves the interval out."""
+    interval = "" if short else f" ({lead_ratio.low:.3g} to {lead_ratio.high:.3g})"
+    return f"{lead_ratio.value:.3g}x{interval}{_while(lead_ratio)}"
+
+
+def _while(lead_ratio: LeadRatio) -> str:
+    """The state of the machine to which a ratio belongs; empty if it has one state."""
+    return f" while {_STATES[lead_ratio.state]}" if lead_ratio.state in _STATES else ""
+
+
+def _percent(share: float) -> str:
+    return f"{share * 100:.3g} %"
 
 
 def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
@@ -142,27 +198,66 @@ def _contenders(answer: PointAnswer) -> Iterator[ContenderWords]:
 
 
 def _states(answer: PointAnswer) -> str:
-    """The ratios in the machine's two states, where it had two and answers differ by them."""
+    """The two states of the machine, if it had two and the ratios differ by them."""
     if answer.lines is None or not any(one.state for lead in answer.leads for one in lead.ratios):
         return ""
-    near, far = answer.lines.near_ns, answer.lines.far_ns
-    return f" (near: a cache line takes {near:.0f} ns between the cores, far: {far:.0f} ns)"
+    fast, slow = answer.lines.near_ns, answer.lines.far_ns
+    return f" (fast, slow: a cache line takes {fast:.0f}, {slow:.0f} ns between the cores)"
 
 
 def _lead(answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender) -> str:
-    ratios = _ratios(lead.seen_from(best.contender))
     match lead.verdict:
         case LeadVerdict.AHEAD:
             # Typical figures that say otherwise are of other times and states of the machine.
             is_seen = (best.typical > other.typical) == answer.metric.higher_is_better
-            where = "ahead" if is_seen else "ahead block by block,"
-            return f"{lead.ahead} is {where} {_ratios(lead.ratios)}"
+            where = "is ahead" if is_seen else "is ahead block by block"
+            return f"{lead.ahead} {where}, {_ratios(lead.ratios)}"
         case LeadVerdict.SAME:
-            return f"the same: {ratios}"
+            bounds = _bounds(lead.seen_from(best.contender))
+            return f"no lead of {_percent(answer.prove)} or more ({bounds})"
         case LeadVerdict.DEPENDS:
-            return f"depends on the machine's state: {ratios}"
-    more = "" if lead.further_s is None else f"; about {format_duration(lead.further_s)} more"
-    return f"undecided: {ratios or 'too few pairs'}{more}"
+            return f"depends on the state of the machine: {_by_state(answer, lead, best, other)}"
+    if not lead.ratios:
+        return f"undecided, only {lead.pairs} {'pair' if lead.pairs == 1 else 'pairs'} of trials"
+    more = ""
+    if lead.further_s is not None:
+        more = f"; about {format_duration(lead.further_s)} more would decide"
+    return f"undecided ({_bounds(lead.seen_from(best.contender))}){more}"
+
+
+def _by_state(
+    answer: PointAnswer, lead: Lead, best: RankedContender, other: RankedContender
+) -> str:
+    """The contender that leads in each state, with the ratio of its figure to the other's."""
+    parts = []
+    for lead_ratio in lead.seen_from(best.contender):
+        if lead_ratio.verdict is not LeadVerdict.AHEAD:
+            parts.append(f"no lead of {_percent(answer.prove)} or more{_while(lead_ratio)}")
+        elif lead_ratio.value >= 1:
+            parts.append(f"{best.contender} {ratio(lead_ratio)}")
+        else:
+            parts.append(f"{other.contender} {ratio(lead_ratio.turned())}")
+    return ", ".join(parts)
+
+
+def _bounds(ratios: Sequence[LeadRatio]) -> str:
+    """`ratio between 0.33 and 3.0`, for each state of the machine."""
+    parts = []
+    for lead_ratio in ratios:
+        if not math.isfinite(lead_ratio.high) or lead_ratio.low <= 0:
+            parts.append(f"too few pairs{_while(lead_ratio)}")
+        else:
+            parts.append(
+                f"{_digits(lead_ratio.low)} and {_digits(lead_ratio.high)}{_while(lead_ratio)}"
+            )
+    return f"ratio between {', '.join(parts)}" if parts[0][0].isdigit() else ", ".join(parts)
+
+
+def _digits(value: float) -> str:
+    """Two decimals near 1, otherwise three digits: `0.33`, `1.04`, `3.0`, `12.4`."""
+    if value >= 10:
+        return formatting.number(value)
+    return f"{value:.2f}" if value < 2 else f"{value:.1f}"
 
 
 def _ratios(ratios: Sequence[LeadRatio], *, short: bool = False) -> str:

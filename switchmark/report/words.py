@@ -20,9 +20,12 @@ _OF_EVERY_FIGURE = (_SIZE, "dimension")
 
 
 def left_out(rows: Iterable[SummaryRow]) -> list[str]:
-    """A line for each contender that was left out of the rest of a run, with the reason."""
-    lines = (f"Left out: {row.contender}: {row.left_out}" for row in rows if row.left_out)
-    return list(dict.fromkeys(lines))
+    """A line for each reason for which contenders were left out of the rest of a run."""
+    contenders: dict[str, dict[str, None]] = {}
+    for row in rows:
+        if row.left_out:
+            contenders.setdefault(row.left_out, {})[row.contender] = None
+    return [f"Left out: {', '.join(names)}: {reason}" for reason, names in contenders.items()]
 
 
 def from_to(value: Estimate, scale: float) -> str:

@@ -69,6 +69,7 @@ class Lead:
     ratios: tuple[LeadRatio, ...]  # one, or one a state where they differ; none: too few pairs
     pairs: int  # of trials, in one block
     further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
+    further_blocks: int | None = None  # as many blocks
 
     def seen_from(self, contender: str) -> tuple[LeadRatio, ...]:
         """The ratios of this one of the two to the other."""
@@ -341,7 +342,7 @@ def _lead(
         ratios = tuple(_lead_ratio(one, turned=not turned) for one in found.decisions)
         ahead, behind = behind, ahead
     further_s = None if found.further_blocks is None else found.further_blocks * pair_s
-    return Lead(ahead, behind, verdict, ratios, found.pairs, further_s)
+    return Lead(ahead, behind, verdict, ratios, found.pairs, further_s, found.further_blocks)
 
 
 def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:

@@ -60,7 +60,7 @@ def kill(bench: Bench, job: Job, pid: int) -> Record:
     killed_at = datetime.now(UTC)
     code, _, err = job.end()
     assert code == 1, err
-    assert "1 trials finished, 1 failed" in err, err
+    assert "1 trial finished, 1 failed" in err, err
     failed, finished = bench.records()
     assert (failed.status, finished.status) == ("failed", "finished")
     noticed_s = (datetime.fromisoformat(failed.ended_at) - killed_at).total_seconds()

@@ -196,9 +196,11 @@ def test_a_proven_lead_goes_before_typical_figures() -> None:
     assert (first.contender, second.contender) == switches
     assert first.typical < second.typical
     assert verdicts(found) == {switches: LeadVerdict.AHEAD}
-    assert by_point(found, [found]).endswith("basicfwd 3.75 Mpps; before ovs-dpdk 1.23x far")
+    assert by_point(found, [found]).endswith(
+        "basicfwd 3.75 Mpps; ahead of ovs-dpdk 1.23x while slow"
+    )
     lead = by_contender(found, [found]).lines[1].lead
-    assert lead.startswith("basicfwd is ahead block by block, 1.23x [")
+    assert lead.startswith("basicfwd is ahead block by block, 1.23x (")
 
 
 def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
@@ -212,16 +214,14 @@ def test_leads_are_seen_from_the_best_whoever_is_ahead_in_a_state() -> None:
     found = replace(found, leads=(lead,))
     first, second = by_contender(found, [found]).lines
     assert (first.contender, first.lead) == ("basicfwd", "")
-    ratios = "0.667x [0.5, 0.8] near, 1x [0.98, 1.02] far"
-    assert second.lead == f"depends on the machine's state: {ratios}"
-    assert by_point(found, [found]).endswith(
-        "; by the machine's state, before ovs-dpdk 0.667x near, 1x far"
-    )
+    ratios = "ovs-dpdk 1.5x (1.25 to 2) while fast, no lead of 5 % or more while slow"
+    assert second.lead == f"depends on the state of the machine: {ratios}"
+    assert by_point(found, [found]).endswith(f"; depends on the state of the machine: {ratios}")
     unclear = replace(near, low=0.5, verdict=LeadVerdict.UNDECIDED, state=None)
     lead = replace(lead, verdict=LeadVerdict.UNDECIDED, ratios=(unclear,), further_s=60.0)
     found = replace(found, leads=(lead,))
     assert by_contender(found, [found]).lines[1].lead == (
-        "undecided: 0.667x [0.5, 2]; about 1 min more"
+        "undecided (ratio between 0.50 and 2.0); about 1 min more would decide"
     )
 
 

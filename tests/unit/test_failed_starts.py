@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.campaign.load import load_text
 from switchmark.cli.main import run as switchmark
-from switchmark.cli.run_summary import print_summary
+from switchmark.cli.run_output import print_summary
 from switchmark.errors import STARVED, StoppedRun
 from switchmark.experiment import campaign, execute
 from switchmark.experiment.blocks import CampaignBlocks

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.cli.run_summary import summary_lines
+from switchmark.cli.run_output import summary_lines
 from switchmark.model.machine_state import MachineState
 from switchmark.model.value import parse_utc
 from switchmark.record import CertificateNote, Record
@@ -186,12 +186,13 @@ def test_the_answer_is_the_terminals(browser: Browser, run: Path, page: Path) ->
     found = open_run(run)
     answers = answers_of(found, rows, rows)
     assert any(one.state for a in answers for lead in a.leads for one in lead.ratios), "by state"
-    lines = summary_lines(found, rows, rows, answers)
+    lines = [line.text for line in summary_lines(found, rows, rows, answers)]
     assert len(lines) > 10
     assert "there is no ranking" not in shown
-    *lines, certified, _, _ = lines[1:]  # without the head, and where the rest is
-    assert certified.removeprefix("Instruments: ") in browser.value("document.body.textContent")
-    for line in lines:
+    at = next(n for n, line in enumerate(lines) if line.startswith("Meaning of the marks"))
+    certified = lines[at + 1].lstrip("NnCc")
+    assert certified in browser.value("document.body.textContent")
+    for line in lines[1:at]:  # without the head, and the commands at the end
         for part in re.split(r"^\s*\d+\. |\s{2,}", line.strip()):
             assert part.removesuffix(" ...") in shown, line
 

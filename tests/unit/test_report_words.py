@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.cli.answer_lines import WIDTH
-from switchmark.cli.run_summary import summary_lines
+from switchmark.cli.output import text_width
+from switchmark.cli.run_output import summary_lines
 from switchmark.model.choices import Dimension
 from switchmark.report import words
 from switchmark.report.answer import answers
@@ -76,7 +76,7 @@ def test_the_wire_is_not_told_by_what_it_has_not(tmp_path: Path) -> None:
     found = write_run(tmp_path, [synthetic_record(trial) for trial in (searched, wire)])
     rows = summary(found)
     named = [name for name, _ in summarise_in_words(open_run(found), rows, rows, []).rows]
-    assert named == ["linux-bridge, 64 B", "direct, 64 B"]
+    assert named == ["linux-bridge, 64 B", "baseline, 64 B"]
 
 
 def test_no_figure_of_a_run_without_comparisons_is_cut(tmp_path: Path) -> None:
@@ -93,9 +93,9 @@ def test_no_figure_of_a_run_without_comparisons_is_cut(tmp_path: Path) -> None:
     ]
     found = write_run(tmp_path, records)
     rows = summary(found)
-    lines = summary_lines(open_run(found), rows, rows, [])[:-2]  # without where the rest is
+    lines = [line.text for line in summary_lines(open_run(found), rows, rows, [])][:-2]
     shown = " ".join(" ".join(lines).split())
-    assert all(len(line) <= WIDTH for line in lines), lines
+    assert all(len(line) <= text_width() for line in lines), lines
     for name, text in summarise_in_words(open_run(found), rows, rows, []).rows:
         assert "burst" not in name
         assert f"{name} {text}" in shown

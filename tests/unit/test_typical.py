@@ -106,7 +106,7 @@ def test_spoiled_repetition_does_not_move_the_answer(run: Path) -> None:
     words = summarise_in_words(opened, rows, rows, answers_of(opened, rows, rows))
     (bridge,) = [text for name, text in words.rows if name.startswith("linux-bridge")]
     assert re.match(r"median round trip 20\.. µs \(16\.. µs to 22. ms\), p99 ", bridge)
-    assert words.estimators == "Over 3 repetitions, times are medians with their range"
+    assert words.estimators == "Over 3 repetitions, times are medians with their range:"
     (found,) = compare(rows)
     assert found.best.contender == "linux-bridge"
 

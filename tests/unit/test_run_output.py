@@ -1,0 +1,179 @@
+"""The first lines about a run: warnings, printed commands, rows, comparisons."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from switchmark.cli import output, run_output
+from switchmark.cli.output import command_lines, wrapped
+from switchmark.cli.run_output import summary_lines
+from switchmark.record import Record
+from switchmark.report.summary_words import answers_of
+from switchmark.results.answer import LeadVerdict
+from switchmark.results.store import open_run
+from switchmark.results.summary import summary
+from tests.unit.records import (
+    quick_records,
+    synthetic_failure,
+    synthetic_record,
+    synthetic_trial,
+    write_run,
+)
+
+
+def lines_of(folder: Path, records: Sequence[Record], **definition: object) -> list[str]:
+    found = open_run(write_run(folder, records, **definition))
+    rows = summary(found.directory)
+    answers = answers_of(found, rows, rows)
+    return [line.text for line in summary_lines(found, rows, rows, answers)]
+
+
+def test_every_mark_is_shown_the_most_serious_first(tmp_path: Path) -> None:
+    """The list ended after three marks, and the one that explains the figure was not among them."""
+    marks = ["oversubscribed", "no-baseline", "two-bands", "receiver-away", "nothing-arrived"]
+    records = [
+        synthetic_record(synthetic_trial(switch="ovs-dpdk"), marks=marks),
+        synthetic_record(synthetic_trial(switch="basicfwd"), marks=[*marks[:2], "disturbed"]),
+        synthetic_record(synthetic_trial(switch="direct"), marks=["coarse-clock"]),
+    ]
+    warned = [line for line in lines_of(tmp_path, records) if line.startswith(("NOT", "Caution"))]
+    assert [line.split(": ")[1] for line in warned] == [
+        "nothing-arrived (1 of 2 rows)",
+        "two-bands (1 of 2 rows)",
+        "disturbed (1 of 2 rows)",
+        "receiver-away (1 of 2 rows)",
+        "no-baseline (2 of 2 rows)",
+        "oversubscribed (2 of 2 rows)",
+        "baseline row",
+    ]
+    assert warned[0].startswith("NOT VALID: ") and warned[-1].endswith("coarse-clock (1)")
+
+
+def test_equal_failures_share_a_line_and_others_are_counted(tmp_path: Path) -> None:
+    records = [synthetic_record(synthetic_trial(switch="basicfwd"))]
+    for number in range(6):
+        message = "no core" if number < 2 else f"fault {number}"
+        trial = synthetic_trial(switch="ovs-dpdk").repeated(number)
+        records.append(synthetic_failure(trial).model_copy(update={"message": message}))
+    failed = [line for line in lines_of(tmp_path, records) if line.startswith("Failed")]
+    assert failed[0] == "Failed: ovs-dpdk (2 trials): no core"
+    assert failed[-1] == "Failed: 2 more trials, by other faults"
+    assert len(failed) == 4
+
+
+def test_printed_commands_name_this_run_and_can_be_pasted(tmp_path: Path) -> None:
+    """The hint `switchmark report` wrote the report of another run, and paths were not quoted."""
+    folder = tmp_path / "two words"
+    lines = lines_of(folder, quick_records(1))
+    run = next(iter(folder.iterdir()))
+    commands = [shlex.split(line.partition(": ")[2]) for line in lines[-2:]]
+    assert commands == [
+        ["switchmark", "show", "--full", str(run)],
+        ["switchmark", "report", str(run)],
+    ]
+
+
+def test_command_wider_than_the_screen_is_continued() -> None:
+    arguments = ["switchmark", "run", "my campaign.yaml", "--resume", "--set", "budget=90m"]
+    lines = [line.text for line in command_lines("To decide", arguments, width=30)]
+    assert all(len(line) <= 30 for line in lines), lines
+    joined = "\n".join(lines[1:]).replace("\\\n", "")  # as a shell reads it
+    assert shlex.split(joined) == arguments
+
+
+@pytest.mark.parametrize(
+    ("definition", "change"),
+    [({"budget_s": 60.0, "prove": 0.05}, "budget=5m"), ({"repetitions": 10}, "repetitions=30")],
+)
+def test_undecided_lead_names_the_command_that_goes_on(
+    definition: dict[str, object],
+    change: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The line "about 34 s more" named no command, and `--resume` alone measured nothing."""
+    monkeypatch.setattr(run_output, "builtin_names", lambda: ["synthetic"])
+    records = [
+        synthetic_record(synthetic_trial(switch=switch).repeated(number), number=number)
+        for number in range(10)
+        for switch in ("ovs-dpdk", "basicfwd")
+    ]
+    found = open_run(write_run(tmp_path / "all runs", records, **definition))
+    rows = summary(found.directory)
+    (answer,) = [one for one in answers_of(found, rows, rows) if one.decides]
+    ratio = replace(answer.leads[0].ratios[0], low=1 / 3, high=3.0)
+    lead = replace(
+        answer.leads[0], verdict=LeadVerdict.UNDECIDED, ratios=(ratio,), further_s=200.0,
+        further_blocks=20,
+    )  # fmt: skip
+    lines = [
+        line.text
+        for line in summary_lines(
+            found, rows, rows, [replace(answer, leads=(lead,))], "my file.yaml"
+        )
+    ]
+    assert any(
+        "undecided (ratio between 0.33 and 3.0); about 3 min 20 s more would decide" in line
+        for line in lines
+    )
+    (decide,) = [line for line in lines if line.startswith("To decide")]
+    assert decide.startswith("To decide the rest, in about 3 min 20 s more: ")
+    assert shlex.split(decide.partition("more: ")[2]) == [
+        "switchmark", "run", "my file.yaml", "--resume", "--results", str(tmp_path / "all runs"),
+        "--set", change,
+    ]  # fmt: skip
+
+
+def test_rows_without_pairs_are_compared(tmp_path: Path) -> None:
+    """Without `prove` there was neither an interval nor a comparison."""
+    records = [
+        synthetic_record(synthetic_trial(switch=switch).repeated(number), number=number)
+        for number in range(3)
+        for switch in ("ovs-dpdk", "linux-bridge")
+    ]
+    text = " ".join(" ".join(lines_of(tmp_path, records, repetitions=3)).split())
+    assert "Over 3 repetitions, loads and searches are means with 95 % intervals:" in text
+    assert "throughput, 64 B: ovs-dpdk is ahead of linux-bridge " in text
+
+
+def test_one_repetition_says_that_nothing_can_be_tested(tmp_path: Path) -> None:
+    records = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    text = " ".join(" ".join(lines_of(tmp_path, records)).split())
+    assert "nothing can be tested with one repetition of a contender" in text
+
+
+def test_baselines_of_two_port_kinds_have_different_names(tmp_path: Path) -> None:
+    """Two lines had the same label, `direct, 64 B`."""
+    records = [
+        synthetic_record(synthetic_trial(switch="direct", spare_cores=cores)).model_copy(
+            update={"port_kind": kind}
+        )
+        for cores, kind in enumerate(("veth", "vhost-user"))
+    ]
+    records.append(synthetic_record(synthetic_trial(switch="basicfwd")))
+    names = [line.split(",")[0].strip() for line in lines_of(tmp_path, records)[1:4]]
+    assert sorted(names[1:]) == ["baseline (veth)", "baseline (vhost-user)"]
+    assert names[0] == "basicfwd"
+
+
+@pytest.mark.parametrize("width", [20, 40, 80, 100])
+def test_text_is_broken_between_words(width: int) -> None:
+    text = "the sender, not the switch, was at its ceiling, so the switch may be faster"
+    lines = [line.text for line in wrapped(text, 2, 4, width=width)]
+    assert " ".join(" ".join(lines).split()) == text
+    assert all(len(line) <= width for line in lines)
+
+
+def test_columns_keep_the_longest_word_of_each() -> None:
+    rows = [["ovs-dpdk", "learning, cross-connect, static-mac", "a text of several words " * 8]]
+    for width in (80, 100, 120):
+        widths = output._column_widths(["name", "modes", "text"], rows, width)
+        assert widths is not None
+        assert sum(widths) + 2 * len(output._GAP) <= width
+        assert widths[0] >= len("ovs-dpdk") and widths[1] >= len("cross-connect,")
+    assert output._column_widths(["name", "modes", "text"], rows, 30) is None
