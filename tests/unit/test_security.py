@@ -148,3 +148,12 @@ def test_instruments_declare_what_each_of_their_port_kinds_takes() -> None:
 def test_what_a_bench_gives_up_is_listed() -> None:
     text = " ".join((ROOT / "SECURITY.md").read_text().split())
     assert ", ".join(f"`{name}`" for name in sorted(NEVER)) in text
+
+
+def test_files_that_the_page_names_exist() -> None:
+    text = (ROOT / "SECURITY.md").read_text()
+    named = set(re.findall(r"`([\w./-]+\.(?:py|c|h))`", text))
+    folders = (ROOT / name for name in ("engine", "switchmark", "tests"))
+    files = [path.as_posix() for folder in folders for path in folder.rglob("*.*")]
+    assert len(named) > 15
+    assert [name for name in named if not any(file.endswith(f"/{name}") for file in files)] == []
