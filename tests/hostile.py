@@ -2,7 +2,7 @@
 
 The property is the same for all: a value, or the error that the reader documents. `EXPECTED` are
 those that end as one line for the user, with exit code 2 (or as a failed trial's message); anything
-else is a finding. `tests/unit/test_hostile_input.py` runs some hundred inputs of each,
+else is a finding. `tests/unit/repository/test_hostile_input.py` runs some hundred inputs of each,
 `tools/fuzz --python` as many as there is time for."""
 
 from __future__ import annotations

@@ -85,7 +85,7 @@ class ItemOnPage:
             return "shown in an emulated guest"
         if self.state.runs:
             return "can run here, not measured yet"
-        return "planned for the paper's machine"  # as a test plans every item (test_target.py)
+        return "planned for the paper's machine"
 
     @property
     def _as_measured(self) -> str:

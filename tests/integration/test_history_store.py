@@ -18,7 +18,7 @@ from switchmark.web.site import WebSite
 from tests.postgres import cluster
 from tests.unit.browser import browsing, chromium
 from tests.unit.histories import nights
-from tests.unit.test_web import serving
+from tests.unit.web.test_site import serving
 
 pytestmark = pytest.mark.integration
 

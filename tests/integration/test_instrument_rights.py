@@ -157,7 +157,7 @@ def test_a_running_instrument_may_do_what_it_declares(
                 assert int(status["CapBnd"], 16) == mask(declared[kind])
                 seen += 1
         assert seen >= 2, "a program at each end"
-        if instrument.abilities.writes is not None and CAN_ASK:  # (the rest: test_testbed_walls.py)
+        if instrument.abilities.writes is not None and CAN_ASK:  # (the rest: host/test_sandbox.py)
             for pid in run.process_ids():
                 assert call_by(instruction_of(pid), pid, KILL, os.getpid(), 0) == -errno.EPERM
         while run.running():

@@ -1,5 +1,5 @@
 """The threads of a running switch of others are behind its wall (what that means:
-tests/unit/test_testbed_walls.py), those of its helpers, too."""
+tests/unit/host/test_sandbox.py), those of its helpers, too."""
 
 from __future__ import annotations
 

@@ -1,0 +1,301 @@
+"""The local host: commands, spawned processes, their pipes, cores and ends."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from switchmark.errors import SwitchmarkError, UnavailableError, UsageError
+from switchmark.host.kernel import procfs
+from switchmark.host.local import LocalHost
+from switchmark.host.pump import LineQueue, Pump
+from switchmark.host.session import open_session
+from switchmark.host.state import state_dir
+
+ROOT = Path(__file__).parents[3]
+PATIENCE_S = 120.0  # what is waited for comes in milliseconds, on a machine with nothing else to do
+
+
+@pytest.fixture
+def state(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    directory = Path(f"/tmp/smtl{os.getpid()}")
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(directory))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+def test_run_gives_output_and_raises_with_the_last_words() -> None:
+    host = LocalHost()
+    done = host.run(["sh", "-c", "cat; echo told >&2"], input_text="héllo")
+    assert (done.exit_code, done.stdout, done.stderr) == (0, "héllo", "told\n")
+    with pytest.raises(SwitchmarkError, match="exit code 3: it broke"):
+        host.run(["sh", "-c", "echo it broke >&2; exit 3"])
+    assert host.run(["false"], check=False).exit_code == 1
+    with pytest.raises(SwitchmarkError, match="no-such-program: no such program"):
+        host.run(["no-such-program"])
+
+
+def test_run_that_takes_too_long_is_killed_with_its_children() -> None:
+    begin = time.monotonic()
+    with pytest.raises(SwitchmarkError, match=r"not done within 0.2 s"):
+        LocalHost().run(["sh", "-c", "sleep 31.4159 & wait"], timeout_s=0.2)
+    assert time.monotonic() - begin < 20
+    for pid in procfs.pids():
+        try:
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+        except OSError:
+            continue
+        assert b"31.4159" not in command
+
+
+def test_spawn_needs_a_session() -> None:
+    with pytest.raises(SwitchmarkError, match="in a session only"):
+        LocalHost().spawn(["true"])
+
+
+def test_lines_go_both_ways(state: Path) -> None:
+    with open_session() as session:
+        process = session.host.spawn(["sh", "-c", "while read x; do echo got $x; done; exit 4"])
+        process.write_line("one")
+        assert process.read_line(PATIENCE_S) == "got one"
+        with pytest.raises(TimeoutError):
+            process.read_line(0.05)
+        assert process.poll() is None
+        process.write_line("two")
+        process.close_input()
+        assert process.read_line(PATIENCE_S) == "got two"
+        assert process.read_line(PATIENCE_S) is None and process.read_line(PATIENCE_S) is None
+        assert process.wait(PATIENCE_S) == 4
+        with pytest.raises(SwitchmarkError, match="no more commands"):
+            process.write_line("three")
+        assert session.host.spawn(["sh", "-c", "printf unended"]).read_line(PATIENCE_S) == "unended"
+
+
+def test_stderr_is_kept_as_a_tail_or_goes_to_a_log(state: Path) -> None:
+    script = "i=0; while [ $i -lt 20000 ]; do echo line $i >&2; i=$((i+1)); done"
+    with open_session() as session:
+        process = session.host.spawn(["sh", "-c", script])
+        assert process.wait(PATIENCE_S) == 0
+        tail = process.stderr_tail()
+        assert tail.endswith("line 19999\n") and len(tail) <= 1 << 16
+        log = session.run_dir / "log"
+        logged = session.host.spawn(["sh", "-c", "echo to log >&2"], log=log)
+        assert logged.wait(PATIENCE_S) == 0 and logged.stderr_tail() == ""
+        assert log.read_text() == "to log\n"
+
+
+def test_last_words_are_read_however_late_the_pump_gets_to_run(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A child of it that lives on holds the pipe: no end of file says that all is there."""
+    read = Pump._read
+
+    def late(pump: Pump, fd: int, sink: Callable[[bytes], None]) -> None:
+        time.sleep(0.5)
+        read(pump, fd, sink)
+
+    monkeypatch.setattr(Pump, "_read", late)
+    with open_session(measuring=False) as session:
+        process = session.host.spawn(["sh", "-c", "sleep 600 & echo it broke >&2"])
+        process.wait(PATIENCE_S)
+        assert process.stderr_tail() == "it broke\n"
+
+
+def test_fast_writer_is_never_blocked_and_loses_no_line(state: Path) -> None:
+    count = 400_000  # some 12 MB: more than a pipe, and more than is kept in memory
+    script = f"import sys\nfor i in range({count}): print(i, 'x' * 24)"
+    with open_session() as session:
+        process = session.host.spawn([sys.executable, "-c", script])
+        assert process.wait(PATIENCE_S) == 0, "it ended although nobody read a line"
+        for i in range(count):
+            line = process.read_line(PATIENCE_S)
+            assert line is not None and line.startswith(f"{i} ")
+        assert process.read_line(PATIENCE_S) is None
+
+
+@pytest.mark.parametrize("folder", ["/var/tmp", "/nonexistent"])
+def test_line_queue_keeps_the_order_across_its_spill_file(
+    monkeypatch: pytest.MonkeyPatch, folder: str
+) -> None:
+    """Also in a container without a writable /var/tmp."""
+    monkeypatch.setattr("switchmark.host.pump.SPILL_FOLDER", folder)
+    queue = LineQueue(memory_bytes=100)
+    queue.take(b"".join(b"first %d\n" % i for i in range(50)))
+    assert [queue.get(0) for _ in range(30)] == [f"first {i}" for i in range(30)]
+    queue.take(b"half ")
+    queue.take(b"a line\nand no end")
+    queue.take(b"")
+    rest = [queue.get(0) for _ in range(22)]
+    assert rest == [*(f"first {i}" for i in range(30, 50)), "half a line", "and no end"]
+    assert queue.get(0) is None
+
+
+def test_pinned_from_the_start_and_the_caller_stays_where_it_was(state: Path) -> None:
+    core = max(os.sched_getaffinity(0))
+    before = os.sched_getaffinity(0)
+    with open_session() as session:
+        process = session.host.spawn(
+            ["grep", "Cpus_allowed_list", "/proc/self/status"], cores=[core]
+        )
+        assert (process.read_line(PATIENCE_S) or "").split() == ["Cpus_allowed_list:", str(core)]
+        assert os.sched_getaffinity(0) == before
+        with pytest.raises(SwitchmarkError, match=r"cores 4000: cannot run there"):
+            session.host.spawn(["true"], cores=[4000])
+        assert os.sched_getaffinity(0) == before
+
+
+def test_own_session_and_mark(state: Path) -> None:
+    with open_session() as session:
+        process = session.host.spawn(["sh", "-c", "echo $SWITCHMARK_SESSION; sleep 60"])
+        assert process.read_line(PATIENCE_S) == session.id
+        assert os.getsid(process.pid) == process.pid
+        assert process.pid in {one.pid for one in procfs.marked(session.id)}
+        assert process.terminate() == -signal.SIGTERM
+        assert process.terminate() == -signal.SIGTERM, "twice is fine"
+
+
+def test_terminate_kills_after_the_grace(state: Path) -> None:
+    with open_session() as session:
+        process = session.host.spawn(
+            ["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"]
+        )
+        assert process.read_line(PATIENCE_S) == "up"
+        assert process.terminate(grace_s=0.1) == -signal.SIGKILL
+
+
+def test_process_spawned_from_a_thread_outlives_the_thread(state: Path) -> None:
+    """PR_SET_PDEATHSIG counts the death of the thread that forked."""
+    with open_session() as session:
+        started = []
+        thread = threading.Thread(
+            target=lambda: started.append(session.host.spawn(["sleep", "60"]))
+        )
+        thread.start()
+        thread.join()
+        time.sleep(0.1)
+        assert started[0].poll() is None
+
+
+def test_session_leaves_nothing(state: Path) -> None:
+    with open_session() as session:
+        run_dir, ledger = session.run_dir, session.ledger.path
+        (run_dir / "socket").touch()
+        session.host.spawn(["sleep", "60"])
+        daemon = session.host.run(["sh", "-c", "setsid sleep 60 >/dev/null 2>&1 & echo $!"])
+        daemon_pid = int(daemon.stdout)
+        assert procfs.ProcessIdentity.of(daemon_pid) is not None
+    assert not run_dir.exists() and not ledger.exists()
+    assert procfs.marked(session.id) == []
+    assert procfs.ProcessIdentity.of(daemon_pid) is None
+
+
+def test_second_measuring_session_is_told_who_is_first(state: Path) -> None:
+    with open_session():
+        expected = rf"process {os.getpid()} .*is measuring"
+        with pytest.raises(UnavailableError, match=expected), open_session():
+            pass
+        with open_session(measuring=False) as other:
+            assert other.run_dir.is_dir()
+    with open_session(wait_s=1):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGINT, -signal.SIGINT)],
+)
+def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code: int) -> None:
+    script = (
+        "import sys, time\n"
+        "from switchmark.host.session import open_session\n"
+        "with open_session() as s:\n"
+        "    p = s.host.spawn(['sleep', '60'])\n"
+        "    print(s.id, p.pid, flush=True)\n"
+        "    time.sleep(60)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", script],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert child.stdout is not None
+    session_id, pid = child.stdout.readline().split()
+    child.send_signal(number)
+    assert child.wait(PATIENCE_S) == code
+    child.stdout.close()
+    assert procfs.ProcessIdentity.of(int(pid)) is None
+    assert [path.name for path in state.iterdir()] == ["measuring.lock"]
+    assert procfs.marked(session_id) == []
+
+
+def test_state_directory_must_leave_room_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", "/tmp/" + "x" * 80)
+    with pytest.raises(UsageError, match="choose a shorter one"):
+        state_dir()
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", "relative")
+    with pytest.raises(UsageError, match="absolute"):
+        state_dir()
+
+
+def test_what_has_ended_is_not_kept_for_the_session(state: Path) -> None:
+    with open_session(measuring=False) as session:
+        host = session.host
+        assert isinstance(host, LocalHost)
+        for _ in range(5):
+            host.spawn(["true"]).wait(PATIENCE_S)
+        assert len(host._spawned) == 1
+
+
+def test_a_pump_that_has_seen_its_end_before_it_is_woken_is_closed() -> None:
+    pump = Pump()
+    pump._closing = True
+    os.write(pump._wake_write, b"+")  # something comes just then
+    pump._thread.join()
+    pump.close()
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(pump._wake_read)
+
+
+def test_a_process_that_does_not_die_does_not_keep_the_others(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stuck(grace_s: float = 2.0) -> int:
+        raise TimeoutError("still running")
+
+    with open_session(measuring=False) as session:
+        host = session.host
+        assert isinstance(host, LocalHost)
+        first = host.spawn(["sleep", "60"])
+        monkeypatch.setattr(first, "terminate", stuck)
+        deaf = host.spawn(["sh", "-c", "trap '' TERM; echo up; while :; do sleep 0.05; done"])
+        assert deaf.read_line(PATIENCE_S) == "up"
+        host.close()
+        assert deaf.poll() == -signal.SIGKILL
+        assert host._pump is None
+
+
+def test_what_was_made_is_undone_although_the_host_cannot_be_closed(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(host: LocalHost) -> None:
+        raise OSError("no descriptor is free")
+
+    monkeypatch.setattr(LocalHost, "close", broken)
+    with (
+        pytest.raises(OSError, match="no descriptor"),
+        open_session(measuring=False) as session,
+    ):
+        run_dir, ledger = session.run_dir, session.ledger.path
+        (run_dir / "socket").touch()
+    assert not run_dir.exists() and not ledger.exists()

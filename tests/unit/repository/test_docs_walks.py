@@ -1,0 +1,79 @@
+"""The two walks of docs/architecture.md pass through files and functions that are there, in few
+steps."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+ROOTS = (REPOSITORY, REPOSITORY / "switchmark", REPOSITORY / "engine")
+
+
+def walk(title: str) -> list[str]:
+    """The places of the walk under this title, a row each."""
+    text = (REPOSITORY / "docs" / "architecture.md").read_text()
+    (section,) = re.findall(rf"^## {title}.*?\n(.*?)(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return re.findall(r"^\| (`.*?) \|", section, re.MULTILINE)
+
+
+# Before the rooms were made, a rate passed 26 places and a sample 14.
+@pytest.mark.parametrize(
+    ("title", "most"), [("The way of a rate", 13), ("The way of a round trip", 7)]
+)
+def test_a_walk_takes_half_the_steps_that_it_took(title: str, most: int) -> None:
+    assert 5 <= len(walk(title)) <= most
+
+
+@pytest.mark.parametrize("title", ["The way of a rate", "The way of a round trip"])
+def test_a_walk_passes_files_and_functions_that_exist(title: str) -> None:
+    for row in walk(title):
+        names = re.findall(r"`([\w./]+)`", row)
+        files = [name for name in names if re.search(r"\.(py|c|h)$", name)]
+        assert files, row
+        texts = []
+        for name in files:
+            found = [root / name for root in ROOTS if (root / name).is_file()]
+            assert found, f"{row}: there is no {name}"
+            texts += [one.read_text() for one in found]
+        for name in set(names) - set(files):
+            word = name.rsplit(".", 1)[-1]
+            assert any(re.search(rf"\b{word}\b", text) for text in texts), f"{row}: no {name}"
+
+
+SAMPLE = "The way of a round trip"
+
+
+def test_each_step_of_a_sample_is_one_function() -> None:
+    engine, *bench = walk(SAMPLE)
+    assert len(re.findall(r"`[\w./]+\.c`", engine)) == 2, "the histogram, and its text"
+    for row in bench:
+        file, name = re.fullmatch(r"`([\w./]+\.py)`, `([\w.]+)`(?: •)?", row).groups()  # type: ignore[union-attr]
+        (path,) = (root / file for root in ROOTS if (root / file).is_file())
+        assert re.search(rf"^ *def {name.rsplit('.', 1)[-1]}\(", path.read_text(), re.MULTILINE), (
+            row
+        )
+
+
+@pytest.mark.parametrize(
+    ("made", "elsewhere"),
+    [
+        (r"\bLatency\(", {"trial/foreign.py"}),  # of an instrument that is not our engine
+        (r"\bRecord\(\*\*", set()),
+        (r"\bLatencySummary\(", set()),
+        (r"\.curve\(", set()),
+        # of delay variation, and of the times that a paper's figure is drawn of
+        (r"\bHistogram\.merged\(", {"trial/quality.py", "results/times.py"}),
+    ],
+)
+def test_a_sample_becomes_a_new_value_only_on_its_walk(made: str, elsewhere: set[str]) -> None:
+    package = REPOSITORY / "switchmark"
+    makers = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if re.search(rf"(?<!class ){made}", path.read_text())
+    }
+    on_the_walk = set(re.findall(r"`([\w./]+\.py)`", " ".join(walk(SAMPLE))))
+    assert elsewhere < makers <= on_the_walk | elsewhere
