@@ -15,8 +15,7 @@ from switchmark.engine.binary import find_engine
 from switchmark.errors import UnavailableError
 from switchmark.host.cores.counters import MeterReading
 from switchmark.host.cores.cpu_time import CpuReading
-from switchmark.host.cores.demand import Demand
-from switchmark.host.cores.placement import place
+from switchmark.host.cores.placement import Demand, place
 from switchmark.host.facts import Facts
 from switchmark.host.host import Session
 from switchmark.host.interface_check import check_facing

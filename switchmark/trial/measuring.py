@@ -11,8 +11,8 @@ from typing import Any
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
 from switchmark.host.build_identity import running_programs
+from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.cores.cpu_time import ThreadTimes
-from switchmark.host.cores.own_cores import kept_to
 from switchmark.host.facts import is_emulated
 from switchmark.method.registry import METHODS
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
@@ -192,7 +192,7 @@ def _traffic(
     trial, streams = plan.trial, deployment.streams
     restarts = trial.method != PLAIN and METHODS[trial.method].restarts_switch
     apart = plan.placement.switch_cores and not restarts
-    with kept_to(plan.placement.bench_cores) if apart else nullcontext():
+    with restricted_to(plan.placement.bench_cores) if apart else nullcontext():
         if deployment.guest is not None:
             return foreign.measure(trial, deployment.guest, plan.policy, watched)
         if trial.method != PLAIN:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from switchmark.environment.registry import traits_of
 from switchmark.errors import Refusal
 from switchmark.host import place
-from switchmark.host.cores.within_quota import needed_cpus
+from switchmark.host.cores.placement import needed_cpus
 from switchmark.host.kernel.capabilities import has_capability
 from switchmark.host.place import PlaceLimits
 from switchmark.host.place.remedies import limit_remedy

@@ -15,9 +15,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.environment.support.base import Environment
 from switchmark.errors import UsageError
 from switchmark.host import place, tuning
-from switchmark.host.cores.cpu_order import first_threads
-from switchmark.host.cores.demand import Demand
-from switchmark.host.cores.within_quota import place_within
+from switchmark.host.cores.placement import Demand, first_threads, place_within
 from switchmark.host.facts import Cpu
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.model.campaign import CampaignDefinition, TrimPolicy, VerifyPolicy

@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from datetime import UTC, datetime
 from typing import Any
 
-from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.host import Session
 from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
@@ -41,7 +41,9 @@ def run_trial(
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
     only = plan.placement.only_cores
-    with kept_to(only) if only else nullcontext():  # all programs inherit the mask of the bench
+    with (
+        restricted_to(only) if only else nullcontext()
+    ):  # all programs inherit the mask of the bench
         return _run_placed(session, plan, campaign, run_id, baseline, provenance, observe)
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from switchmark.environment.support.base import Node
 from switchmark.errors import SwitchmarkError
+from switchmark.host.cores.affinity import check_unpinned, count_migrations, unpin
 from switchmark.host.cores.cpu_limit import CpuLimit
-from switchmark.host.cores.unpinned import check_unpinned, moves_of, unpin
 from switchmark.host.host import Session
 from switchmark.host.kernel.procfs import threads_of
 from switchmark.model.node import NodeSpec
@@ -134,7 +134,7 @@ class RunningSwitch:
             return {}
         check_unpinned(pids, cores)
         where = f"none: {len(threads_of(pids))} threads on any of {','.join(map(str, cores))}"
-        moves = moves_of(pids)
+        moves = count_migrations(pids)
         if moves is None or self._moves_before is None:
             return {"pinning": where}
         return {"pinning": f"{where}, moved {moves - self._moves_before} times"}
@@ -172,7 +172,7 @@ class RunningSwitch:
     def _unpin(self) -> None:
         if cores := self._plan.placement.switch_free_cores:
             unpin(self.switch.process_ids(), cores)
-            self._moves_before = moves_of(self.switch.process_ids())
+            self._moves_before = count_migrations(self.switch.process_ids())
 
     def _remove_limit(self) -> None:
         if self.limit is not None:

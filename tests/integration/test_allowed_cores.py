@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.certify.support.stand import planned
-from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.host import Session
 from switchmark.host.kernel import procfs
 from switchmark.trial.deployment import Deployment
@@ -68,7 +68,7 @@ def test_every_thread_stays_on_the_allowed_core(name: str, limit: str, session: 
     switch = available(name)
     if limit == "cpuset" and not (switch.capabilities.polling or name.startswith("ovs")):
         pytest.skip("the mask has tried it: this switch chooses no cores of its own")
-    with kept_to([CORE]) if limit == "mask" else in_cpuset():
+    with restricted_to([CORE]) if limit == "mask" else in_cpuset():
         plan = planned(switch)
         used = {core for own in plan.placement.application_cores.values() for core in own}
         assert used | set(plan.placement.switch_cores) == {CORE}

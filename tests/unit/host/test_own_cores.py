@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from switchmark.host.cores.own_cores import kept_to
+from switchmark.host.cores.affinity import restricted_to
 
 CORES = sorted(os.sched_getaffinity(0))
 
@@ -20,7 +20,7 @@ def test_all_threads_are_kept_to_the_cores_and_let_go_again() -> None:
     seen: list[set[int]] = []
     try:
         assert older.native_id is not None
-        with kept_to([CORES[0]]):
+        with restricted_to([CORES[0]]):
             seen += [os.sched_getaffinity(0), os.sched_getaffinity(older.native_id)]
             newer = threading.Thread(target=ends.wait)
             newer.start()
@@ -33,6 +33,6 @@ def test_all_threads_are_kept_to_the_cores_and_let_go_again() -> None:
 
 
 def test_cores_that_are_not_there_change_nothing() -> None:
-    with kept_to([100_000]):
+    with restricted_to([100_000]):
         assert os.sched_getaffinity(0) == set(CORES)
     assert os.sched_getaffinity(0) == set(CORES)

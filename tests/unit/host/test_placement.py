@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from switchmark.errors import UnavailableError
-from switchmark.host.cores.demand import Demand
-from switchmark.host.cores.placement import core_map, place
+from switchmark.host.cores.placement import Demand, core_map, place
 from switchmark.host.facts import Cpu
 from switchmark.model.choices import Idle
 from switchmark.record import Placement
@@ -62,7 +61,7 @@ def test_one_core_everything_shares_it() -> None:
     placement = put(machine(1))
     assert placement.switch_cores == [0] and load(placement) == {0: 2}
     assert placement.oversubscribed and placement.idle == "baton"
-    assert "with the switch itself" in placement.reason
+    assert "with the switch, because there is no other CPU" in placement.reason
 
 
 def test_two_cores_polling_switch_has_one_for_itself() -> None:
@@ -227,7 +226,7 @@ def test_all_cores_for_the_switch_is_oversubscribed() -> None:
 
 
 def test_more_switch_cores_than_there_are() -> None:
-    with pytest.raises(UnavailableError, match=r"switch_cores: 3 wanted.* 2 CPUs"):
+    with pytest.raises(UnavailableError, match=r"switch_cores: is 3, .* 2 CPUs"):
         put(machine(2), switch_cores=3)
 
 
@@ -313,7 +312,7 @@ def test_siblings_are_avoided_or_used_on_purpose() -> None:
     assert avoided.oversubscribed, "two physical cores are too few for three programs"
     siblings = place(cpus, set(range(4)), asked(smt="siblings"))
     assert siblings.switch_cores == [1] and used(siblings) == {3}
-    assert "SMT siblings, as asked" in siblings.reason
+    assert "SMT siblings, as requested" in siblings.reason
     named = place(cpus, set(range(4)), asked(smt="siblings", switch_cpus=(2,)))
     assert named.switch_cores == [2] and used(named) == {0}
 
@@ -322,7 +321,7 @@ def test_another_numa_node_or_the_same() -> None:
     cpus = machine(8, nodes=2)  # 0-3 and 4-7
     other = place(cpus, set(range(8)), asked(numa="other"))
     assert set(other.switch_cores) <= {0, 1, 2, 3} and used(other) <= {4, 5, 6, 7}
-    assert "spread over NUMA nodes, as asked" in other.reason
+    assert "on several NUMA nodes, as requested" in other.reason
     many = Demand(pairs(3), True, False, numa="same")
     assert used(place(cpus, set(range(8)), many)) <= {0, 1, 2, 3}
     assert used(place(cpus, set(range(8)), replace(many, numa="auto"))) & {4, 5, 6, 7}
@@ -354,7 +353,10 @@ def test_the_generator_apart_and_the_vnfs_beside_the_switch() -> None:
     assert (placed.switch_cores, placed.bench_cores) == ([1], [0])
     assert placed.application_cores == {"v0-1": [2], "v0-2": [3], "tx0": [12], "rx0": [13]}
     assert placed.idle == "poll" and not placed.oversubscribed
-    assert "the generator apart on NUMA node 1" in placed.reason and "as asked" in placed.reason
+    assert (
+        "the generator is apart, on NUMA node 1" in placed.reason
+        and "as requested" in placed.reason
+    )
     named = place(cpus, set(range(24)), replace(chain, switch_cpus=(20,)))
     assert named.application_cores["tx0"][0] < 12 <= named.application_cores["v0-1"][0]
     in_kernel = place(cpus, set(range(24)), replace(chain, in_kernel_switch=True))

@@ -10,9 +10,8 @@ from dataclasses import replace
 import pytest
 
 from switchmark.errors import TrialFailed, UnavailableError, UsageError
-from switchmark.host.cores.demand import Demand
-from switchmark.host.cores.placement import core_map, place
-from switchmark.host.cores.unpinned import check_unpinned, moves_of, unpin
+from switchmark.host.cores.affinity import check_unpinned, count_migrations, unpin
+from switchmark.host.cores.placement import Demand, core_map, place
 from switchmark.host.facts import Cpu
 from switchmark.host.kernel.procfs import threads_of
 from tests.unit.campaign.test_expand_refusals import trials_of
@@ -29,7 +28,7 @@ def test_it_is_placed_as_one_that_is_pinned_and_may_move_over_what_is_not_isolat
         pinned.switch_cores, pinned.application_cores,
     )  # fmt: skip
     assert pinned.switch_free_cores == [] and "not pinned" not in pinned.reason
-    assert "polling switch not pinned: it begins on cores" in free.reason
+    assert "polling switch not pinned: it starts on cores" in free.reason
     begun = [core for core, who in core_map(free).items() if "unpinned-switch" in who]
     assert begun == sorted(free.switch_cores)
     same = place(CPUS, set(range(8)), replace(FREE, numa="same"))
@@ -78,7 +77,7 @@ def test_every_thread_is_let_go_and_one_that_is_pinned_again_is_found(sleeper: i
     unpin([sleeper], cores)
     assert os.sched_getaffinity(sleeper) == cores and threads_of([sleeper]) == {sleeper}
     check_unpinned([sleeper], cores)
-    assert (moves_of([sleeper]) or 0) >= 0
+    assert (count_migrations([sleeper]) or 0) >= 0
     if len(cores) > 1:
         os.sched_setaffinity(sleeper, {min(cores)})
         with pytest.raises(TrialFailed, match=f"has pinned a thread to core {min(cores)} "):
@@ -90,4 +89,4 @@ def test_processes_that_have_ended_have_no_threads() -> None:
         pass
     unpin([ended.pid], {0})
     check_unpinned([ended.pid], {0})
-    assert threads_of([ended.pid]) == set() and moves_of([ended.pid]) is None
+    assert threads_of([ended.pid]) == set() and count_migrations([ended.pid]) is None

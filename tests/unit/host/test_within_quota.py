@@ -14,9 +14,8 @@ from switchmark.experiment import prepare as preparing
 from switchmark.experiment import steps
 from switchmark.experiment.prepare import Prepared, prepare
 from switchmark.host import facts, place
-from switchmark.host.cores.demand import Demand
+from switchmark.host.cores.placement import Demand, needed_cpus, place_within
 from switchmark.host.cores.placement import place as place_freely
-from switchmark.host.cores.within_quota import needed_cpus, place_within
 from switchmark.host.facts import Cpu
 from switchmark.model.capabilities import Availability
 from switchmark.model.choices import Idle
