@@ -12,10 +12,10 @@ import typer
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
-from switchmark.cli.certify_progress import CertifyProgress
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, seconds_of
 from switchmark.cli.output import note, print_json, print_line
+from switchmark.cli.progress import CertifyProgress
 from switchmark.engine.arguments import resolve_io
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.experiment.certified import Certificates

@@ -42,6 +42,7 @@ class Wish:
     testbed: Path | None = None
     json: bool = False
     quiet: bool = False
+    verbose: bool = False
     junit: Path | None = None
     bmf: Path | None = None
     metrics: str | None = None  # where Prometheus finds the campaign: PORT or ADDRESS:PORT
@@ -84,7 +85,7 @@ def _execute(
     campaign: CampaignDefinition, there: Installed, wish: Wish, upload: StoreUpload | None
 ) -> Executed:
     with (
-        CampaignProgress(quiet=wish.quiet) as progress,
+        CampaignProgress(quiet=wish.quiet, verbose=wish.verbose) as progress,
         _watched(wish, campaign) as watched,
     ):
         request = Request(

@@ -122,3 +122,4 @@ TestbedFile = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 RecordsAsJson = Annotated[bool, typer.Option("--json", help="Print the records as JSON.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each trial.")]

@@ -1,4 +1,4 @@
-"""How commands print: JSON for programs, tables for people, plain text where there is no screen.
+"""Output of commands: JSON for programs, tables for people, plain text in a pipe.
 
 Colour and boxes appear on a terminal only; `NO_COLOR` and a pipe switch them off. Rich is
 imported when a table is made, so commands that print JSON start without it.
@@ -128,10 +128,10 @@ def print_remark(text: str, first: int = 0, tone: Tone = Tone.PLAIN) -> None:
     print_lines(wrapped(text, first, first + 2, tone, width=width) or [Line("")])
 
 
-def command_lines(label: str, words: Sequence[str], *, width: int | None = None) -> list[Line]:
+def command_lines(label: str, arguments: Sequence[str], *, width: int | None = None) -> list[Line]:
     """Return a command in a form that can be pasted: quoted, and continued with backslashes if it
     does not fit behind its label."""
-    quoted = [shlex.quote(word) for word in words]
+    quoted = [shlex.quote(word) for word in arguments]
     whole = f"{label}: {' '.join(quoted)}"
     if width is None and not console().is_terminal:
         return [Line(printable(whole))]
@@ -247,9 +247,12 @@ def print_line(text: str = "") -> None:
 
 def note(text: str) -> None:
     """Print a remark for the person at the terminal, on standard error so that pipes stay clean."""
-    with suppress(OSError):  # a remark that nobody can take is no reason to stop
-        sys.stdout.flush()  # in a file that takes both, each line stands where it was printed
-        print(printable(text), file=sys.stderr)
+    with suppress(OSError):  # a remark that cannot be written does not stop the command
+        sys.stdout.flush()  # a file that takes both streams then has the lines in order
+        out = console(stderr=True)
+        width = min(max(out.width, _NARROWEST), _READABLE) if out.is_terminal else _WIDE
+        for line in wrapped(text, width=width) or [Line("")]:
+            print(line.text, file=sys.stderr)
 
 
 def note_problems(lines: Iterable[str]) -> int:

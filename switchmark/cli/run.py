@@ -27,6 +27,7 @@ from switchmark.cli.options import (
     ResultsIn,
     StoreAt,
     TestbedFile,
+    Verbose,
     takes,
 )
 from switchmark.cli.output import note
@@ -77,6 +78,7 @@ def command(
     testbed: TestbedFile = None,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
     junit: JunitFile = None,
     bmf: BmfFile = None,
     pool: Annotated[
@@ -132,6 +134,7 @@ def command(
         testbed=testbed,
         json=json,
         quiet=quiet,
+        verbose=verbose,
         junit=junit,
         bmf=bmf,
         metrics=metrics,

@@ -18,6 +18,7 @@ from switchmark.cli.options import (
     RecordsAsJson,
     ResultsIn,
     TestbedFile,
+    Verbose,
 )
 from switchmark.results.default_root import DEFAULT_ROOT
 
@@ -103,6 +104,7 @@ def command(
     _private: Private = False,
     json: RecordsAsJson = False,
     quiet: Quiet = False,
+    verbose: Verbose = False,
 ) -> int:
     """Measure one trial, and before it the same over the bare wire, to judge it by."""
     flags = {
@@ -129,6 +131,7 @@ def command(
         testbed=testbed,
         json=json,
         quiet=quiet,
+        verbose=verbose,
     )
     campaign = load_settings(
         given, there.known, name="trial", label=_place, overrides=wish.overrides

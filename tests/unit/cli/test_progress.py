@@ -37,10 +37,10 @@ def test_lines_of_a_sweep_can_be_told_apart() -> None:
     )
     lines = [describe(synthetic_failure(trial)) for trial in sweep]
     assert len(set(lines)) == len(sweep)
-    assert lines[0].startswith("linux-bridge 64 B max throughput  ")
-    assert lines[2].startswith("linux-bridge 64 B max throughput, loopback-2  ")
+    assert lines[0].startswith("linux-bridge, 64 B, throughput at full rate: FAILED")
+    assert lines[2].startswith("linux-bridge, 64 B, throughput at full rate, loopback-2: ")
 
 
-def test_a_small_load_is_not_told_as_none() -> None:
+def test_a_small_load_has_its_digits() -> None:
     line = describe(synthetic_record(synthetic_trial(rate_pps=1_230)))
-    assert " 1.23 kpps " in line and " 630 kbit/s " in line
+    assert "throughput at 1.23 kpps, " in line and ": 1.23 kpps, 630 kbit/s; " in line
