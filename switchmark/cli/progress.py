@@ -26,7 +26,9 @@ from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.metric import Metric
 from switchmark.report import words
+from switchmark.report.answer_words import FIGURES
 from switchmark.results.blocks import observe
+from switchmark.results.points import Point
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.typical import by_median
 from switchmark.trial.plan import TrialPlan
@@ -35,11 +37,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
 
-_FIGURES = {
-    "forwarded": ("throughput", "pps"),
-    "rtt-p50": ("median round trip", "ns"),
-    "rtt-p99": ("99th percentile of round trips", "ns"),
-}
 _MOST_MARKS = 4  # in the view; the others are counted
 _WIDEST = 100  # columns
 _FEW_SECONDS = 3.0
@@ -143,8 +140,8 @@ class CampaignProgress(LiveView):
         self._is_left_at_most = False
         self._began_s = time.monotonic()
         self._forwarded_pps: float | None = None
-        self._figures: dict[tuple[str, Metric], dict[str, list[float]]] = {}
-        self._standing: dict[tuple[str, Metric], dict[str, Estimate]] = {}
+        self._figures: dict[tuple[Point, Metric], dict[str, list[float]]] = {}
+        self._standing: dict[tuple[Point, Metric], dict[str, Estimate]] = {}
         self._failed = 0
         self._printed_failures: set[str] = set()
         self._marks: Counter[str] = Counter()
@@ -193,8 +190,11 @@ class CampaignProgress(LiveView):
             rate = self._forwarded_pps
             now = "" if rate is None else f": {with_prefix(rate, 'pps')}"
             yield from wrapped(f"now: {trial_name(self._current)}{now}", 0, 5, width=width)
-        for (place, metric), contenders in list(self._standing.items()):
-            figure = _FIGURES.get(metric.name, (metric.name, metric.unit))[0]
+        standing = list(self._standing.items())
+        for (point, metric), contenders in standing:
+            alike = [other for (other, kind), _ in standing if kind == metric]
+            place = words.point(dict(point), words.varying_among(alike))
+            figure = FIGURES.get(metric.name, metric.name)
             yield from wrapped(f"{figure}, {place}", 2, 4, width=width)
             yield from _ranking(contenders, metric, width)
         yield from self._warnings(width)
@@ -236,7 +236,7 @@ class CampaignProgress(LiveView):
         if not self.is_live or observed.unused or observed.is_baseline or not observed.figures:
             return
         metric, value = next(iter(observed.figures.items()))
-        point = _point_name(record.trial)
+        point = point_of(record.trial)
         values = self._figures.setdefault((point, metric), {})
         values.setdefault(record.trial.called, []).append(value)
         standing = self._standing.setdefault((point, metric), {})
@@ -362,18 +362,6 @@ def _load(trial: Trial) -> str:
 def _rate(rate_pps: int) -> str:
     text = format_rate(rate_pps)
     return f"{text} pps" if text[-1].isdigit() else f"{text[:-1]} {text[-1]}pps"
-
-
-def _point_name(trial: Trial) -> str:
-    """The frame size and the load, and whatever else separates this test point from others."""
-    fields = dict(point_of(trial))
-    more = [
-        one.words(value)
-        for one in _UNNAMED
-        if one.field in fields and (value := getattr(trial, one.field)) != one.default
-    ]
-    rate = "" if trial.rate_pps is None else f"at {_rate(trial.rate_pps)}"
-    return ", ".join(filter(None, [_size(trial), rate, *more]))
 
 
 def _ranking(contenders: dict[str, Estimate], metric: Metric, width: int) -> Iterator[Line]:
