@@ -11,7 +11,7 @@ Med. 26, 2007). The prediction takes every tau by how far it is to be believed (
 Noma and T. Furukawa, Stat. Methods Med. Res. 28, 2019): Higgins' interval, which takes one alone,
 holds in as few as 88 % of cases where machines differ about as much as their ratios are uncertain.
 Where the errors within machines are small, both are Student's t with one degree of freedom fewer
-than machines. How often all of them hold: docs/machines.md.
+than machines. How often all of them hold: docs/evidence/machines.md.
 """
 
 from __future__ import annotations
