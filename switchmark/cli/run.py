@@ -100,8 +100,8 @@ def command(
     """Measure a campaign and store a record for every trial."""
     there = installed()
     given = overrides or []
-    if resume and not given:
-        given = _settings_to_resume(campaign, there, results)
+    if resume:
+        given = _settings_to_resume(campaign, there, results, given)
     found = find_campaign(campaign, there.known, given)  # checks what the text is read from
     if pool is not None:
         not_in_a_pool(
@@ -142,13 +142,24 @@ def command(
     return measure(found, there, wish)
 
 
-def _settings_to_resume(what: str, there: Installed, results: Path) -> list[str]:
-    """The `--set` values with which the run was begun: without them, other trials would be
-    planned."""
-    latest = find_latest(results, find_campaign(what, there.known).name)
+def _settings_to_resume(
+    argument: str, there: Installed, results: Path, given: list[str]
+) -> list[str]:
+    """The `--set` values of a resumed run: those of its earlier starts, and over them the given
+    ones. Without the earlier values, other trials would be planned."""
+    from switchmark.cli.run_output import later_settings
+
+    latest = find_latest(results, find_campaign(argument, there.known).name)
     if latest is None:
-        return []
-    given = list(open_run(latest).info.parsed_settings.set)
-    if given:
-        note("resuming with the settings of the first start: --set " + " --set ".join(given))
-    return given
+        return given
+    found = open_run(latest)
+    earlier = [*found.info.parsed_settings.set, *later_settings(found)]
+    settings = {_key(text): text for text in earlier}
+    kept = [text for key, text in settings.items() if key not in set(map(_key, given))]
+    if kept:
+        note("resuming with the settings of earlier starts: --set " + " --set ".join(kept))
+    return [*kept, *given]
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].strip()

@@ -185,7 +185,7 @@ def _decide(found: Run, summary: Summary, campaign: str | None) -> list[Line]:
         return []
     definition = found.info.parsed_definition
     settings = {}
-    for text in [*found.info.parsed_settings.set, *_later_settings(found)]:
+    for text in [*found.info.parsed_settings.set, *later_settings(found)]:
         settings[text.partition("=")[0]] = text.partition("=")[2]
     if definition.budget_s is None:
         count = definition.repetitions + summary.further_blocks
@@ -203,7 +203,7 @@ def _decide(found: Run, summary: Summary, campaign: str | None) -> list[Line]:
     return command_lines(about, command)
 
 
-def _later_settings(found: Run) -> list[str]:
+def later_settings(found: Run) -> list[str]:
     """The `--set` values with which the run was resumed, in order."""
     later = sorted(found.resumptions(), key=lambda one: one.resumed_at)
     return [str(text) for one in later for text in one.settings.get("set", ())]

@@ -21,7 +21,8 @@ from switchmark.switch.registry import usual_overhead_s
 
 class CampaignBlocks:
     """The steps to run next, again and again; each list is asked for once the one before is stored.
-    Steps that have a record, even of a failure, are left out."""
+    Steps that have a record are left out; trials that had failed before the run was resumed run
+    again."""
 
     def __init__(
         self,
@@ -39,6 +40,8 @@ class CampaignBlocks:
         self._steps = {step.plan.trial.id: step for step in first}
         own = [step.plan.trial for step in first if step.plan.trial.repetition == 0]
         proving = Proving.of(campaign.model_dump(), usual_overhead_s)
+        before = run.statuses() if self._resumed else {}
+        self._failed_before = {trial for trial, status in before.items() if status == "failed"}
         self._course = Course(
             own, campaign.seed, proving, self._is_over, self._observed, is_left_out
         )
@@ -48,14 +51,20 @@ class CampaignBlocks:
         """The rest of the budget in seconds."""
         return self._course.left_s
 
+    @property
+    def is_out_of_time(self) -> bool:
+        """True if the budget ended the campaign while something was undecided."""
+        return self._course.is_out_of_time
+
     def __iter__(self) -> Iterator[list[Step]]:
         yield self._baselines
         self._course.take(self._observed([step.plan.trial for step in self._baselines]))
         for block in self._course:
+            self._failed_before -= {trial.id for trial in block}
             yield [self._steps[one.repeated(0).id].repeated(one.repetition) for one in block]
 
     def _is_over(self, trial: Trial) -> bool:
-        return self._run.path_of(trial.id).exists()
+        return trial.id not in self._failed_before and self._run.path_of(trial.id).exists()
 
     def _observed(self, trials: Sequence[Trial]) -> list[Observed]:
         """The observations of these trials' records; trials without one are left out."""

@@ -57,6 +57,7 @@ class Course:
         self._observed = observed
         self._points = _points(trials, proving, is_left_out)
         self._time = _Time(proving.budget_s or 0.0)
+        self.is_out_of_time = False  # the budget ended the campaign, not a decision
 
     @property
     def left_s(self) -> float:
@@ -79,6 +80,7 @@ class Course:
                 asked.sort(key=lambda _: draw())
                 todo = [one for one in asked if not self._is_over(one)]
                 if todo and not self._time.has_room(todo):
+                    self.is_out_of_time = True
                     return
                 if todo:
                     yield todo

@@ -197,13 +197,15 @@ def _run_steps(
     if not request.quiet:
         done = f" ({len(steps) - len(todo)} finished before)" if len(todo) < len(steps) else ""
         time_s = sum(measuring_time_s(step.plan) for step in todo)
-        what = f"{len(todo)} trials{done}, {format_duration(time_s)} of measuring"
+        trials_ = "1 trial" if len(todo) == 1 else f"{len(todo)} trials"
+        what = f"{trials_}{done}, {format_duration(time_s)} of measuring"
         if campaign.proves:
             trials = sum(not step.is_baseline for step in steps)
             prove = campaign.prove or PROVE
+            budget = format_duration(campaign.budget_s or 0.0)
             what = (
-                f"blocks of {trials} trials until leads from {prove:.2%} on are decided, "
-                f"for {format_duration(campaign.budget_s or 0.0)} at most"
+                f"measures blocks of {trials} trials until every lead of {prove * 100:.3g} % or "
+                f"more is decided, {budget} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")
     with open_session() as session, settled():
@@ -223,6 +225,12 @@ def _run_steps(
                 campaign.repeat_disturbed, open_end, certificates, request.may_begin, failures,
             ):  # fmt: skip
                 break
+    if proving is not None and proving.is_out_of_time and len(run.finished_ids()) == len(finished):
+        budget = format_duration(campaign.budget_s or 0.0)
+        request.say(
+            f"{campaign.name}: no trial was measured, because the budget of {budget} is spent; to "
+            "go on, give more: --resume --set budget=TIME"
+        )
     if failures.stopped:
         raise StoppedRun(f"{campaign.name}: {failures.stopped}; records in {run.directory}")
     return made

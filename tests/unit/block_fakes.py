@@ -66,6 +66,9 @@ class Machine:
     def read(self, trial_id: str) -> Record:
         return self.records[trial_id]
 
+    def statuses(self) -> dict[str, str]:
+        return {trial: record.status for trial, record in self.records.items()}
+
     def resumed_at(self) -> list[datetime]:
         return self.resumed
 

@@ -50,6 +50,14 @@ def test_new_settings_win(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert resumed(tmp_path, monkeypatch, ["duration=4s"]) == ["duration=4s"]
 
 
+def test_more_budget_keeps_the_other_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--resume --set budget=4m` planned other trials than the first start."""
+    begin(tmp_path, ["duration=3s", "budget=1m"])
+    assert resumed(tmp_path, monkeypatch, ["budget=4m"]) == ["duration=3s", "budget=4m"]
+
+
 def test_without_an_engine_nothing_is_begun(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -154,6 +154,37 @@ def test_a_killed_campaign_goes_on_at_the_very_trial(killed_after: int) -> None:
     assert spent_s <= 120, "the pause is not of its time"
 
 
+def test_failed_trials_run_again_when_a_proving_campaign_is_resumed() -> None:
+    """They did so only in campaigns that do not prove."""
+    rates = {"linux-bridge": 0.4e6, "basicfwd": 12e6, "ovs-dpdk": 6e6}
+    machine = Machine(rates, fails=("linux-bridge",), dwell_s=1e9)
+    run_all(machine, campaign(THREE))
+    failed = {trial for trial, state in machine.statuses().items() if state == "failed"}
+    assert len(failed) == GIVEN_UP_AFTER
+    machine.fails, machine.order = (), []
+    machine.resumed.append(BEGIN + timedelta(seconds=machine.now_s + 1))
+    machine.now_s += 10
+    run_all(machine, campaign(THREE))
+    again = [number for number, switch in machine.order if switch == "linux-bridge"]
+    assert again[:GIVEN_UP_AFTER] == list(range(GIVEN_UP_AFTER))
+    assert "failed" not in machine.statuses().values()
+
+
+def test_a_spent_budget_differs_from_a_decision() -> None:
+    """A resumed run that measures nothing then names the reason."""
+    rates = {"basicfwd": 10.6e6, "ovs-dpdk": 10e6}
+    text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 40s"
+    machine = Machine(rates, sd=0.2)
+    assert run_all(machine, campaign(text)).is_out_of_time
+    count = len(machine.order)
+    machine.resumed.append(BEGIN + timedelta(seconds=machine.now_s + 1))
+    machine.now_s += 10
+    assert run_all(machine, campaign(text)).is_out_of_time
+    assert len(machine.order) == count
+    decided = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9)
+    assert not run_all(decided, campaign(text.replace("40s", "2m"))).is_out_of_time
+
+
 def test_pairs_are_not_made_across_an_interruption() -> None:
     machine = Machine({"basicfwd": 12e6, "ovs-dpdk": 6e6}, dwell_s=1e9, killed_after=13)
     text = "switch: [basicfwd, ovs-dpdk]\npacket_size: 64\nbudget: 2m"
