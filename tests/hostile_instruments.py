@@ -41,7 +41,7 @@ def _asked(ready: str, answer: str, *, has_server: bool) -> None:
     """All that is asked of one end; what it tells must fit into a record."""
     client = FakeProgram(ready, answer=lambda _: answer.replace("\n", " "))
     server = ProgramEnd("server", "tx0", ["x"], FakeProgram("", answer=str)) if has_server else None
-    end = PolledEnd(ProgramEnd("client", "tx0", ["x"], client), "sent", server)  # type: ignore[arg-type]
+    end = PolledEnd(ProgramEnd("client", "tx0", ["x"], client), "sent", server)
     end.wait_ready(SHORT_S)
     for _ in range(2):
         end.ask({"do": "read"})

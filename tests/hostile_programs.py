@@ -109,17 +109,17 @@ def _namespace(text: str) -> object:
 
 def _facing(text: str) -> object:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
-    return interface_check._problem(host, "eth1", 1500)  # type: ignore[arg-type]
+    return interface_check._problem(host, "eth1", 1500)
 
 
 def _cache_lines(text: str) -> object:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
-    return watch._reading(host, Path("engine"), [0, 1])  # type: ignore[arg-type]
+    return watch._reading(host, Path("engine"), [0, 1])
 
 
 def ended(text: str) -> ProgramEnd:
     """A program that has printed this."""
-    made = ProgramEnd("program", "a0", ["program"], FakeProgram(text, stderr=text))  # type: ignore[arg-type]
+    made = ProgramEnd("program", "a0", ["program"], FakeProgram(text, stderr=text))
     made.gather(1.0)
     return made
 
@@ -163,7 +163,7 @@ def _mounted(name: bytes) -> None:
 
 
 def _guest(text: str) -> object:
-    return GuestEngine(FakeProgram("", answer=lambda _: text))._reading()  # type: ignore[arg-type]
+    return GuestEngine(FakeProgram("", answer=lambda _: text))._reading()
 
 
 MESSAGES = [

@@ -53,7 +53,7 @@ def percent(share: float) -> str:
 
 def found() -> list[Truth]:
     """All that the integration tests tell, sorted."""
-    rows = []
+    rows: list[Any] = []
     for path in sorted(FOLDER.glob("test_*.py")):
         if "tests.truths" in path.read_text():
             rows += _of_module(path.stem)

@@ -53,7 +53,7 @@ def back_to_back(**changes: Any) -> dict[str, Any]:
     return {"ports": ports, "flows": [flow | changes]}
 
 
-def plan(config: dict[str, Any]):
+def plan(config: dict[str, Any]) -> Any:
     """Return the plan of the configuration's flow; refused as the server refuses it."""
     text = snappi.Api().config().deserialize(json.dumps(config)).serialize()
     try:
@@ -80,12 +80,12 @@ def sent(config: dict[str, Any], folder: Path) -> list[Packet]:
     return read_pcap(folder / "out.pcap")
 
 
-def option(words, name: str) -> str:
+def option(words: Any, name: str) -> str:
     words = list(words)
     return words[words.index(name) + 1]
 
 
-def test_udp_is_sent_as_written(tmp_path) -> None:
+def test_udp_is_sent_as_written(tmp_path: Path) -> None:
     """1,000 packets of 512 bytes at 100 a second; gap 12 is what a wire has anyway. (At 1,000 times
     that rate here, so that the test takes a moment.)"""
     assert option(plan(back_to_back()).sender, "--rate") == "100"
@@ -124,7 +124,7 @@ def test_half_of_200_gigabit_is_by_the_line() -> None:
     assert option(words, "--packet-size") == "1500"
 
 
-def test_fields_in_step_are_the_frames_of_a_file(tmp_path) -> None:
+def test_fields_in_step_are_the_frames_of_a_file(tmp_path: Path) -> None:
     """A source address up by 0.1.2.3 a hundred times, and a port up by 7 in step: the frames have
     both, and after a hundred they begin anew."""
     config = back_to_back(rate={"choice": "pps", "pps": 100_000})

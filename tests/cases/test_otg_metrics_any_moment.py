@@ -9,6 +9,9 @@ and bytes.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import pytest
 import snappi
 
@@ -27,17 +30,17 @@ FLOWS, PACKETS, SIZE = 5, 200, 128
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from serve(tmp_path_factory.mktemp("otgm"))
 
 
 @pytest.fixture
-def api(server):
+def api(server: Any) -> Iterator[Any]:
     with inside(server):
         yield snappi.api(location=server.location)
 
 
-def test_every_answer_is_whole_and_the_last_is_exact(api, server):
+def test_every_answer_is_whole_and_the_last_is_exact(api: Any, server: Any) -> None:
     config = config_of(api, server)
     for number in range(FLOWS):
         flow = add_flow(config, f"f{number}")
@@ -61,7 +64,7 @@ def test_every_answer_is_whole_and_the_last_is_exact(api, server):
         assert one.bytes_tx == one.bytes_rx == PACKETS * SIZE
 
 
-def test_a_second_start_counts_from_zero(api, server):
+def test_a_second_start_counts_from_zero(api: Any, server: Any) -> None:
     config = config_of(api, server)
     flow = add_flow(config)
     flow.duration.fixed_packets.packets = 50
@@ -73,7 +76,7 @@ def test_a_second_start_counts_from_zero(api, server):
         assert (found.frames_tx, found.frames_rx) == (50, 50)
 
 
-def test_permitted_columns_and_unknown_names(api, server):
+def test_permitted_columns_and_unknown_names(api: Any, server: Any) -> None:
     """A filter of columns is honoured whichever columns they are; a flow that is not there is
     refused or left out, and does not break the answer for others."""
     config = config_of(api, server)

@@ -7,11 +7,13 @@ and not the product, 1,002,001.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from tests.cases.frames import parse
 from tests.cases.test_back_to_back_examples import back_to_back, sent
 
 
-def test_ports_in_step_are_1001_flows(tmp_path) -> None:
+def test_ports_in_step_are_1001_flows(tmp_path: Path) -> None:
     frames = {"choice": "fixed_packets", "fixed_packets": {"packets": 2002}}
     config = back_to_back(duration=frames, rate={"choice": "pps", "pps": 100_000})
     up = {"choice": "increment", "increment": {"start": 4000, "step": 1, "count": 1001}}

@@ -9,6 +9,7 @@ sender. Where nothing passes there is no figure, and no crash.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from switchmark.method.support.goal import PRESETS, preset
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 
-def search(goals: str, max_pps: float, **behaviour):
+def search(goals: str, max_pps: float, **behaviour: Any) -> Any:
     switch = SimulatedSwitch(Behaviour(**behaviour), 1)
     return ndr_pdr.search(
         switch, preset(goals), min_pps=max_pps / 1000, max_pps=max_pps, budget_s=1e9

@@ -9,6 +9,7 @@ refused where it is written, also inside a range or a mix, and the smallest arri
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def refusal(*lines: str) -> str:
     return str(refused.value)
 
 
-def bridge():
+def bridge() -> Any:
     return SWITCHES["linux-bridge"]().capabilities
 
 

@@ -9,6 +9,8 @@ prefixes are powers of ten.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from switchmark.campaign.expand import expand
@@ -72,7 +74,7 @@ def test_frames_a_second_have_no_layer(rate: str) -> None:
     assert engine_pps(text, "64") == 500_000
 
 
-def test_a_payload_of_64_bytes_is_a_frame_of_110(tmp_path) -> None:
+def test_a_payload_of_64_bytes_is_a_frame_of_110(tmp_path: Path) -> None:
     """Ethernet 14, IPv4 20, UDP 8, payload 64, FCS 4."""
     pace = ["--rate", "1M", "--burst", "1", "--duration", "0.000001"]
     (one,) = sent_frames(tmp_path / "out.pcap", "--packet-size", "110", *pace)

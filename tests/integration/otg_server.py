@@ -1,5 +1,7 @@
 """`switchmark otg` between two ends of a veth pair, and what tests ask of it through snappi."""
 
+from __future__ import annotations
+
 import dataclasses
 import os
 import re
@@ -8,8 +10,10 @@ import signal
 import struct
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from pyroute2.netns import setns
 
@@ -23,7 +27,7 @@ TOKEN = "0123456789abcdef0123456789abcdef"
 
 @dataclasses.dataclass
 class Server:
-    process: subprocess.Popen
+    process: subprocess.Popen[Any]
     location: str  # for snappi
     grpc: str  # the same
     a: str
@@ -31,11 +35,11 @@ class Server:
     netns: str
 
 
-def ip(*words):
+def ip(*words: Any) -> None:
     subprocess.run(["ip", *words], check=True, capture_output=True)
 
 
-def serve(folder, *more):
+def serve(folder: Any, *more: Any) -> Iterator[Any]:
     """In a namespace of its own for the devices: only the address is shared, by a veth to it."""
     need()
     netns = f"smotg{os.getpid()}-{folder.name[-4:]}"
@@ -55,7 +59,7 @@ def serve(folder, *more):
         shutil.rmtree(f"/tmp/{netns}", ignore_errors=True)
 
 
-def run_server(folder, netns, a, b, more):
+def run_server(folder: Any, netns: Any, a: Any, b: Any, more: Any) -> Iterator[Any]:
     command = ["ip", "netns", "exec", netns, sys.executable, "-m", "switchmark.cli.main", "otg"]
     ports = ["--port", a, "--port", f"{b}=raw:mmsg", "--port", f"x1=af_xdp:dev={a}"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "SWITCHMARK_STATE_DIR": f"/tmp/{netns}"}
@@ -66,7 +70,7 @@ def run_server(folder, netns, a, b, more):
             [*command, *ports, *place, *more], env=environment, stderr=err, cwd=ROOT
         )
 
-    def told():
+    def told() -> Any:
         assert process.poll() is None, log.read_text()
         return re.search(r"at (https?://\S+) and by gRPC at (\S+);", log.read_text())
 
@@ -80,7 +84,7 @@ def run_server(folder, netns, a, b, more):
 
 
 @contextmanager
-def inside(server):
+def inside(server: Any) -> Iterator[Any]:
     """This thread in the namespace, whose loopback the server listens at."""
     own = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
     try:
@@ -91,7 +95,7 @@ def inside(server):
         os.close(own)
 
 
-def config_of(api, server, capture=False):
+def config_of(api: Any, server: Any, capture: bool = False) -> Any:
     config = api.config()
     config.ports.add(name="p1", location=server.a)
     config.ports.add(name="p2", location=server.b)
@@ -100,7 +104,9 @@ def config_of(api, server, capture=False):
     return config
 
 
-def add_flow(config, name="f1", *, vlan=None, six=False, turned=False):
+def add_flow(
+    config: Any, name: str = "f1", *, vlan: Any = None, six: bool = False, turned: bool = False
+) -> Any:
     flow = config.flows.add(name=name)
     ends = ("p2", "p1") if turned else ("p1", "p2")
     flow.tx_rx.port.tx_name, flow.tx_rx.port.rx_names = ends[0], [ends[1]]
@@ -119,7 +125,7 @@ def add_flow(config, name="f1", *, vlan=None, six=False, turned=False):
     return flow
 
 
-def transmit(api, state="start", names=None):
+def transmit(api: Any, state: str = "start", names: Any = None) -> None:
     asked = api.control_state()
     asked.traffic.flow_transmit.state = state
     if names:
@@ -127,22 +133,22 @@ def transmit(api, state="start", names=None):
     api.set_control_state(asked)
 
 
-def capture(api, state):
+def capture(api: Any, state: Any) -> None:
     asked = api.control_state()
     asked.port.capture.state = state
     api.set_control_state(asked)
 
 
-def metrics(api, names=()):
+def metrics(api: Any, names: Any = ()) -> Any:
     asked = api.metrics_request()
     asked.flow.flow_names = list(names)
     return {one.name: one for one in api.get_metrics(asked).flow_metrics}
 
 
-def until_stopped(api):
+def until_stopped(api: Any) -> Any:
     found = {}
 
-    def stopped():
+    def stopped() -> Any:
         found.update(metrics(api))
         return all(one.transmit == "stopped" for one in found.values())
 
@@ -150,7 +156,7 @@ def until_stopped(api):
     return found
 
 
-def packets(data):
+def packets(data: Any) -> Iterator[Any]:
     """The packets of a pcap file, and how long each was on the wire."""
     assert struct.unpack("<I", data.read(4))[0] in (0xA1B2C3D4, 0xA1B23C4D)
     data.read(20)
@@ -158,11 +164,11 @@ def packets(data):
         yield data.read(struct.unpack("<IIII", head)[2])
 
 
-def mac(text):
+def mac(text: Any) -> Any:
     return bytes.fromhex(text.replace(":", ""))
 
 
-def guard(folder):
+def guard(folder: Any) -> Any:
     """The options of a server that others can reach, and its certificate."""
     certificate, key, token = (folder / name for name in ("c.pem", "k.pem", "token"))
     subprocess.run(

@@ -52,7 +52,7 @@ def with_these(may: Sequence[str]) -> None:
             options["may"] = replace(options["may"], capabilities=tuple(may))
         return spawn(self, args, **options)
 
-    LocalHost.spawn = chosen  # type: ignore[method-assign,assignment]
+    LocalHost.spawn = chosen
 
 
 def main(name: str, ports: str, *may: str) -> None:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -65,7 +66,7 @@ def test_every_ending_gives_a_result(wire: tuple[Node, Node], role: str, how: st
         assert result["totals"]["tx_offered"] > 0
 
 
-def check_sums(intervals: list[dict], result: dict) -> None:
+def check_sums(intervals: list[dict[str, Any]], result: dict[str, Any]) -> None:
     """The intervals, the last partial one among them, make up the totals."""
     assert [i["index"] for i in intervals] == list(range(len(intervals)))
     for name, total in result["totals"].items():

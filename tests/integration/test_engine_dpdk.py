@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -61,7 +62,9 @@ def ports(kind: str, path: str) -> tuple[list[str], list[str]]:
     return [sender.format(path)], [receiver.format(path)]
 
 
-def assert_all_arrived(sent: dict, received: dict, frames: int | None = None) -> None:
+def assert_all_arrived(
+    sent: dict[str, Any], received: dict[str, Any], frames: int | None = None
+) -> None:
     """Nothing lost, doubled, reordered, damaged, or of unknown origin."""
     offered = sent["totals"]["tx_offered"]
     assert offered == (frames if frames is not None else offered) > 0

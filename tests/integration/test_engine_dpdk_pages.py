@@ -7,6 +7,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ def page_kib(engine: Engine) -> int:
     return int(told)
 
 
-def check(sent: dict, received: dict, frames: int) -> None:
+def check(sent: dict[str, Any], received: dict[str, Any], frames: int) -> None:
     """Nothing is lost, doubled, damaged or of unknown origin."""
     assert sent["totals"]["tx_offered"] == received["totals"]["rx_frames"] == frames
     assert received["loss"]["received_unique"] == frames

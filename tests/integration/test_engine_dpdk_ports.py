@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -62,7 +63,7 @@ def wire(tmp_path: Path) -> Iterator[str]:
     assert list(tmp_path.iterdir()) == []
 
 
-def assert_all_arrived(sent: dict, received: dict) -> None:
+def assert_all_arrived(sent: dict[str, Any], received: dict[str, Any]) -> None:
     """Nothing lost, doubled, reordered, damaged, or of unknown origin."""
     offered = sent["totals"]["tx_offered"]
     assert offered > 0

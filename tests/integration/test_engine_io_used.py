@@ -11,6 +11,7 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -193,7 +194,7 @@ def test_af_xdp_takes_the_queues_that_it_was_told() -> None:
             assert list(arrived.values()) == expected, taken
 
 
-def check_all(sent: dict, received: dict, frames: int) -> None:
+def check_all(sent: dict[str, Any], received: dict[str, Any], frames: int) -> None:
     """Everything that was asked for was sent, and arrived once and intact."""
     assert sent["totals"]["tx_offered"] == frames
     assert received["totals"]["rx_frames"] == received["loss"]["received_unique"] == frames

@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from _pytest.mark.structures import ParameterSet
@@ -98,7 +99,7 @@ def test_what_is_sent_is_seen_by_an_independent_counter(
     assert seen.sequences == dict.fromkeys(range(3000), 1)
 
 
-def check_pair(sent: dict, received: dict, size: int, frames: int) -> None:
+def check_pair(sent: dict[str, Any], received: dict[str, Any], size: int, frames: int) -> None:
     """Everything that was offered arrived, once, in order and intact."""
     totals, loss = received["totals"], received["loss"]
     assert sent["totals"]["tx_offered"] == frames

@@ -14,6 +14,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -113,7 +114,7 @@ def sent_times(wire: tuple[Node, Node], path: Path, *args: str) -> tuple[list[fl
 def in_some_attempt(holds: Callable[[], float], low: float, high: float) -> None:
     """Within bounds at least once: a busy machine spoils times, never for the better. Where too
     few senders had their core, by their own account, nothing can be said."""
-    seen = []
+    seen: list[Any] = []
     kept_away.clear()
     while len(seen) < MOST_ATTEMPTS and kept_away.count("") < ATTEMPTS:
         seen.append(holds())

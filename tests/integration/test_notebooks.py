@@ -1,7 +1,10 @@
 """The notebooks of docs/notebooks run as they are, on a real switch."""
 
+from __future__ import annotations
+
 import os
 from pathlib import Path
+from typing import Any
 
 import nbformat
 import pytest
@@ -15,7 +18,7 @@ NOTEBOOKS = sorted((ROOT / "docs/notebooks").glob("*.ipynb"))
 pytestmark = pytest.mark.integration
 
 
-def outputs(book):
+def outputs(book: Any) -> Any:
     """All text that a notebook printed or gave."""
     found = []
     for cell in book.cells:
@@ -26,7 +29,7 @@ def outputs(book):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_a_notebook_runs(path, tmp_path, monkeypatch):
+def test_a_notebook_runs(path: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     need(switches=["linux-bridge"])
     state = f"/tmp/smnb{os.getpid()}"
     monkeypatch.setenv("SWITCHMARK_STATE_DIR", state)
@@ -48,5 +51,5 @@ def test_a_notebook_runs(path, tmp_path, monkeypatch):
     assert not left, "something was left behind"
 
 
-def test_there_are_three():
+def test_there_are_three() -> None:
     assert len(NOTEBOOKS) == 3

@@ -1,5 +1,7 @@
 """The unchanged snappi client drives our ports: real frames between two ends of a veth pair."""
 
+from __future__ import annotations
+
 import io
 import json
 import os
@@ -10,7 +12,10 @@ import subprocess
 import sys
 import urllib.request
 from collections import Counter
+from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
+from typing import Any
 
 import pytest
 import snappi
@@ -41,18 +46,18 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from serve(tmp_path_factory.mktemp("otg"))
 
 
 @pytest.fixture
-def api(server):
+def api(server: Any) -> Iterator[Any]:
     """A client in the server's namespace."""
     with inside(server):
         yield snappi.api(location=server.location)
 
 
-def test_a_set_number_of_packets_by_value_values_and_steps(api, server):
+def test_a_set_number_of_packets_by_value_values_and_steps(api: Any, server: Any) -> None:
     """As the conformance suite's UDP tests: counts are exact, every header is what was asked."""
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
@@ -86,7 +91,7 @@ def test_a_set_number_of_packets_by_value_values_and_steps(api, server):
     read_by_others(data, "10.1.1.1", 60)
 
 
-def read_by_others(data, source, count):
+def read_by_others(data: Any, source: Any, count: Any) -> None:
     """What tcpdump reads in the file: so many datagrams of this address, checksums right, one after
     the other."""
     words = ["tcpdump", "-r", "-", "-n", "-vv", "-tt", f"udp and src host {source}"]
@@ -102,7 +107,9 @@ def read_by_others(data, source, count):
     shutil.which("tshark") is None or shutil.which("tcpdump") is None,
     reason="tshark or tcpdump is not installed",
 )
-def test_a_tagged_capture_is_what_flow_and_port_counted(api, server, tmp_path):
+def test_a_tagged_capture_is_what_flow_and_port_counted(
+    api: Any, server: Any, tmp_path: Path
+) -> None:
     """Read by tshark, which shares no decoder with tcpdump, which wrote it."""
     config = config_of(api, server, capture=True)
     flow = add_flow(config, vlan=100)
@@ -130,7 +137,7 @@ def test_a_tagged_capture_is_what_flow_and_port_counted(api, server, tmp_path):
     assert times == sorted(times)
 
 
-def test_a_payload_of_the_client_s_own(api, server):
+def test_a_payload_of_the_client_s_own(api: Any, server: Any) -> None:
     """As in the API's own first example: counted by the sender, and nobody's stamp in it."""
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
@@ -153,7 +160,7 @@ def test_a_payload_of_the_client_s_own(api, server):
     read_by_others(data, "10.1.1.1", 20)
 
 
-def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api, server):
+def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api: Any, server: Any) -> None:
     config = config_of(api, server)
     tagged = add_flow(config, "tagged", vlan=100)
     for size, weight in ((68, 7), (570, 4), (1518, 1)):
@@ -188,7 +195,7 @@ def test_flows_both_ways_with_tags_ipv6_sizes_and_delays(api, server):
     assert mean == pytest.approx(150, abs=1)
 
 
-def test_continuous_traffic_is_seen_and_stopped(api, server):
+def test_continuous_traffic_is_seen_and_stopped(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).rate.pps = 5000
     idle = add_flow(config, "idle")
@@ -209,7 +216,7 @@ def test_continuous_traffic_is_seen_and_stopped(api, server):
     assert results["f1"]["sender"]["intervals"]
 
 
-def test_bursts_leave_as_bursts(api, server):
+def test_bursts_leave_as_bursts(api: Any, server: Any) -> None:
     config = config_of(api, server)
     flow = add_flow(config)
     flow.rate.pps = 100_000
@@ -221,7 +228,7 @@ def test_bursts_leave_as_bursts(api, server):
     assert (found.frames_tx, found.frames_rx) == (20, 20)
 
 
-def test_a_running_flow_never_has_more_received_than_sent(api, server):
+def test_a_running_flow_never_has_more_received_than_sent(api: Any, server: Any) -> None:
     config = config_of(api, server)
     for name, turned in (("f1", False), ("f2", True)):
         flow = add_flow(config, name, turned=turned)
@@ -231,7 +238,7 @@ def test_a_running_flow_never_has_more_received_than_sent(api, server):
     transmit(api)
     answers = []
 
-    def stopped():
+    def stopped() -> Any:
         answers.append(metrics(api))
         return all(one.transmit == "stopped" for one in answers[-1].values())
 
@@ -242,7 +249,7 @@ def test_a_running_flow_never_has_more_received_than_sent(api, server):
     assert len({one["f1"].frames_rx for one in answers}) > 2, "read while it ran"
 
 
-def test_a_receiver_whose_device_went_down_invents_no_loss(api, server):
+def test_a_receiver_whose_device_went_down_invents_no_loss(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).rate.pps = 1000
     api.set_config(config)
@@ -251,7 +258,7 @@ def test_a_receiver_whose_device_went_down_invents_no_loss(api, server):
     for state in ("down", "up"):
         ip("-n", server.netns, "link", "set", server.b, state)
 
-    def results():
+    def results() -> Any:
         return json.load(urllib.request.urlopen(server.location + "/switchmark/results"))["f1"]
 
     until(lambda: results()["fault"] is not None, "the fault", 60)
@@ -265,7 +272,9 @@ def test_a_receiver_whose_device_went_down_invents_no_loss(api, server):
     assert found.transmit == "stopped" and found.loss is None
 
 
-def test_a_capture_that_is_replayed_gives_the_same_frames(api, server, tmp_path):
+def test_a_capture_that_is_replayed_gives_the_same_frames(
+    api: Any, server: Any, tmp_path: Path
+) -> None:
     if shutil.which("tcpdump") is None:
         pytest.skip("no program `tcpdump` (apt install tcpdump)")
     config = config_of(api, server, capture=True)
@@ -323,14 +332,16 @@ def test_a_capture_that_is_replayed_gives_the_same_frames(api, server, tmp_path)
         ),
     ],
 )
-def test_what_is_not_supported_is_refused_by_its_path(api, server, change, words):
+def test_what_is_not_supported_is_refused_by_its_path(
+    api: Any, server: Any, change: Any, words: Any
+) -> None:
     config = config_of(api, server)
     change(config, add_flow(config))
     with pytest.raises(Exception, match=re.escape(words)):
         api.set_config(config)
 
 
-def test_other_paths_and_states_are_refused(api, server):
+def test_other_paths_and_states_are_refused(api: Any, server: Any) -> None:
     with pytest.raises(Exception, match="/config/append: is not supported"):
         api.append_config(api.config_append())
     asked = api.control_state()
@@ -339,13 +350,13 @@ def test_other_paths_and_states_are_refused(api, server):
         api.set_control_state(asked)
 
 
-def test_beyond_loopback_with_tls_and_a_token(tmp_path):
+def test_beyond_loopback_with_tls_and_a_token(tmp_path: Path) -> None:
     """And without a token nobody gets in."""
     secured, _ = guard(tmp_path)
     for server in serve(tmp_path, *secured):
         port = server.location.rpartition(":")[2]
 
-        def version(user, port=port):
+        def version(user: Any, port: Any = port) -> Any:
             client = snappi.api(location=f"https://{user}127.0.0.1:{port}", verify=False)
             return client.get_version().sdk_version
 
@@ -364,7 +375,7 @@ def test_beyond_loopback_with_tls_and_a_token(tmp_path):
     assert "give --certificate, --key and --token-file" in refused.stderr
 
 
-def test_packets_reader_reads_what_it_should():
+def test_packets_reader_reads_what_it_should() -> None:
     head = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
     one = struct.pack("<IIII", 0, 0, 3, 3) + b"abc"
     assert list(packets(io.BytesIO(head + one + one))) == [b"abc", b"abc"]

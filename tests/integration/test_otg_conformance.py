@@ -6,9 +6,12 @@
 ./feature/b2b/packet/udp/` makes there. The protocols that the suite also tests, our server refuses
 (docs/otg.md)."""
 
+from __future__ import annotations
+
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,7 +25,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def suite():
+def suite() -> Any:
     folder, python = (os.environ.get(name) for name in (FOLDER, PYTHON))
     if not folder or not python:
         pytest.skip(f"no conformance suite is named; set {FOLDER} and {PYTHON}")
@@ -31,7 +34,7 @@ def suite():
     return Path(folder).resolve(), python
 
 
-def offered(*ends):
+def offered(*ends: Any) -> Any:
     """The server's options for ports by other names: those of each end of the pair."""
     listen = ["--listen", "127.0.0.1:0", "--grpc", "127.0.0.1:0"]
     named = zip(ends, ("otga", "otgb"), strict=True)
@@ -40,7 +43,7 @@ def offered(*ends):
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_its_udp_tests_pass_unchanged(suite, transport, tmp_path):
+def test_its_udp_tests_pass_unchanged(suite: Any, transport: Any, tmp_path: Path) -> None:
     folder, python = suite
     run = tmp_path / "run"
     run.mkdir()
@@ -62,7 +65,7 @@ def test_its_udp_tests_pass_unchanged(suite, transport, tmp_path):
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_their_twins_in_go_pass_unchanged(transport, tmp_path):
+def test_their_twins_in_go_pass_unchanged(transport: Any, tmp_path: Path) -> None:
     """They ask for the ports that the suite names when nobody says others. One looks for frames by
     the signature that ixia-c writes into them, of which the API knows nothing: the suite's own
     setting leaves that out."""

@@ -1,7 +1,12 @@
 """The unchanged snappi client by gRPC: the operations of HTTP, their refusals, and the guard."""
 
+from __future__ import annotations
+
 import re
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import grpc
 import pytest
@@ -29,12 +34,12 @@ PATH = "flows[0].packet[1].ipv4.time_to_live: is not supported"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from serve(tmp_path_factory.mktemp("grpc"))
 
 
 @pytest.fixture
-def api(server):
+def api(server: Any) -> Iterator[Any]:
     with inside(server):
         made = snappi.api(location=server.grpc, transport="grpc")
         made.request_timeout = 120
@@ -43,7 +48,7 @@ def api(server):
 
 
 @pytest.mark.parametrize("streams", [False, True])
-def test_frames_are_sent_counted_and_captured(api, server, streams):
+def test_frames_are_sent_counted_and_captured(api: Any, server: Any, streams: Any) -> None:
     """Whole messages, and pieces of them where the client asks for that."""
     api.enable_grpc_streaming = streams
     api._chunk_size = 100 if streams else api._chunk_size  # its property counts MiB
@@ -64,7 +69,7 @@ def test_frames_are_sent_counted_and_captured(api, server, streams):
     assert len(seen) == 40
 
 
-def test_what_is_not_supported_is_refused_as_by_http(api, server):
+def test_what_is_not_supported_is_refused_as_by_http(api: Any, server: Any) -> None:
     config = config_of(api, server)
     add_flow(config).packet[1].time_to_live.value = 3
     with pytest.raises(Exception, match=re.escape(PATH)) as caught:
@@ -80,7 +85,7 @@ def test_what_is_not_supported_is_refused_as_by_http(api, server):
 
 
 @pytest.mark.parametrize("transport", ["http", "grpc"])
-def test_a_client_that_checks_the_version(server, transport):
+def test_a_client_that_checks_the_version(server: Any, transport: Any) -> None:
     """Every version of the same major one may speak: what only it has is refused by its path."""
     location = server.grpc if transport == "grpc" else server.location
     for spoken in (types.VERSION, "1.0.0", "1.58.0", "1.99.0", "0.12.0", "2.0.0"):
@@ -99,7 +104,7 @@ def test_a_client_that_checks_the_version(server, transport):
             api.close()
 
 
-def test_tls_and_a_token_in_the_metadata(tmp_path):
+def test_tls_and_a_token_in_the_metadata(tmp_path: Path) -> None:
     """snappi can say no token by gRPC; its stubs can."""
     secured, certificate = guard(tmp_path)
     for server in serve(tmp_path, *secured):
@@ -124,7 +129,7 @@ def test_tls_and_a_token_in_the_metadata(tmp_path):
             client.close()
 
 
-def test_an_address_that_is_taken_is_named(server):
+def test_an_address_that_is_taken_is_named(server: Any) -> None:
     words = ["ip", "netns", "exec", server.netns, *server.process.args[4:]]
     place = words.index("--grpc") + 1
     words[place] = server.grpc

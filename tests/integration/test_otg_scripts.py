@@ -5,10 +5,14 @@
 Python with what they import (snappi, pytest). Ports are offered by the locations that the scripts
 name."""
 
+from __future__ import annotations
+
 import os
 import re
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +28,7 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     yield from serve(tmp_path_factory.mktemp("script"), *offered(*LOCATIONS))
 
 
@@ -37,7 +41,9 @@ def server(tmp_path_factory):
         (CONFORMANCE, "examples/test_quickstart.py", ["-m", "pytest"]),
     ],
 )
-def test_a_script_for_another_generator(place, name, more, server, tmp_path):
+def test_a_script_for_another_generator(
+    place: Any, name: Any, more: Any, server: Any, tmp_path: Path
+) -> None:
     folder, python = (os.environ.get(one) for one in (place, PYTHON))
     if not folder or not python:
         pytest.skip(f"no scripts of others are named; set {place} and {PYTHON}")

@@ -1,6 +1,10 @@
 """Two VLAN tags, 802.1ad outside and 802.1Q inside, through snappi by packet sockets and DPDK."""
 
+from __future__ import annotations
+
 import shutil
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import snappi
@@ -27,18 +31,18 @@ TAGS = bytes.fromhex("88a800c8810000640800")
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     more = ["--port", "d1=dpdk:af-packet=otga"]
     yield from serve(tmp_path_factory.mktemp("tags"), *offered([], []), *more)
 
 
 @pytest.fixture
-def api(server):
+def api(server: Any) -> Iterator[Any]:
     with inside(server):
         yield snappi.api(location=server.location)
 
 
-def doubly_tagged(config, **more):
+def doubly_tagged(config: Any, **more: Any) -> Any:
     flow = add_flow(config, **more)
     flow.packet.clear()
     ethernet, outer, inner, _, _ = flow.packet.ethernet().vlan().vlan().ipv4().udp()
@@ -49,7 +53,9 @@ def doubly_tagged(config, **more):
 
 @pytest.mark.parametrize("location", ["otga", "d1"])
 @pytest.mark.parametrize("is_counted", [False, True])
-def test_two_tags_are_sent_and_counted(api, server, location, is_counted):
+def test_two_tags_are_sent_and_counted(
+    api: Any, server: Any, location: Any, is_counted: Any
+) -> None:
     """From the engine's own frames, and from a file where a number of them is set."""
     config = config_of(api, server, capture=shutil.which("tcpdump") is not None)
     config.ports[0].location = location
@@ -77,7 +83,7 @@ def test_two_tags_are_sent_and_counted(api, server, location, is_counted):
         assert {(len(one), one[12:22]) for one in seen} == {(128, TAGS)}
 
 
-def test_where_dpdk_receives_one_tag_is_counted_and_two_are_refused(api, server):
+def test_where_dpdk_receives_one_tag_is_counted_and_two_are_refused(api: Any, server: Any) -> None:
     config = config_of(api, server)
     config.ports[0].location = "d1"
     doubly_tagged(config, turned=True)

@@ -1,5 +1,7 @@
 """A real Prometheus watches a real campaign, and takes every question of our dashboard."""
 
+from __future__ import annotations
+
 import json
 import os
 import shutil
@@ -7,8 +9,10 @@ import socket
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,13 +26,13 @@ pytestmark = pytest.mark.integration
 bench = pytest.fixture(new_bench)
 
 
-def free_port():
+def free_port() -> Any:
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
 
 
-def ask(port, expression):
+def ask(port: Any, expression: Any) -> Any:
     """Its answer as it stands. Raises HTTPError for what is no PromQL."""
     asked = urllib.parse.urlencode({"query": expression})
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{asked}") as answer:
@@ -37,13 +41,13 @@ def ask(port, expression):
     return found["data"]["result"]
 
 
-def query(port, expression):
+def query(port: Any, expression: Any) -> Any:
     """Labels and value each."""
     return [(one["metric"], float(one["value"][1])) for one in ask(port, expression)]
 
 
 @contextmanager
-def prometheus(folder, target):
+def prometheus(folder: Any, target: Any) -> Iterator[Any]:
     """Scrapes `target` five times a second; yields its port once it is ready."""
     port = free_port()
     folder.mkdir(exist_ok=True)
@@ -64,7 +68,7 @@ def prometheus(folder, target):
             stderr=log,
         )
 
-        def ready():
+        def ready() -> Any:
             assert process.poll() is None, (folder / "prometheus.log").read_text()
             try:
                 with urllib.request.urlopen(f"http://127.0.0.1:{port}/-/ready") as answer:
@@ -80,7 +84,7 @@ def prometheus(folder, target):
             process.wait(30)
 
 
-def seen(port, expression):
+def seen(port: Any, expression: Any) -> Any:
     """Every value that was scraped of it so far."""
     return [value for _, value in query(port, expression)]
 
@@ -89,7 +93,7 @@ def seen(port, expression):
     PROMETHEUS is None,
     reason="no program `prometheus` (apt install prometheus, or SWITCHMARK_PROMETHEUS=PATH)",
 )
-def test_prometheus_watches_a_campaign(bench: Bench, tmp_path):
+def test_prometheus_watches_a_campaign(bench: Bench, tmp_path: Path) -> None:
     need(switches=["linux-bridge"])
     port = free_port()
     settings = (*SHORT, "duration=1s", "throughput.rate=20k")

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -47,7 +48,7 @@ def frame(source: int, target: int, number: int) -> bytes:
 
 def read(tap: int) -> list[bytes]:
     """Every frame of ours that has come."""
-    found = []
+    found: list[Any] = []
     while True:
         try:
             one = os.read(tap, BYTES)

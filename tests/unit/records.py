@@ -151,7 +151,7 @@ def synthetic_record(
 def quick_records(repetitions: int = 3, *, direct: bool = True) -> list[Record]:
     """Something like the built-in campaign `quick`: switches x sizes x dimensions."""
     switches = ["linux-bridge", "basicfwd", "ovs-dpdk"] + (["direct"] if direct else [])
-    records = []
+    records: list[Any] = []
     for dimension in Dimension:
         for switch in switches:
             for size in (64, 1500):

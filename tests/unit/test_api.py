@@ -1,5 +1,7 @@
 """`import switchmark`: campaigns and results as objects."""
 
+from __future__ import annotations
+
 import re
 import subprocess
 import sys
@@ -15,7 +17,7 @@ from switchmark.record import Record
 from tests.unit.records import quick_records, write_run
 
 
-def test_the_command_line_does_not_pay_for_it():
+def test_the_command_line_does_not_pay_for_it() -> None:
     code = "import switchmark, sys; print('switchmark.api' in sys.modules, 'polars' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert told.stdout.split() == ["False", "False"]
@@ -23,7 +25,7 @@ def test_the_command_line_does_not_pay_for_it():
         switchmark.Parrot  # noqa: B018
 
 
-def test_a_campaign_is_what_its_file_would_be():
+def test_a_campaign_is_what_its_file_would_be() -> None:
     campaign = switchmark.Campaign.of(
         switch="linux-bridge", packet_size=[64, 1500], repetitions=2, touch=True
     )
@@ -36,7 +38,7 @@ def test_a_campaign_is_what_its_file_would_be():
     assert switchmark.Campaign.load("quick", "repetitions=1").definition.repetitions == 1
 
 
-def test_results_are_frames_rows_and_plots(tmp_path):
+def test_results_are_frames_rows_and_plots(tmp_path: Path) -> None:
     results = switchmark.Results(write_run(tmp_path, quick_records()))
     assert results.frame().height == len(results.rows())
     assert results.trials().height == len(results.records)
@@ -53,7 +55,7 @@ def test_results_are_frames_rows_and_plots(tmp_path):
     assert results.judgements() == []
 
 
-def test_public_names_are_those_of_the_page():
+def test_public_names_are_those_of_the_page() -> None:
     page = (Path(__file__).parents[2] / "docs/python.md").read_text()
     section = page.partition("## The public API\n")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `switchmark\.(\w+)` \|", section, re.MULTILINE)
@@ -61,5 +63,5 @@ def test_public_names_are_those_of_the_page():
     assert all(hasattr(switchmark, name) for name in listed)
 
 
-def test_the_package_is_marked_as_typed():
+def test_the_package_is_marked_as_typed() -> None:
     assert (files("switchmark") / "py.typed").is_file()

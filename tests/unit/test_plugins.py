@@ -6,6 +6,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,7 +32,7 @@ def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize("found", [SWITCHES, ENVIRONMENTS])
-def test_names_are_those_of_files_and_classes(found: PluginRegistry) -> None:
+def test_names_are_those_of_files_and_classes(found: PluginRegistry[Any]) -> None:
     assert list(found) == sorted(found)
     assert {name: make().name for name, make in found.items()} == {name: name for name in found}
     assert len(found) == len(list(found)) and "registry" not in found and "support" not in found

@@ -4,6 +4,7 @@ machine do something, or refuses that once, at its first time. Python loads this
 import os
 import sys
 from pathlib import Path
+from typing import Any
 
 PACKAGE = os.environ.get("SM_PACKAGE", "") + "/"  # the code whose places are told
 TELL = os.environ.get("SM_TELL", "")  # the file to which places are told
@@ -24,7 +25,7 @@ class Hook:
         self.is_busy = False
         self.refused, _, self.error = REFUSE.rpartition(" ")
 
-    def __call__(self, event: str, given: tuple) -> None:
+    def __call__(self, event: str, given: tuple[Any, ...]) -> None:
         if event in EVENTS and not self.is_busy and os.getpid() == self.pid:
             self.is_busy = True
             try:
@@ -32,7 +33,7 @@ class Hook:
             finally:
                 self.is_busy = False
 
-    def heard(self, event: str, given: tuple) -> None:
+    def heard(self, event: str, given: tuple[Any, ...]) -> None:
         frame = sys._getframe(2)
         while frame is not None and not frame.f_code.co_filename.startswith(PACKAGE):
             if "importlib" in frame.f_code.co_filename:

@@ -1,10 +1,13 @@
 """What CI reads: verdicts as JUnit XML, figures as BMF, and the example workflows of docs/ci.md."""
 
+from __future__ import annotations
+
 import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import jsonschema
 import pytest
@@ -50,13 +53,13 @@ BMF_SCHEMA = {
 }
 
 
-def expected(**bounds):
+def expected(**bounds: Any) -> Any:
     lines = [f'  {name}: "{text}"' for name, text in bounds.items()]
     text = "\n".join(["switch: linux-bridge", "dimension: [throughput]", "expect:", *lines])
     return load_text(text, "test.yaml", KNOWN).expect
 
 
-def wires(pps, repetitions):
+def wires(pps: Any, repetitions: Any) -> Any:
     return [
         synthetic_record(
             trial,
@@ -69,16 +72,16 @@ def wires(pps, repetitions):
     ]
 
 
-def judged(root, found, definition=None, **bounds):
+def judged(root: Any, found: Any, definition: Any = None, **bounds: Any) -> Any:
     rows = summary(write_run(root, found))
     return judge_run(definition or {}, rows, expected(**bounds))
 
 
-def outcomes(root, found, **bounds):
+def outcomes(root: Any, found: Any, **bounds: Any) -> Any:
     return [one.outcome for one in judged(root, found, **bounds)]
 
 
-def test_what_lies_beyond_the_interval_is_proven(tmp_path):
+def test_what_lies_beyond_the_interval_is_proven(tmp_path: Path) -> None:
     found = records(1.0, 1, sizes=(64,), repetitions=6)  # 1 Mpps, 0.3 % apart
     assert outcomes(tmp_path, found, throughput=">= 900k") == [ExpectationOutcome.MET]
     assert outcomes(tmp_path, found, throughput=">= 1.1M") == [ExpectationOutcome.VIOLATED]
@@ -88,14 +91,14 @@ def test_what_lies_beyond_the_interval_is_proven(tmp_path):
     assert "more repetitions" in one.reason or "at the bound" in one.reason
 
 
-def test_one_repetition_decides_nothing_and_says_what_would(tmp_path):
+def test_one_repetition_decides_nothing_and_says_what_would(tmp_path: Path) -> None:
     (one,) = judged(tmp_path, records(1.0, 1, sizes=(64,), repetitions=1), throughput=">= 1k")
     assert one.outcome is ExpectationOutcome.UNDECIDED
     assert one.needs_s > 0
     assert "1 more" in one.reason
 
 
-def test_many_verdicts_share_one_level(tmp_path):
+def test_many_verdicts_share_one_level(tmp_path: Path) -> None:
     """A bound just outside of one 95 % interval is not proven where fifty are judged."""
     found = records(1.0, 1, sizes=(64,), repetitions=6)
     row = summary(write_run(tmp_path, found))[0]
@@ -109,7 +112,7 @@ def test_many_verdicts_share_one_level(tmp_path):
     assert {one.outcome for one in among} == {ExpectationOutcome.UNDECIDED}
 
 
-def test_each_testbed_of_a_pool_is_judged_by_itself(tmp_path):
+def test_each_testbed_of_a_pool_is_judged_by_itself(tmp_path: Path) -> None:
     """Together, their repetitions would be two bands, and decide nothing."""
     found = []
     for number, (testbed, factor) in enumerate({"lab1": 1.0, "lab2": 0.8}.items()):
@@ -129,7 +132,7 @@ def test_each_testbed_of_a_pool_is_judged_by_itself(tmp_path):
     assert alone.outcome is ExpectationOutcome.UNDECIDED  # they share the level
 
 
-def test_looks_cost_level(tmp_path):
+def test_looks_cost_level(tmp_path: Path) -> None:
     found = records(1.0, 1, sizes=(64,), repetitions=6)
     row = summary(write_run(tmp_path, found))[0]
     figure = row.throughput.forwarded_pps
@@ -140,7 +143,7 @@ def test_looks_cost_level(tmp_path):
     assert judge_run(searched, [row], [expectation])[0].outcome is ExpectationOutcome.UNDECIDED
 
 
-def test_a_switch_is_held_against_its_wire(tmp_path):
+def test_a_switch_is_held_against_its_wire(tmp_path: Path) -> None:
     found = records(0.5, 1, sizes=(64,), repetitions=6)
     both = [*found, *wires(1e6, 6)]
     assert outcomes(tmp_path, both, slower_than_baseline="<= 60%") == [ExpectationOutcome.MET]
@@ -153,7 +156,7 @@ def test_a_switch_is_held_against_its_wire(tmp_path):
     assert "not measured beside it" in one.reason
 
 
-def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path):
+def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", repetition=n) for n in range(5)]
     text = 'switch: linux-bridge\ndimension: latency\nexpect: {rtt_p50: "<= 1s", rtt_p99: "<= 1ns"}'
     asked = load_text(text, "test.yaml", KNOWN).expect
@@ -177,14 +180,16 @@ def test_round_trips_are_judged_and_what_is_not_valid_is_not_used(tmp_path):
         ("expect: {rtt_p99: '<= 5us'}", "no trial of this campaign has that figure; add latency"),
     ],
 )
-def test_a_mistake_is_one_line_with_its_remedy(line, words):
+def test_a_mistake_is_one_line_with_its_remedy(line: Any, words: Any) -> None:
     with pytest.raises(CampaignError) as caught:
         load_text(f"switch: linux-bridge\n{line}\n", "test.yaml", KNOWN)
     assert words in str(caught.value)
     assert str(caught.value).startswith("test.yaml:2: expect")
 
 
-def test_the_wire_is_measured_as_often_as_what_is_held_against_it(monkeypatch):
+def test_the_wire_is_measured_as_often_as_what_is_held_against_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(steps_module, "read_cpus", lambda: [Cpu(0, 0, 0), Cpu(1, 0, 0)])
     text = "switch: linux-bridge\nenvironment: lxc\nrepetitions: 3\n"
     asked = 'expect: {slower_than_baseline: "<= 5%"}\n'
@@ -195,11 +200,11 @@ def test_the_wire_is_measured_as_often_as_what_is_held_against_it(monkeypatch):
         assert sum(not step.is_baseline for step in steps) == 3
 
 
-def read_cases(document):
+def read_cases(document: Any) -> Any:
     return {case.name: case for suite in JUnitXml.fromroot(document._elem) for case in suite}
 
 
-def test_a_known_reader_reads_the_verdicts_of_a_run(tmp_path):
+def test_a_known_reader_reads_the_verdicts_of_a_run(tmp_path: Path) -> None:
     found = [*records(1.0, 1, repetitions=6), synthetic_failure(synthetic_trial(burst=8), "it\x1b")]
     rows = summary(write_run(tmp_path, found))
     asked = expected(throughput=">= 1.1M", loss="<= 1%")
@@ -209,7 +214,7 @@ def test_a_known_reader_reads_the_verdicts_of_a_run(tmp_path):
     document = JUnitXml.fromstring(xml)
     cases = read_cases(document)
     assert len(cases) == document.tests == 3 + 3 * 2
-    by_kind = {kind: [] for kind in (Failure, Error, Skipped, None)}
+    by_kind: dict[str, Any] = {kind: [] for kind in (Failure, Error, Skipped, None)}
     for name, case in cases.items():
         by_kind[type(case.result[0]) if case.result else None].append(name)
     assert len(by_kind[Failure]) == document.failures == 2
@@ -221,7 +226,7 @@ def test_a_known_reader_reads_the_verdicts_of_a_run(tmp_path):
     )
 
 
-def test_control_characters_and_counts_survive():
+def test_control_characters_and_counts_survive() -> None:
     xml = junit_xml(
         "s\x00", [Case("n\x08<&>", "g", CaseOutcome.SKIPPED, "m\x1f")], "2026-01-01T00:00:00"
     )
@@ -230,7 +235,7 @@ def test_control_characters_and_counts_survive():
     assert isinstance(case.result[0], Skipped)
 
 
-def test_figures_are_bencher_s(tmp_path):
+def test_figures_are_bencher_s(tmp_path: Path) -> None:
     rows = summary(write_run(tmp_path, records(1.0, 1, repetitions=6)))
     found = bmf(rows)
     jsonschema.validate(found, BMF_SCHEMA)
@@ -241,11 +246,11 @@ def test_figures_are_bencher_s(tmp_path):
     assert bmf(flooded) == {}
 
 
-def compare(*arguments):
+def compare(*arguments: Any) -> Any:
     return main.run(["compare", *map(str, arguments)])
 
 
-def test_compare_writes_both(tmp_path):
+def test_compare_writes_both(tmp_path: Path) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.9, 2))
     xml, figures = tmp_path / "out.xml", tmp_path / "out.json"
     assert compare(a, b, "--junit", xml, "--bmf", figures) == 4
@@ -258,7 +263,7 @@ def test_compare_writes_both(tmp_path):
     assert len(found) == 2
 
 
-def test_what_is_not_decided_is_skipped_with_what_it_needs(tmp_path):
+def test_what_is_not_decided_is_skipped_with_what_it_needs(tmp_path: Path) -> None:
     a = write_run(tmp_path, records(1.0, 1, repetitions=1))
     b = write_run(tmp_path, records(0.9, 2, repetitions=1))
     assert compare(a, b, "--junit", tmp_path / "out.xml") == 5
@@ -268,7 +273,7 @@ def test_what_is_not_decided_is_skipped_with_what_it_needs(tmp_path):
     assert all("needs about 2 more repetitions a side, 10 s" in one.message for one in told)
 
 
-def test_a_series_and_what_broke_are_written_too(tmp_path):
+def test_a_series_and_what_broke_are_written_too(tmp_path: Path) -> None:
     good = [write_run(tmp_path, records(1.0, seed)) for seed in range(4)]
     broken = [synthetic_failure(one.trial, "the switch died") for one in records(1.0, 1)[:5]]
     last = write_run(tmp_path, broken + records(1.0, 9)[5:])
@@ -277,19 +282,21 @@ def test_a_series_and_what_broke_are_written_too(tmp_path):
     assert (document.tests, document.failures) == (2, 1)
 
 
-def test_a_place_that_cannot_be_is_told_before_anything_is_read(tmp_path, capsys):
+def test_a_place_that_cannot_be_is_told_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert compare("no", "such", "--junit", tmp_path / "missing" / "out.xml") == 2
     assert "--junit" in capsys.readouterr().err
     assert main.run(["run", "quick", "--bmf", str(tmp_path)]) == 2
     assert "--bmf" in capsys.readouterr().err
 
 
-def workflows():
+def workflows() -> Any:
     text = (DOCS / "ci.md").read_text()
     return re.findall(r"```yaml\n# (\.\S+)\n(.*?)```", text, re.DOTALL)
 
 
-def test_the_example_workflows_are_what_github_and_gitlab_take(tmp_path):
+def test_the_example_workflows_are_what_github_and_gitlab_take(tmp_path: Path) -> None:
     schemas = {"performance.yml": "vendor.github-workflows", ".gitlab-ci.yml": "vendor.gitlab-ci"}
     found = {Path(name).name: text for name, text in workflows()}
     assert set(found) == set(schemas)
@@ -302,12 +309,12 @@ def test_the_example_workflows_are_what_github_and_gitlab_take(tmp_path):
         assert refused.returncode == 1, "the schema takes anything"
 
 
-def test_the_example_campaign_is_one():
+def test_the_example_campaign_is_one() -> None:
     (text,) = re.findall(r"```yaml\n(name: nightly.*?)```", (DOCS / "ci.md").read_text(), re.DOTALL)
     assert len(load_text(text, "nightly.yaml", KNOWN).expect) == 3
 
 
-def test_workflows_use_options_that_exist():
+def test_workflows_use_options_that_exist() -> None:
     for _, text in workflows():
         for command, options in re.findall(r"switchmark (run|compare) ([^\n;]*)", text):
             shown = main.load_command(command).params

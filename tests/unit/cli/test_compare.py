@@ -1,7 +1,11 @@
 """`switchmark compare` on results directories: pairing, exit codes, and nothing left unsaid."""
 
+from __future__ import annotations
+
 import json
 import random
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,12 +23,12 @@ BASE_PPS = 1e6
 
 
 @pytest.fixture(autouse=True)
-def registered(monkeypatch):
+def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = main.Command("compare", "command", "Compare runs.")
     monkeypatch.setitem(main.COMMANDS, "compare", entry)
 
 
-def loads(trial, pps):
+def loads(trial: Any, pps: Any) -> Any:
     bits = pps * trial.packet_size_bytes * 8
     return Throughput(
         intended_pps=None,
@@ -38,9 +42,17 @@ def loads(trial, pps):
     )
 
 
-def records(factor, seed, *, sizes=(64, 1500), repetitions=5, marks=None, **changes):
+def records(
+    factor: Any,
+    seed: Any,
+    *,
+    sizes: Any = (64, 1500),
+    repetitions: int = 5,
+    marks: Any = None,
+    **changes: Any,
+) -> Any:
     dice = random.Random(seed)
-    found = []
+    found: list[Any] = []
     for size in sizes:
         for repetition in range(repetitions):
             trial = synthetic_trial(packet_size_bytes=size, repetition=repetition, **changes)
@@ -53,13 +65,13 @@ def records(factor, seed, *, sizes=(64, 1500), repetitions=5, marks=None, **chan
     return found
 
 
-def compare(*arguments, capsys):
+def compare(*arguments: Any, capsys: pytest.CaptureFixture[str]) -> Any:
     code = main.run(["compare", *map(str, arguments)])
     captured = capsys.readouterr()
     return code, captured.out, captured.err
 
 
-def test_a_regression_is_exit_4(tmp_path, capsys):
+def test_a_regression_is_exit_4(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.9, 2))
     code, out, _ = compare(a, b, capsys=capsys)
     assert code == 4
@@ -69,7 +81,7 @@ def test_a_regression_is_exit_4(tmp_path, capsys):
     assert "0.90" in out
 
 
-def soaks(ratios, switch="linux-bridge"):
+def soaks(ratios: Any, switch: str = "linux-bridge") -> Any:
     """Soaks that lost so much."""
     found = run_simulated("soak", Behaviour(capacity_pps=2e6), rate_pps=1_000_000, duration_s=10.0)
     records = []
@@ -79,12 +91,14 @@ def soaks(ratios, switch="linux-bridge"):
         )
         seen = found.figures[0].model_copy(update={"value": ratio, "low": None, "high": None})
         method = found.model_copy(update={"figures": [seen, *found.figures[1:]]})
-        changes = {"marks": [], "throughput": None, "trim": None, "method": method}
+        changes: dict[str, Any] = {"marks": [], "throughput": None, "trim": None, "method": method}
         records.append(synthetic_record(trial, number=repetition, **changes))
     return records
 
 
-def test_builds_of_the_engine_are_not_compared(tmp_path, capsys):
+def test_builds_of_the_engine_are_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     slow = {**BUILD, "optimisation": "1"}
     runs = [
         night(tmp_path, number, [1e6] * 4, engine_build=build)
@@ -97,7 +111,9 @@ def test_builds_of_the_engine_are_not_compared(tmp_path, capsys):
     assert "engine by gcc 12.2.0 -O3" in err and "engine by gcc 12.2.0 -O1" in err
 
 
-def test_a_soak_that_lost_nothing_is_the_best(tmp_path, capsys):
+def test_a_soak_that_lost_nothing_is_the_best(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     lossy = write_run(tmp_path, soaks([1e-3, 2e-3, 1e-3, 3e-3]))
     clean = write_run(tmp_path, soaks([0.0] * 4))
     code, out, err = compare(lossy, clean, capsys=capsys)
@@ -113,7 +129,7 @@ def test_a_soak_that_lost_nothing_is_the_best(tmp_path, capsys):
     assert code == 5 and "a figure of 0 has no ratio" in err and "WORSE" not in err
 
 
-def test_no_figure_is_no_figure_of_0():
+def test_no_figure_is_no_figure_of_0() -> None:
     (lossless,) = soaks([0.0])
     assert lossless.method is not None
     none = lossless.model_copy(
@@ -123,14 +139,18 @@ def test_no_figure_is_no_figure_of_0():
     assert not observe(lossless).figures and not observe(none).figures
 
 
-def test_what_is_not_given_is_named_by_its_word(tmp_path, capsys):
+def test_what_is_not_given_is_named_by_its_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     trials = [synthetic_trial(rate_pps=rate) for rate in (None, 1_000_000)]
     run = write_run(tmp_path, [synthetic_record(trial) for trial in trials])
     _, out, _ = compare(run, run, capsys=capsys)
     assert "rate_pps=max" in out and "rate_pps=1000000" in out
 
 
-def test_an_improvement_and_no_change_are_exit_0(tmp_path, capsys):
+def test_an_improvement_and_no_change_are_exit_0(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.1, 2))
     c = write_run(tmp_path, records(1.0, 3))
     assert compare(a, b, capsys=capsys)[0] == 0
@@ -139,7 +159,9 @@ def test_an_improvement_and_no_change_are_exit_0(tmp_path, capsys):
     assert out.count("same") == 2
 
 
-def test_a_change_below_the_threshold_is_negligible(tmp_path, capsys):
+def test_a_change_below_the_threshold_is_negligible(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.985, 2))
     code, out, _ = compare(a, b, capsys=capsys)
     assert code == 0
@@ -148,7 +170,9 @@ def test_a_change_below_the_threshold_is_negligible(tmp_path, capsys):
         assert compare(a, b, "--threshold", smallest, capsys=capsys)[0] == 4
 
 
-def test_one_repetition_proves_nothing_and_that_is_said(tmp_path, capsys):
+def test_one_repetition_proves_nothing_and_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = write_run(tmp_path, records(1.0, 1, repetitions=1))
     b = write_run(tmp_path, records(0.9, 2, repetitions=1))
     code, out, _ = compare(a, b, capsys=capsys)
@@ -156,7 +180,9 @@ def test_one_repetition_proves_nothing_and_that_is_said(tmp_path, capsys):
     assert out.count("untestable") == 2
 
 
-def test_a_doubtful_one_among_clear_ones_is_for_strict(tmp_path, capsys):
+def test_a_doubtful_one_among_clear_ones_is_for_strict(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     once = records(1.0, 2, sizes=(1500,), repetitions=1)
     a = write_run(tmp_path, records(1.0, 1))
     b = write_run(tmp_path, records(1.0, 2, sizes=(64,)) + once)
@@ -164,12 +190,12 @@ def test_a_doubtful_one_among_clear_ones_is_for_strict(tmp_path, capsys):
     assert compare(a, b, "--strict", capsys=capsys)[0] == 5
 
 
-def test_a_short_series_judges_nothing(tmp_path, capsys):
+def test_a_short_series_judges_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [write_run(tmp_path, records(1.0, seed)) for seed in range(3)]
     assert compare(*runs, capsys=capsys)[0] == 5
 
 
-def test_json_holds_the_figures(tmp_path, capsys):
+def test_json_holds_the_figures(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(0.9, 2))
     code, out, _ = compare(a, b, "--json", capsys=capsys)
     found = json.loads(out)
@@ -180,7 +206,7 @@ def test_json_holds_the_figures(tmp_path, capsys):
     assert first["adjusted_p"] < 0.001
 
 
-def test_what_fails_now_is_worse(tmp_path, capsys):
+def test_what_fails_now_is_worse(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     good = records(1.0, 1)
     broken = [synthetic_failure(record.trial, "the switch died") for record in good[:5]]
     a, b = write_run(tmp_path, good), write_run(tmp_path, broken + records(1.0, 2)[5:])
@@ -189,7 +215,9 @@ def test_what_fails_now_is_worse(tmp_path, capsys):
     assert "worked in A, not in B: the switch died" in err
 
 
-def test_invalid_repetitions_are_left_out_and_counted(tmp_path, capsys):
+def test_invalid_repetitions_are_left_out_and_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     flooded = records(0.5, 3, sizes=(64,), repetitions=5, marks=["flooding"])
     mixed = flooded[:2] + records(1.0, 2, sizes=(64,))[2:]
     a, b = write_run(tmp_path, records(1.0, 1, sizes=(64,))), write_run(tmp_path, mixed)
@@ -199,7 +227,9 @@ def test_invalid_repetitions_are_left_out_and_counted(tmp_path, capsys):
     assert "5, 3" in out
 
 
-def test_marks_that_doubt_the_figure_stand_beside_it(tmp_path, capsys):
+def test_marks_that_doubt_the_figure_stand_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = write_run(tmp_path, records(1.0, 1, marks=["generator-bound"]))
     b = write_run(tmp_path, records(1.0, 2))
     _, out, _ = compare(a, b, capsys=capsys)
@@ -209,13 +239,15 @@ def test_marks_that_doubt_the_figure_stand_beside_it(tmp_path, capsys):
     assert "disturbed (B); generator-bound (A)" in out
 
 
-def test_an_interval_that_says_nothing_is_told_by_its_order():
+def test_an_interval_that_says_nothing_is_told_by_its_order() -> None:
     assert [ratio_text(one) for one in (None, 0.98765, 123.4, 3.0e14)] == [
         "-", "0.988", "123.400", "3e+14",
     ]  # fmt: skip
 
 
-def test_trials_of_one_side_only_are_named(tmp_path, capsys):
+def test_trials_of_one_side_only_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = write_run(tmp_path, records(1.0, 1, sizes=(64, 512)))
     b = write_run(tmp_path, records(1.0, 2, sizes=(64,)))
     code, _, err = compare(a, b, capsys=capsys)
@@ -224,7 +256,9 @@ def test_trials_of_one_side_only_are_named(tmp_path, capsys):
     assert compare(a, b, "--strict", capsys=capsys)[0] == 5
 
 
-def test_other_connect_modes_are_other_trials(tmp_path, capsys):
+def test_other_connect_modes_are_other_trials(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = write_run(tmp_path, records(1.0, 1))
     b = write_run(tmp_path, records(1.0, 2, connect_mode="cross-connect"))
     code, _, err = compare(a, b, capsys=capsys)
@@ -232,7 +266,9 @@ def test_other_connect_modes_are_other_trials(tmp_path, capsys):
     assert "no trial in common" in err
 
 
-def test_what_was_done_differently_is_not_compared(tmp_path, capsys):
+def test_what_was_done_differently_is_not_compared(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a = write_run(tmp_path, records(1.0, 1))
     other = [record.model_copy(update={"io": "udp"}) for record in records(0.5, 2)]
     b = write_run(tmp_path, other)
@@ -241,7 +277,7 @@ def test_what_was_done_differently_is_not_compared(tmp_path, capsys):
     assert "done differently: packet_size_bytes=64: learning, veth, raw-mmsg" in err
 
 
-def test_two_switches_of_one_run(tmp_path, capsys):
+def test_two_switches_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     both = records(1.0, 1) + records(0.8, 2, switch="ovs-netdev")
     run = write_run(tmp_path, both)
     code, out, _ = compare(run, run, "--match", "linux-bridge=ovs-netdev", capsys=capsys)
@@ -250,14 +286,16 @@ def test_two_switches_of_one_run(tmp_path, capsys):
     assert "0.80" in out
 
 
-def test_switches_with_other_ports_are_matched_too(tmp_path, capsys):
+def test_switches_with_other_ports_are_matched_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = write_run(tmp_path, records(1.0, 1) + records(3.0, 2, switch="ovs-dpdk"))
     code, out, _ = compare(run, run, "--match", "linux-bridge=ovs-dpdk", capsys=capsys)
     assert code == 0
     assert out.count("better") == 2
 
 
-def test_latency_lower_is_better(tmp_path, capsys):
+def test_latency_lower_is_better(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = []
     for _ in range(2):
         trials = [
@@ -272,7 +310,9 @@ def test_latency_lower_is_better(tmp_path, capsys):
     assert "forwarded" not in out
 
 
-def test_a_series_finds_the_newest_regression(tmp_path, capsys):
+def test_a_series_finds_the_newest_regression(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     runs = [write_run(tmp_path, records(1.0, seed)) for seed in range(6)]
     code, out, _ = compare(*runs, capsys=capsys)
     assert code == 0
@@ -284,7 +324,9 @@ def test_a_series_finds_the_newest_regression(tmp_path, capsys):
     assert found["series"][0]["newest"]["ratio"] == pytest.approx(0.85, rel=0.02)
 
 
-def test_a_series_names_what_breaks_and_what_was_done_otherwise(tmp_path, capsys):
+def test_a_series_names_what_breaks_and_what_was_done_otherwise(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     good = [records(1.0, seed) for seed in range(5)]
     good[1] = [record.model_copy(update={"io": "udp"}) for record in good[1]]
     runs = [write_run(tmp_path, one) for one in good]
@@ -309,14 +351,18 @@ def test_a_series_names_what_breaks_and_what_was_done_otherwise(tmp_path, capsys
         (["nowhere", "neither"], "nowhere"),
     ],
 )
-def test_bad_arguments_are_one_line_and_exit_2(arguments, message, tmp_path, capsys):
+def test_bad_arguments_are_one_line_and_exit_2(
+    arguments: Any, message: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, err = compare(*arguments, "--results", tmp_path, capsys=capsys)
     assert (code, out) == (2, "")
     assert message in err
     assert len(err.splitlines()) == 1
 
 
-def test_an_unreadable_file_is_named_and_exit_1(tmp_path, capsys):
+def test_an_unreadable_file_is_named_and_exit_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.0, 2))
     victim = next((b / "trials").glob("*.json"))
     victim.write_text("{")
@@ -325,7 +371,7 @@ def test_an_unreadable_file_is_named_and_exit_1(tmp_path, capsys):
     assert victim.name in err
 
 
-def test_hosts_that_differ_are_named(tmp_path, capsys):
+def test_hosts_that_differ_are_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = write_run(tmp_path, records(1.0, 1)), write_run(tmp_path, records(1.0, 2))
     info = json.loads((b / "run.json").read_text())
     info["host"]["kernel"] = "5.4.0"

@@ -11,6 +11,7 @@ import sys
 import time
 import tracemalloc
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -48,10 +49,10 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def bench(*args: str, **more: object) -> subprocess.CompletedProcess[str]:
+def bench(*args: str, **more: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*BENCH, *args], capture_output=True, text=True, check=False, timeout=300, **more
-    )  # type: ignore[call-overload,no-any-return]
+    )
 
 
 LOADED_WITHOUT_DESCRIPTORS = """

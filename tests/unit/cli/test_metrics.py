@@ -1,11 +1,14 @@
 """`run --metrics`: what Prometheus is told, and that a scrape asks nothing of the machine."""
 
+from __future__ import annotations
+
 import json
 import re
 import socket
 import urllib.request
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -21,11 +24,11 @@ DASHBOARD = Path(__file__).parents[3] / "docs/grafana/switchmark.json"
 CAMPAIGN = SimpleNamespace(name="nightly")
 
 
-def begins(metrics, trial):
+def begins(metrics: Any, trial: Any) -> None:
     metrics.trial_begins(1, 4, SimpleNamespace(trial=trial), 12.5)
 
 
-def scrape(url):
+def scrape(url: Any) -> Any:
     asked = urllib.request.Request(
         url, headers={"Accept": "application/openmetrics-text; version=1.0.0"}
     )
@@ -34,7 +37,7 @@ def scrape(url):
         return answer.read().decode()
 
 
-def values(text):
+def values(text: Any) -> Any:
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(text)
@@ -42,7 +45,7 @@ def values(text):
     }
 
 
-def test_a_campaign_is_told_as_it_goes(capsys):
+def test_a_campaign_is_told_as_it_goes(capsys: pytest.CaptureFixture[str]) -> None:
     latency = synthetic_record(trial_of(dimension="latency"))
     load = synthetic_record(trial_of(), marks=[])
     with serving("0", CAMPAIGN) as (metrics,):
@@ -66,7 +69,7 @@ def test_a_campaign_is_told_as_it_goes(capsys):
     assert "switchmark_live_packets_per_second" not in told
 
 
-def test_a_figure_that_is_not_valid_is_counted_and_not_told():
+def test_a_figure_that_is_not_valid_is_counted_and_not_told() -> None:
     registry = CollectorRegistry()
     metrics = CampaignMetrics("nightly")
     registry.register(metrics)
@@ -76,12 +79,12 @@ def test_a_figure_that_is_not_valid_is_counted_and_not_told():
     assert families["switchmark_forwarded_packets_per_second"] == []
 
 
-def test_a_scrape_reads_nothing_from_the_machine(monkeypatch):
+def test_a_scrape_reads_nothing_from_the_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     metrics = CampaignMetrics("nightly")
     begins(metrics, trial_of())
     metrics.trial_ended(synthetic_record(trial_of(dimension="latency")))
 
-    def never(*_arguments, **_named):
+    def never(*_arguments: Any, **_named: Any) -> None:
         raise AssertionError("a scrape opened a file")
 
     monkeypatch.setattr("builtins.open", never)
@@ -89,7 +92,7 @@ def test_a_scrape_reads_nothing_from_the_machine(monkeypatch):
     assert len(list(metrics.collect())) > 8
 
 
-def test_buckets_hold_every_sample_where_it_belongs():
+def test_buckets_hold_every_sample_where_it_belongs() -> None:
     times = synthetic_histogram(31_000)
     counts, sum_s = bucketed(times)
     assert counts[-1] == ("+Inf", times.count)
@@ -101,7 +104,7 @@ def test_buckets_hold_every_sample_where_it_belongs():
     assert sum_s / times.count == pytest.approx(median_s, rel=0.2)
 
 
-def test_places():
+def test_places() -> None:
     assert parse_place("9464", "--metrics") == ("127.0.0.1", 9464)
     assert parse_place("0.0.0.0:9464", "--metrics") == ("0.0.0.0", 9464)
     assert parse_place("[::1]:9464", "--metrics") == ("::1", 9464)
@@ -111,7 +114,7 @@ def test_places():
     assert "--metrics [::1]:9464: " in cannot_listen("--metrics", ("::1", 9464), "in use")
 
 
-def test_a_port_in_use_is_told_with_a_remedy():
+def test_a_port_in_use_is_told_with_a_remedy() -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -122,7 +125,7 @@ def test_a_port_in_use_is_told_with_a_remedy():
             pass
 
 
-def test_the_dashboard_asks_for_metrics_that_there_are():
+def test_the_dashboard_asks_for_metrics_that_there_are() -> None:
     known = set()
     for family in CampaignMetrics("x").collect():
         known |= {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def as_listed() -> list[dict[str, object]]:
     for io, row in IO_ROWS.items():
         word = {"name": io.value, "meaning": row.meaning, "arguments": row.arguments,
                 "timed": row.timed, "container": ",".join(row.container)}  # fmt: skip
-        one = {
+        one: dict[str, Any] = {
             "name": row.backend,
             "keys": "block" if row.blocks else "",
             "datagrams": row.datagrams,

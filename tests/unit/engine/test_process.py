@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import deque
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
@@ -148,7 +149,7 @@ def test_a_killed_engine_is_named_when_it_is_spoken_to() -> None:
 )
 def test_silence_has_a_deadline(call: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("switchmark.engine.process.ANSWER_TIMEOUT_S", 0.1)
-    nothing = dict.fromkeys(("verify", "counters", "start"), lambda _: [])
+    nothing: Any = dict.fromkeys(("verify", "counters", "start"), lambda _: [])
     engine = process(FakeEngine(nothing, stderr="busy"))
     calls = {
         "ready": lambda: engine.wait_ready(0.1),

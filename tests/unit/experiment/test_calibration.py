@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -159,7 +159,8 @@ def test_ceilings_are_of_the_machine_as_the_campaign_tunes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Those that are asked for anew, too."""
-    machine, used = dict(MACHINE), []
+    machine = dict(MACHINE)
+    used: list[Any] = []
     tuned = MACHINE | {"governor": "performance"}
 
     def tune(*_: object) -> dict[str, object]:

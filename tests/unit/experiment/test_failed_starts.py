@@ -64,7 +64,7 @@ class Bench:
     def go(self, *steps: Step) -> bool:
         """Run these; return whether all of them might begin."""
         return run_campaign(
-            SESSION, self.run, "unit", steps, dict, self,  # type: ignore[arg-type]
+            SESSION, self.run, "unit", steps, dict, self,
             failures=self.failures,
         )  # fmt: skip
 

@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -448,7 +449,8 @@ def test_what_could_not_be_noted_is_not_there_to_be_undone(
 def test_a_ledger_that_a_cleaner_removes_before_it_is_held_is_begun_anew(
     state: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    flock, held = fcntl.flock, []
+    flock = fcntl.flock
+    held: list[Any] = []
 
     def cleaned_before(fd: int, how: int) -> None:
         if not held:

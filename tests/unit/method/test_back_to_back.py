@@ -1,5 +1,9 @@
 """RFC 2544 26.4 and RFC 9004 against a buffer whose size is known."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +16,14 @@ from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 RATE, CAPACITY = 10e6, 4e6
 
 
-def run(buffer_frames, *, throughput_pps=CAPACITY, budget_s=float("inf"), repetitions=5, **faults):
+def run(
+    buffer_frames: Any,
+    *,
+    throughput_pps: Any = CAPACITY,
+    budget_s: Any = float("inf"),
+    repetitions: int = 5,
+    **faults: Any,
+) -> Any:
     behaviour = {"capacity_pps": CAPACITY, "buffer_frames": buffer_frames} | faults
     switch = SimulatedSwitch(Behaviour(**behaviour))
     return back_to_back(
@@ -26,7 +37,7 @@ def run(buffer_frames, *, throughput_pps=CAPACITY, budget_s=float("inf"), repeti
 
 @settings(max_examples=100)
 @given(frames=st.integers(2000, 500_000))
-def test_the_buffer_is_found_within_the_resolution(frames):
+def test_the_buffer_is_found_within_the_resolution(frames: Any) -> None:
     found = run(frames)
     assert found.burst_frames.mean == pytest.approx(frames / (1 - CAPACITY / RATE), rel=0.03)
     assert found.buffer_frames == pytest.approx(frames, rel=0.03)
@@ -34,28 +45,28 @@ def test_the_buffer_is_found_within_the_resolution(frames):
     assert found.finished
 
 
-def test_a_switch_that_loses_nothing_has_no_longest_burst():
+def test_a_switch_that_loses_nothing_has_no_longest_burst() -> None:
     found = run(0, capacity_pps=20e6)
     assert (found.burst_frames, found.endless_repetitions, found.buffer_s) == (None, 5, None)
 
 
-def test_a_switch_without_a_buffer():
+def test_a_switch_without_a_buffer() -> None:
     found = run(0)
     assert (found.burst_frames, found.clean_none_repetitions) == (None, 5)
 
 
-def test_without_a_throughput_there_is_no_buffer():
+def test_without_a_throughput_there_is_no_buffer() -> None:
     found = run(10_000, throughput_pps=None)
     assert found.burst_frames is not None
     assert (found.buffer_s, found.buffer_frames) == (None, None)
 
 
-def test_back_pressure_shows():
+def test_back_pressure_shows() -> None:
     assert run(0, back_pressure=True).refused_share > 0.05
     assert run(10_000).refused_share == 0.0
 
 
-def test_budget():
+def test_budget() -> None:
     found = run(10_000, budget_s=6.5, repetitions=50)
     assert not found.finished
     assert sum(trial.cost_s for trial in found.trials) <= 6.5
@@ -63,6 +74,6 @@ def test_budget():
         run(10_000, budget_s=1.0)
 
 
-def test_bad_lengths():
+def test_bad_lengths() -> None:
     with pytest.raises(UsageError, match="shortest"):
         back_to_back(SimulatedSwitch(Behaviour(capacity_pps=1e6)), rate_pps=1e6, shortest_s=3.0)

@@ -1,5 +1,9 @@
 """RFC 2544 26.3: downwards in tenths, until two trials in a row are clean."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,12 +14,14 @@ from switchmark.method.support.measurer import LoadPoint
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 
-def run(capacity_pps, *, step=0.1, budget_s=float("inf"), **faults):
+def run(
+    capacity_pps: Any, *, step: float = 0.1, budget_s: Any = float("inf"), **faults: Any
+) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults))
     return loss_vs_load(switch, max_pps=10e6, step=step, budget_s=budget_s)
 
 
-def test_it_stops_after_two_clean_trials():
+def test_it_stops_after_two_clean_trials() -> None:
     curve = run(7.5e6)
     assert [round(p.intended_pps / 1e6, 6) for p in curve.points] == [10, 9, 8, 7, 6]
     assert [p.loss_ratio for p in curve.points] == pytest.approx([0.25, 1 / 6, 0.0625, 0, 0])
@@ -24,25 +30,25 @@ def test_it_stops_after_two_clean_trials():
 
 
 @given(capacity=st.floats(2.5e6, 9.9e6), step=st.sampled_from([0.1, 0.05, 0.03]))
-def test_the_lossless_load_is_within_a_step_of_the_capacity(capacity, step):
+def test_the_lossless_load_is_within_a_step_of_the_capacity(capacity: Any, step: Any) -> None:
     curve = run(capacity, step=step)
     assert curve.lossless_from_pps <= capacity + 0.1
     assert curve.lossless_from_pps >= capacity - step * 10e6 - 0.1
 
 
-def test_nothing_clean_goes_to_the_lowest_step():
+def test_nothing_clean_goes_to_the_lowest_step() -> None:
     curve = run(0.2e6)
     assert (curve.stopped, curve.lossless_from_pps) == ("lowest load", None)
     assert len(curve.points) == 10
 
 
-def test_a_load_never_offered_is_not_clean():
+def test_a_load_never_offered_is_not_clean() -> None:
     curve = run(50e6, sender_ceiling_pps=6.5e6)
     assert len(curve.unmet) == 4
     assert curve.lossless_from_pps == pytest.approx(6e6)
 
 
-def test_budget_and_bad_steps():
+def test_budget_and_bad_steps() -> None:
     curve = run(7.5e6, budget_s=130.0)
     assert (curve.stopped, len(curve.points)) == ("budget", 2)
     assert curve.lossless_from_pps is None
@@ -50,11 +56,11 @@ def test_budget_and_bad_steps():
         run(7.5e6, step=0.2)
 
 
-def test_lossless_load_is_what_arrived_of_it():
+def test_lossless_load_is_what_arrived_of_it() -> None:
     """A sender was descheduled for 6 % of each trial: that is excused, and was not carried."""
 
     class Away:
-        def measure(self, duration_s, load_pps):
+        def measure(self, duration_s: Any, load_pps: Any) -> Any:
             wanted = round(load_pps * duration_s)
             late = round(0.06 * wanted)
             return LoadPoint(

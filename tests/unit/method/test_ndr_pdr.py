@@ -1,8 +1,11 @@
 """MLRsearch on switches whose truth is known, and what it says when the truth is noise."""
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -20,7 +23,15 @@ MAX_PPS = 20e6
 WIDTH = 0.005
 
 
-def run(seed=0, goals="csit", *, budget_s=1e9, capacity_pps=3.3e6, max_pps=MAX_PPS, **faults):
+def run(
+    seed: int = 0,
+    goals: str = "csit",
+    *,
+    budget_s: float = 1e9,
+    capacity_pps: float = 3.3e6,
+    max_pps: Any = MAX_PPS,
+    **faults: Any,
+) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
     found = preset(goals) if isinstance(goals, str) else goals
     return ndr_pdr.search(switch, found, max_pps=max_pps, budget_s=budget_s)
@@ -32,7 +43,9 @@ def run(seed=0, goals="csit", *, budget_s=1e9, capacity_pps=3.3e6, max_pps=MAX_P
     name=st.sampled_from(sorted(PRESETS)),
     seed=st.integers(0, 1000),
 )
-def test_bounds_bracket_the_truth_of_a_switch_without_noise(capacity, name, seed):
+def test_bounds_bracket_the_truth_of_a_switch_without_noise(
+    capacity: Any, name: Any, seed: Any
+) -> None:
     result = run(seed, name, capacity_pps=capacity)
     assert result.stopped == "done"
     for goal, bounds in zip(preset(name), result.bounds, strict=True):
@@ -48,7 +61,7 @@ def test_bounds_bracket_the_truth_of_a_switch_without_noise(capacity, name, seed
         assert bounds.conditional_throughput_pps >= carried * (1 - 1e-9)
 
 
-def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise():
+def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise() -> None:
     """Evidence for docs/evidence/searches.md, at a noise of 0.2 widths."""
     inside = near = total = 0
     for seed in range(400):
@@ -63,8 +76,8 @@ def test_bounds_bracket_the_truth_at_the_stated_rate_under_noise():
     assert near / total > 0.99
 
 
-def test_noise_is_called_noise_and_quiet_is_not():
-    def share(widths):
+def test_noise_is_called_noise_and_quiet_is_not() -> None:
+    def share(widths: Any) -> Any:
         said = [
             bounds.decided_by == "noise"
             for seed in range(150)
@@ -81,7 +94,7 @@ def test_noise_is_called_noise_and_quiet_is_not():
     assert share(4.0) > 0.93
 
 
-def test_a_search_that_noise_decides_stops_early_and_names_the_range():
+def test_a_search_that_noise_decides_stops_early_and_names_the_range() -> None:
     early = [run(seed, trial_noise=0.02) for seed in range(40)]
     late = []
     for seed in range(40):
@@ -101,7 +114,7 @@ def test_a_search_that_noise_decides_stops_early_and_names_the_range():
                 assert "noise decides" in bounds.notes[0]
 
 
-def noisy(bad):
+def noisy(bad: Any) -> Any:
     """Half of the trials at two loads are bad, like this one; PDR is not asked."""
     (goal,) = [one for one in preset("csit") if one.name == "NDR"]
     good = {"offered_pps": 1e5, "forwarded_pps": 1e5, "offered_frames": 100_000, "lost_frames": 0,
@@ -122,14 +135,14 @@ def noisy(bad):
         ({"lost_frames": 300}, None),
     ],
 )
-def test_noise_is_told_by_what_its_trials_have_in_common(bad, says):
+def test_noise_is_told_by_what_its_trials_have_in_common(bad: Any, says: Any) -> None:
     found = noisy(bad)
     assert found.decided_by == "noise"
     assert "quiet the machine" in found.notes[0]
     assert len(found.notes) == 1 if says is None else found.notes[1].startswith(says)
 
 
-def test_two_bands_are_called_noise():
+def test_two_bands_are_called_noise() -> None:
     said = [
         run(seed, second_band=0.93, band_stay=0.3)["NDR"].decided_by == "noise"
         for seed in range(60)
@@ -145,7 +158,9 @@ def test_two_bands_are_called_noise():
     overhead=st.sampled_from([0.0, 0.4]),
     seed=st.integers(0, 1000),
 )
-def test_a_search_never_exceeds_its_budget(budget, name, noise, overhead, seed):
+def test_a_search_never_exceeds_its_budget(
+    budget: Any, name: Any, noise: Any, overhead: Any, seed: Any
+) -> None:
     result = run(seed, name, budget_s=budget, trial_noise=noise, overhead_s=overhead)
     # The first trial's overhead is the one that cannot be foreseen.
     assert result.spent_s <= budget + overhead + 1e-6
@@ -154,14 +169,14 @@ def test_a_search_never_exceeds_its_budget(budget, name, noise, overhead, seed):
         assert not all(bounds.reached for bounds in result.bounds)
 
 
-def test_a_search_cut_short_says_so_and_keeps_what_it_knows():
+def test_a_search_cut_short_says_so_and_keeps_what_it_knows() -> None:
     bounds = run(budget_s=12.0)["NDR"]
     assert not bounds.reached
     assert bounds.decided_by == "budget"
     assert "ended before" in bounds.notes[0]
 
 
-def test_a_switch_faster_than_the_range_is_not_given_a_figure():
+def test_a_switch_faster_than_the_range_is_not_given_a_figure() -> None:
     bounds = run(capacity_pps=30e6)["NDR"]
     assert bounds.upper_pps is None
     assert bounds.lower_pps == pytest.approx(MAX_PPS)
@@ -169,34 +184,34 @@ def test_a_switch_faster_than_the_range_is_not_given_a_figure():
     assert "raise the maximum" in bounds.notes[0]
 
 
-def test_a_switch_slower_than_the_range_is_not_given_a_figure():
+def test_a_switch_slower_than_the_range_is_not_given_a_figure() -> None:
     bounds = run(capacity_pps=5e3)["NDR"]
     assert bounds.lower_pps is None
     assert bounds.decided_by == "range"
     assert bounds.conditional_throughput_pps is None
 
 
-def test_the_senders_limit_is_not_the_switchs():
+def test_the_senders_limit_is_not_the_switchs() -> None:
     bounds = run(capacity_pps=10e6, sender_ceiling_pps=4e6)["NDR"]
     assert bounds.decided_by == "sender"
     assert bounds.lower_pps <= 4e6 * 1.001 <= bounds.upper_pps * 1.001
     assert "may carry more" in bounds.notes[0]
 
 
-def test_back_pressure_is_the_switchs_limit():
+def test_back_pressure_is_the_switchs_limit() -> None:
     bounds = run(back_pressure=True)["NDR"]
     assert bounds.decided_by == "switch"
     assert bounds.lower_pps <= 3.3e6 * 1.001 <= bounds.upper_pps * 1.001
     assert "pushed back" in bounds.notes[0]
 
 
-def test_rare_losses_do_not_move_csit_bounds_but_are_noted():
+def test_rare_losses_do_not_move_csit_bounds_but_are_noted() -> None:
     results = [run(seed, rare_losses_per_s=0.2) for seed in range(30)]
     for result in results:
         assert result["NDR"].lower_pps <= 3.3e6 <= result["NDR"].upper_pps
 
 
-def test_rare_losses_that_move_a_single_trial_ndr_are_noted():
+def test_rare_losses_that_move_a_single_trial_ndr_are_noted() -> None:
     noted = 0
     for seed in range(20):
         ndr = run(seed, "rfc2544", rare_losses_per_s=0.1)["NDR"]
@@ -204,7 +219,7 @@ def test_rare_losses_that_move_a_single_trial_ndr_are_noted():
     assert noted > 15
 
 
-def test_every_trial_is_kept_and_the_warm_up_is_marked():
+def test_every_trial_is_kept_and_the_warm_up_is_marked() -> None:
     result = run(trial_noise=0.001)
     assert result.warm_up_trials == 1
     assert result.trials[0].intended_pps == MAX_PPS
@@ -212,7 +227,7 @@ def test_every_trial_is_kept_and_the_warm_up_is_marked():
     assert len(result.trials) > 20
 
 
-def test_the_csit_preset_is_fd_ios():
+def test_the_csit_preset_is_fd_ios() -> None:
     ndr, pdr = preset("csit")
     assert (ndr.loss_ratio, pdr.loss_ratio) == (0.0, 0.005)
     for goal in (ndr, pdr):
@@ -220,19 +235,19 @@ def test_the_csit_preset_is_fd_ios():
         assert (goal.duration_sum_s, goal.exceed_ratio, goal.width) == (21.0, 0.5, 0.005)
 
 
-def test_rfc2544_bounds_rest_on_single_full_trials():
+def test_rfc2544_bounds_rest_on_single_full_trials() -> None:
     result = run(goals="rfc2544")
     at_lower = [t for t in result.trials if t.intended_pps == result["NDR"].lower_pps]
     assert [t.duration_s for t in at_lower if t.duration_s >= 60.0] == [60.0]
 
 
-def test_tst009_believes_a_bad_trial_only_the_second_time():
+def test_tst009_believes_a_bad_trial_only_the_second_time() -> None:
     result = run(goals="tst009")
     at_upper = [t for t in result.trials if t.intended_pps == result["NDR"].upper_pps]
     assert sum(t.duration_s >= 60.0 for t in at_upper) == 2
 
 
-def test_goals_are_data():
+def test_goals_are_data() -> None:
     strict = dataclasses.replace(preset("csit")[0], name="1e-5", loss_ratio=1e-5, width=0.02)
     bounds = run(goals=[strict])["1e-5"]
     assert bounds.lower_pps <= 3.3e6 / (1 - 1e-5) <= bounds.upper_pps
@@ -243,19 +258,19 @@ def test_goals_are_data():
     ("field", "value"),
     [("loss_ratio", 1.0), ("exceed_ratio", -0.1), ("width", 0.0), ("duration_sum_s", 0.5)],
 )
-def test_bad_goals_are_refused_by_name(field, value):
+def test_bad_goals_are_refused_by_name(field: Any, value: Any) -> None:
     with pytest.raises(UsageError, match=field):
         dataclasses.replace(preset("csit")[0], **{field: value})
 
 
-def test_bad_ranges_and_presets_are_refused():
+def test_bad_ranges_and_presets_are_refused() -> None:
     with pytest.raises(UsageError, match="minimum"):
         run(max_pps=5000.0)
     with pytest.raises(UsageError, match="csit, quick, rfc2544, tst009"):
         preset("cist")
 
 
-def test_goals_the_library_refuses_are_a_usage_error():
+def test_goals_the_library_refuses_are_a_usage_error() -> None:
     goal = Goal(
         name="x", loss_ratio=0, final_trial_s=1, duration_sum_s=5, exceed_ratio=0.5, width=0.01,
         preceding_targets=0,
@@ -264,7 +279,7 @@ def test_goals_the_library_refuses_are_a_usage_error():
         run(goals=[goal])
 
 
-def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections():
+def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections() -> None:
     """At the same width, against RFC 2544 trials and against trials of the same 21 s."""
     for trial_s in (60.0, 21.0):
         together = apart = 0.0
@@ -285,7 +300,7 @@ def test_ndr_and_pdr_take_at_most_half_the_time_of_two_bisections():
         assert together < 0.5 * apart
 
 
-def test_a_switch_slower_than_the_librarys_own_lowest_load():
+def test_a_switch_slower_than_the_librarys_own_lowest_load() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=1200.0), 0)
     result = ndr_pdr.search(switch, preset("quick"), max_pps=1792.0, min_pps=1.792)
     assert result["NDR"].lower_pps == pytest.approx(1200, rel=0.02)

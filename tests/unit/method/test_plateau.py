@@ -1,6 +1,9 @@
 """The fit of a sweep finds a known plateau and says what it cannot say."""
 
+from __future__ import annotations
+
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,14 +17,21 @@ from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 LOADS = [1e6 * step for step in range(1, 21)]
 
 
-def run(capacity_pps=7.3e6, *, seed=0, repetitions=1, loads=LOADS, **faults):
+def run(
+    capacity_pps: float = 7.3e6,
+    *,
+    seed: int = 0,
+    repetitions: int = 1,
+    loads: Any = LOADS,
+    **faults: Any,
+) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
     return sweep(switch, loads, repetitions=repetitions).plateau
 
 
 @settings(max_examples=150, deadline=None)
 @given(capacity=st.floats(1.5e6, 1.6e7), noise=st.sampled_from([0.0, 0.005]))
-def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity, noise):
+def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity: Any, noise: Any) -> None:
     found = run(capacity, trial_noise=noise)
     assert found.pps.mean == pytest.approx(capacity, rel=max(1e-3, 3 * noise))
     below, above = found.knee_between_pps
@@ -30,7 +40,7 @@ def test_the_plateau_is_the_capacity_and_the_knee_brackets_it(capacity, noise):
     assert found.trend == "flat"
 
 
-def test_the_intervals_cover():
+def test_the_intervals_cover() -> None:
     held = 0
     for seed in range(600):
         capacity = random.Random(seed).uniform(2.2e6, 1.5e7)
@@ -39,38 +49,38 @@ def test_the_intervals_cover():
     assert held / 600 > 0.91
 
 
-def test_no_plateau_is_no_figure():
+def test_no_plateau_is_no_figure() -> None:
     found = run(50e6)
     assert found.pps is None
     assert found.follows_to_pps == 20e6
     assert "no plateau" in found.notes[-1]
 
 
-def test_a_switch_slower_than_the_lowest_load():
+def test_a_switch_slower_than_the_lowest_load() -> None:
     found = run(0.3e6)
     assert found.pps.mean == pytest.approx(0.3e6)
     assert (found.knee_between_pps, found.follows_to_pps) == (None, None)
 
 
-def test_a_plateau_that_falls_is_called_falling():
+def test_a_plateau_that_falls_is_called_falling() -> None:
     found = run(overload_decline=0.2)
     assert found.trend == "falling"
     assert any("forwards less" in note for note in found.notes)
 
 
-def test_a_gradual_passage_is_noted():
+def test_a_gradual_passage_is_noted() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6, sample_noise=0.15))
     found = sweep(switch, [1e6 * step / 2 for step in range(2, 30)], repetitions=2).plateau
     assert any("gradual" in note or "badly" in note for note in found.notes)
 
 
-def test_rounds_go_over_all_loads_before_any_is_repeated():
+def test_rounds_go_over_all_loads_before_any_is_repeated() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
     points = sweep(switch, LOADS, repetitions=2).points
     assert [point.intended_pps for point in points] == LOADS + LOADS
 
 
-def test_budget_and_bad_input():
+def test_budget_and_bad_input() -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=7e6))
     with pytest.raises(BudgetError):
         sweep(switch, LOADS, budget_s=100.0)

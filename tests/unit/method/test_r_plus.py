@@ -1,6 +1,9 @@
 """R+ finds the capacity, its interval covers, and it stops when it should."""
 
+from __future__ import annotations
+
 import math
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -14,20 +17,20 @@ from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 CAPACITY = 5e6
 
 
-def run(seed=0, faults=None, **options):
+def run(seed: int = 0, faults: Any = None, **options: Any) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=CAPACITY, **(faults or {})), seed)
     return measure_r_plus(switch, **options)
 
 
 @given(capacity=st.floats(1e3, 1e8))
-def test_without_noise_r_plus_is_the_capacity(capacity):
+def test_without_noise_r_plus_is_the_capacity(capacity: Any) -> None:
     found = measure_r_plus(SimulatedSwitch(Behaviour(capacity_pps=capacity)))
     assert found.pps == pytest.approx(capacity, rel=1e-3)
     assert found.stopped == "precise"
     assert len(found.trials) == 5
 
 
-def test_its_interval_covers_at_the_nominal_rate():
+def test_its_interval_covers_at_the_nominal_rate() -> None:
     held = 0
     for seed in range(2000):
         found = run(seed, {"trial_noise": 0.02}, min_repetitions=10, max_repetitions=10)
@@ -37,7 +40,7 @@ def test_its_interval_covers_at_the_nominal_rate():
 
 @pytest.mark.parametrize("noise", [0.005, 0.01, 0.02])
 @pytest.mark.parametrize("fewest", [3, 5])
-def test_stopping_when_narrow_costs_no_coverage(noise, fewest):
+def test_stopping_when_narrow_costs_no_coverage(noise: Any, fewest: Any) -> None:
     """Looked at with an ordinary interval it would be 92 %."""
     held = sum(
         found.estimate.low <= CAPACITY <= found.estimate.high
@@ -48,7 +51,7 @@ def test_stopping_when_narrow_costs_no_coverage(noise, fewest):
     assert held / 600 >= 0.945
 
 
-def test_it_repeats_until_the_interval_is_narrow():
+def test_it_repeats_until_the_interval_is_narrow() -> None:
     found = run(1, {"trial_noise": 0.01}, max_repetitions=100)
     assert found.stopped == "precise"
     assert found.estimate.relative_half_width <= 0.01
@@ -60,19 +63,19 @@ def test_it_repeats_until_the_interval_is_narrow():
 
 @settings(max_examples=80)
 @given(budget=st.floats(11.5, 300), noise=st.sampled_from([0.0, 0.1]))
-def test_the_budget_is_never_exceeded(budget, noise):
+def test_the_budget_is_never_exceeded(budget: Any, noise: Any) -> None:
     switch = SimulatedSwitch(Behaviour(capacity_pps=CAPACITY, trial_noise=noise))
     found = measure_r_plus(switch, budget_s=budget)
     assert switch.now_s <= budget + 1e-6
     assert found.stopped != "budget" or budget - switch.now_s < 10.0
 
 
-def test_a_budget_without_room_for_one_trial_is_an_error():
+def test_a_budget_without_room_for_one_trial_is_an_error() -> None:
     with pytest.raises(BudgetError, match="no room"):
         run(budget_s=5.0)
 
 
-def test_bands_and_outliers_are_told():
+def test_bands_and_outliers_are_told() -> None:
     banded = run(3, {"second_band": 0.8}, min_repetitions=20)
     assert banded.bands is not None
     assert banded.bands.low_mean == pytest.approx(0.8 * CAPACITY, rel=1e-3)
@@ -88,12 +91,12 @@ def test_bands_and_outliers_are_told():
     assert told > 10
 
 
-def test_one_repetition_has_no_interval():
+def test_one_repetition_has_no_interval() -> None:
     found = run(min_repetitions=1, max_repetitions=1)
     assert found.estimate.relative_half_width is None
     assert math.isclose(found.pps, CAPACITY)
 
 
-def test_repetitions_that_cannot_be_are_refused():
+def test_repetitions_that_cannot_be_are_refused() -> None:
     with pytest.raises(UsageError, match="repetitions"):
         run(min_repetitions=3, max_repetitions=2)

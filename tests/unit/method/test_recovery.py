@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,7 @@ class Scripted:
         )  # fmt: skip
 
 
-def run(switch: Scripted, overload_s: float = 60.0):
+def run(switch: Scripted, overload_s: float = 60.0) -> Any:
     restarts: list[int] = []
     found = recover(
         switch, throughput_pps=1e6, overload_s=overload_s, restart=lambda: restarts.append(1)

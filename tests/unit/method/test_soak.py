@@ -1,7 +1,10 @@
 """A soak counts what was lost, bounds what was not seen, and notices slow changes."""
 
+from __future__ import annotations
+
 import math
 import random
+from typing import Any
 
 import pytest
 
@@ -12,12 +15,19 @@ from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 from switchmark.statistics.shares import share_interval
 
 
-def run(seed=0, *, load_pps=1e6, duration_s=3600.0, budget_s=float("inf"), **faults):
+def run(
+    seed: int = 0,
+    *,
+    load_pps: float = 1e6,
+    duration_s: float = 3600.0,
+    budget_s: Any = float("inf"),
+    **faults: Any,
+) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=2e6, **faults), seed)
     return soak(switch, load_pps, duration_s=duration_s, budget_s=budget_s)
 
 
-def test_no_loss_gives_an_upper_limit_and_no_zero_claim():
+def test_no_loss_gives_an_upper_limit_and_no_zero_claim() -> None:
     found = run()
     assert (found.lost_frames, found.lossy_windows) == (0, 0)
     assert found.offered_frames == 3_600_000_000
@@ -27,7 +37,7 @@ def test_no_loss_gives_an_upper_limit_and_no_zero_claim():
     assert found.course.steady
 
 
-def test_rare_losses_are_counted_exactly():
+def test_rare_losses_are_counted_exactly() -> None:
     found = run(rare_losses_per_s=1 / 300, rare_loss_frames=50)
     assert found.lost_frames == sum(window.lost_frames for window in found.windows) > 0
     assert found.lost_frames % 50 == 0
@@ -35,7 +45,7 @@ def test_rare_losses_are_counted_exactly():
     assert found.loss_ratio_limit is None
 
 
-def test_the_interval_of_lossy_windows_covers():
+def test_the_interval_of_lossy_windows_covers() -> None:
     truth = 1 - 2.718281828459045 ** (-60 / 300)
     held = 0
     for seed in range(400):
@@ -44,14 +54,14 @@ def test_the_interval_of_lossy_windows_covers():
     assert held / 400 >= 0.94  # Clopper-Pearson covers at least at its nominal rate
 
 
-def test_share_interval_is_the_published_one():
+def test_share_interval_is_the_published_one() -> None:
     low, high = share_interval(3, 20)
     assert (low, high) == (pytest.approx(0.0321, abs=1e-4), pytest.approx(0.3789, abs=1e-4))
     assert share_interval(0, 1) == (0.0, pytest.approx(0.975))
     assert share_interval(1, 1) == (pytest.approx(0.025), 1.0)
 
 
-def test_the_interval_holds_for_a_day_of_minutes_and_more():
+def test_the_interval_holds_for_a_day_of_minutes_and_more() -> None:
     """Half of 1440 windows: more combinations than a float can hold."""
     for total in (1440, 20_000):
         half = 1.96 * 0.5 / math.sqrt(total)
@@ -60,18 +70,18 @@ def test_the_interval_holds_for_a_day_of_minutes_and_more():
     assert share_interval(0, 1440)[1] == pytest.approx(1 - 0.025 ** (1 / 1440))
 
 
-def test_drift_and_bands_show_in_the_course():
+def test_drift_and_bands_show_in_the_course() -> None:
     sinking = run(load_pps=2.1e6, drift_per_hour=-0.1, trial_noise=0.002)
     assert not sinking.course.steady
     flapping = run(load_pps=2.1e6, second_band=0.8, duration_s=7200.0)
     assert flapping.course.bands is not None
 
 
-def test_an_unmet_load_is_said():
+def test_an_unmet_load_is_said() -> None:
     assert not run(load_pps=1.5e6, sender_ceiling_pps=1e6).load_met
 
 
-def test_budget_ends_it_early_with_what_it_has():
+def test_budget_ends_it_early_with_what_it_has() -> None:
     dice = random.Random(1)
     for _ in range(20):
         budget = dice.uniform(60, 4000)
@@ -82,7 +92,7 @@ def test_budget_ends_it_early_with_what_it_has():
         run(budget_s=59.0)
 
 
-def test_a_window_longer_than_the_soak_is_refused():
+def test_a_window_longer_than_the_soak_is_refused() -> None:
     with pytest.raises(UsageError, match="window"):
         run(duration_s=30.0)
 
@@ -90,10 +100,10 @@ def test_a_window_longer_than_the_soak_is_refused():
 class Scripted:
     """Windows of ten samples, as their rates tell; "dies" is a switch that did."""
 
-    def __init__(self, *windows):
+    def __init__(self, *windows: Any) -> None:
         self.windows = list(windows)
 
-    def measure(self, duration_s, load_pps):
+    def measure(self, duration_s: Any, load_pps: Any) -> Any:
         rates = self.windows.pop(0)
         if rates == "dies":
             raise TrialFailed("bridge: was killed by signal 9")
@@ -108,7 +118,7 @@ class Scripted:
 ALL, HALF_1, HALF_2 = [1e4] * 10, [1e4] * 5 + [0.0] * 5, [0.0] * 3 + [1e4] * 7
 
 
-def test_an_outage_is_found_and_the_soak_goes_on():
+def test_an_outage_is_found_and_the_soak_goes_on() -> None:
     """The port took nothing, so nothing was lost: loss alone would not tell."""
     found = soak(Scripted(ALL, HALF_1, HALF_2, ALL), 1e4, duration_s=40.0, window_s=10.0)
     assert len(found.windows) == 4
@@ -120,12 +130,12 @@ def test_an_outage_is_found_and_the_soak_goes_on():
     assert not found.load_met
 
 
-def test_a_load_of_few_frames_proves_no_silence():
+def test_a_load_of_few_frames_proves_no_silence() -> None:
     found = soak(Scripted([10.0, 0.0] * 5), 5.0, duration_s=10.0, window_s=10.0)
     assert found.silence_s is None
 
 
-def test_a_switch_that_dies_ends_it_with_what_was_seen():
+def test_a_switch_that_dies_ends_it_with_what_was_seen() -> None:
     with pytest.raises(TrialFailed) as failed:
         soak(Scripted(ALL, ALL, "dies"), 1e4, duration_s=40.0, window_s=10.0)
     assert str(failed.value) == (

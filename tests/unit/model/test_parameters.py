@@ -133,7 +133,7 @@ def test_a_wire_is_at_the_load_of_the_trials_it_serves() -> None:
     same = {one.field for one in PARAMETERS.values() if one.wire in (Wire.SAME, Wire.PACE)}
     assert same - {"location", "rate_pps", "schedule", "probe_rate_pps"} == set(OTHER)
     for change in OTHER.values():
-        plan = plan_for(trial(**change))  # type: ignore[arg-type]
+        plan = plan_for(trial(**change))
         wire = baseline_of(plan, CAN)
         assert wire is not None
         assert load_of(wire) == load_of(plan.trial) != load_of(trial())
@@ -145,7 +145,7 @@ def test_a_wire_is_at_the_load_of_the_trials_it_serves() -> None:
 def test_a_kept_ceiling_is_of_one_load(tmp_path: Path, change: dict[str, Any]) -> None:
     """A ceiling of traffic both ways, a sum, once judged traffic one way."""
     placed = {"idle", *(one.field for one in of_kinds(Kind.CORES))}
-    other = plan_for(trial(**change))  # type: ignore[arg-type]
+    other = plan_for(trial(**change))
     alike = set(change) <= placed  # where applications really ran is in the key instead
     assert (point_of(other) == point_of(plan_for())) is alike
 
@@ -225,9 +225,9 @@ def test_a_row_is_laid_beside_the_wire_that_judged_it(tmp_path: Path, where: str
 def test_what_is_compared_differs_in_the_means_alone() -> None:
     at = comparison_point(trial())
     for change in ({"switch": "vpp"}, {"idle": "poll"}, {"switch_cores": 2}, {"repetition": 1}):
-        assert comparison_point(trial(**change)) == at  # type: ignore[arg-type]
+        assert comparison_point(trial(**change)) == at
     for change in ({"ring": 512}, {"neighbour": "cpu"}, {"duration_s": 3.0}, {"smt": "avoid"}):
-        assert comparison_point(trial(**change)) != at  # type: ignore[arg-type]
+        assert comparison_point(trial(**change)) != at
 
 
 USE = """

@@ -1,7 +1,11 @@
 """A configuration is refused when it is set, by a path, or its flows start."""
 
+from __future__ import annotations
+
 import json
 import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -33,7 +37,7 @@ WHOLE = st.sampled_from([1, 3, 100, 65_537, 10**6, 10**10, 2 * 10**10, 2**31 - 1
 LONG = st.one_of(WHOLE, st.just(2**63 - 1))
 
 
-def choices(**parts):
+def choices(**parts: Any) -> Any:
     """A part of which one of these is chosen."""
     return st.one_of(
         *(
@@ -43,7 +47,7 @@ def choices(**parts):
     )
 
 
-def pattern(value, step):
+def pattern(value: Any, step: Any) -> Any:
     counter = st.fixed_dictionaries({"start": value, "step": step, "count": COUNTS})
     return choices(
         value=value,
@@ -106,7 +110,7 @@ FLOWS = st.fixed_dictionaries(
 ENDS = {"choice": "port", "port": {"tx_name": "p1", "rx_names": ["p2"]}}
 
 
-def document(**flow):
+def document(**flow: Any) -> Any:
     return {
         "ports": [{"name": "p1", "location": "a"}, {"name": "p2", "location": "b"}],
         "layer1": [{"name": "l", "port_names": ["p1"], "speed": "speed_10_gbps"}],
@@ -114,7 +118,7 @@ def document(**flow):
     }
 
 
-def accepted(flow, folder):
+def accepted(flow: Any, folder: Any) -> Any:
     """The commands of a flow that is accepted; raises `Refused`."""
     (plan,) = plan_flows(types.Config.model_validate(document(**flow)), PORTS)
     file = folder / "flow.pcap"
@@ -129,7 +133,7 @@ def accepted(flow, folder):
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(flow=FLOWS)
-def test_a_configuration_is_refused_by_path_or_starts(tmp_path, flow):
+def test_a_configuration_is_refused_by_path_or_starts(tmp_path: Path, flow: Any) -> None:
     try:
         types.Config.model_validate(document(**flow))
     except ValueError:  # by the published bounds, whose refusals have paths of their own
@@ -159,21 +163,21 @@ def test_a_configuration_is_refused_by_path_or_starts(tmp_path, flow):
         ),
     ],
 )
-def test_a_refusal_of_the_engine_names_the_field(tmp_path, flow, words):
-    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+def test_a_refusal_of_the_engine_names_the_field(tmp_path: Path, flow: Any, words: Any) -> None:
+    packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     with pytest.raises(Refused) as caught:
         accepted({"packet": packet, **flow}, tmp_path)
     assert str(caught.value).startswith(words)
 
 
-def test_a_share_below_a_thousandth_of_a_percent_is_accepted(tmp_path):
-    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+def test_a_share_below_a_thousandth_of_a_percent_is_accepted(tmp_path: Path) -> None:
+    packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     sender = accepted({"packet": packet, "rate": {"percentage": 0.00001}}, tmp_path)[1]
     assert sender[sender.index("--rate") + 1] == "0.00001%"
 
 
-def test_a_message_without_an_option_keeps_the_path_of_its_flow():
-    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+def test_a_message_without_an_option_keeps_the_path_of_its_flow() -> None:
+    packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     (plan,) = plan_flows(types.Config.model_validate(document(packet=packet)), PORTS)
     assert refusal_of(plan, "sender", "out of memory") == "flows[0]: out of memory"
     told = refusal_of(plan, "receiver", "--port null:x: no such key")
@@ -195,19 +199,19 @@ def test_a_message_without_an_option_keeps_the_path_of_its_flow():
         ),
     ],
 )
-def test_a_value_beside_another_choice_is_refused(part, words):
+def test_a_value_beside_another_choice_is_refused(part: Any, words: Any) -> None:
     with pytest.raises(Refused) as caught:
         check_choices(part)
     assert str(caught.value).startswith(words)
 
 
-def test_a_choice_deep_in_a_document_has_its_path():
+def test_a_choice_deep_in_a_document_has_its_path() -> None:
     packet = [{"ethernet": {"src": {"choice": "value", "value": "x", "values": ["y"]}}}]
     with pytest.raises(Refused, match=r"flows\[0\]\.packet\[0\]\.ethernet\.src\.values: choice"):
         check_choices(types.Config.model_validate(document(packet=packet)))
 
 
-def test_an_address_with_a_zone_is_refused(tmp_path):
+def test_an_address_with_a_zone_is_refused(tmp_path: Path) -> None:
     address = {"src": {"value": "fe80::1%eth0"}}
     packet = [{"ethernet": {}}, {"ipv6": address}, {"udp": {}}]
     words = r"flows\[0\]\.packet\[1\]\.ipv6\.src\.value: fe80::1%eth0 names a zone"
@@ -215,16 +219,16 @@ def test_an_address_with_a_zone_is_refused(tmp_path):
         accepted({"packet": packet}, tmp_path)
 
 
-def test_a_location_of_two_ports_is_refused():
+def test_a_location_of_two_ports_is_refused() -> None:
     found = document(packet=[])
     found["ports"][1]["location"] = "a"
     with pytest.raises(Refused, match=r"ports\[1\]\.location: a is the location of port p1"):
         plan_flows(types.Config.model_validate(found), PORTS)
 
 
-def test_frames_above_the_mtu_are_refused(monkeypatch):
+def test_frames_above_the_mtu_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TrafficPort, "mtu_bytes", property(lambda port: 1500))
-    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     for size, good in ((1518, True), (1519, False)):
         found = types.Config.model_validate(document(packet=packet, size={"fixed": size}))
         if good:
@@ -235,7 +239,7 @@ def test_frames_above_the_mtu_are_refused(monkeypatch):
             plan_flows(found, PORTS)
 
 
-def test_files_of_all_flows_together_are_bounded():
+def test_files_of_all_flows_together_are_bounded() -> None:
     packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {"src_port": {"values": [1, 5]}}}]
     found = document(packet=packet, size={"random": {"min": 9000, "max": 9018}})
     found["flows"] = [{**found["flows"][0], "name": f"f{n}"} for n in range(3)]
@@ -244,7 +248,7 @@ def test_files_of_all_flows_together_are_bounded():
         plan_flows(types.Config.model_validate(found), PORTS)
 
 
-def test_captures_of_frames_that_pass_the_kernel_are_refused():
+def test_captures_of_frames_that_pass_the_kernel_are_refused() -> None:
     """By the device, of which the captured port may be another one."""
     ports = {
         "a": TrafficPort("a", "raw:dev=e1", "e1", shared=True),
@@ -253,7 +257,7 @@ def test_captures_of_frames_that_pass_the_kernel_are_refused():
         "v": TrafficPort("v", "dpdk:vhost=/s", None, shared=False),
         "d": TrafficPort("d", "dpdk:af-xdp=e2,queue-size=64", None, shared=False),
     }
-    packet = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
+    packet: list[Any] = [{"ethernet": {}}, {"ipv4": {}}, {"udp": {}}]
     for receiver, captured, words in (
         ("b", "b", None),
         ("x", "x", "flow f receives at device e2 past the kernel (port p2)"),
@@ -279,13 +283,13 @@ def test_captures_of_frames_that_pass_the_kernel_are_refused():
         assert f"captures[0].port_names: {words}" in str(caught.value)
 
 
-def test_an_empty_body_does_not_erase_the_configuration():
+def test_an_empty_body_does_not_erase_the_configuration() -> None:
     service = Service(PORTS, traffic=None)
     with pytest.raises(Refused, match="document: is empty"):
         service.routes["POST", "/config"](b"")
 
 
-def test_numbers_that_are_not_finite_are_refused():
+def test_numbers_that_are_not_finite_are_refused() -> None:
     text = json.dumps(document(packet=[], duration={"fixed_seconds": {"seconds": float("inf")}}))
     with pytest.raises(ValueError, match="finite number"):
         types.Config.model_validate_json(text)

@@ -1,10 +1,14 @@
 """OTG configurations as command lines of the engine, and refusals by path."""
 
+from __future__ import annotations
+
 import itertools
 import json
 import re
 import struct
 import zlib
+from pathlib import Path
+from typing import Any
 
 import pytest
 import snappi
@@ -26,7 +30,7 @@ PORTS = {
 
 
 @pytest.fixture
-def config():
+def config() -> Any:
     made = snappi.Api().config()
     made.ports.add(name="p1", location="eth1")
     made.ports.add(name="p2", location="eth2")
@@ -39,16 +43,16 @@ def config():
     return made
 
 
-def planned(config):
+def planned(config: Any) -> Any:
     (plan,) = plan_flows(types.Config.model_validate_json(config.serialize()), PORTS)
     return plan
 
 
-def option(arguments, name):
+def option(arguments: Any, name: Any) -> Any:
     return arguments[arguments.index(name) + 1]
 
 
-def test_a_plain_flow_is_the_engine_s_own(config):
+def test_a_plain_flow_is_the_engine_s_own(config: Any) -> None:
     plan = planned(config)
     assert plan.replay is None
     assert option(plan.sender, "--rate") == "1000"  # OTG's defaults
@@ -59,7 +63,7 @@ def test_a_plain_flow_is_the_engine_s_own(config):
     assert plan.rx.waiting_spec == "raw:dev=eth2,block"
 
 
-def test_counting_addresses_are_flows(config):
+def test_counting_addresses_are_flows(config: Any) -> None:
     ip = config.flows[0].packet[1]
     for field, count in ((ip.src, 10), (ip.dst, 4)):
         field.increment.start, field.increment.step = "10.0.0.1", "0.0.0.1"
@@ -79,7 +83,7 @@ def test_counting_addresses_are_flows(config):
         (lambda r: setattr(r, "percentage", 100), ["--rate", "25000Mbps-l1"]),
     ],
 )
-def test_rates(config, change, wanted):
+def test_rates(config: Any, change: Any, wanted: Any) -> None:
     config.layer1.add(name="l", port_names=["p1"]).speed = "speed_25_gbps"
     change(config.flows[0].rate)
     sender = list(planned(config).sender)
@@ -101,12 +105,12 @@ def test_rates(config, change, wanted):
         (lambda s: setattr(s.increment, "step", 727), "64+791+1518"),
     ],
 )
-def test_sizes(config, change, wanted):
+def test_sizes(config: Any, change: Any, wanted: Any) -> None:
     change(config.flows[0].size)
     assert option(planned(config).sender, "--packet-size") == wanted
 
 
-def test_a_set_number_of_frames_needs_no_file(config):
+def test_a_set_number_of_frames_needs_no_file(config: Any) -> None:
     """The engine counts them itself, whatever their sizes are."""
     flow = config.flows[0]
     flow.size.weight_pairs.predefined = "imix"
@@ -118,7 +122,7 @@ def test_a_set_number_of_frames_needs_no_file(config):
 
 
 @pytest.mark.parametrize("packets", [30, 65_537, 1_000_000])
-def test_a_set_number_of_frames_of_a_file(config, tmp_path, packets):
+def test_a_set_number_of_frames_of_a_file(config: Any, tmp_path: Path, packets: Any) -> None:
     """The file holds each different frame once; its last round may be a part."""
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
@@ -133,7 +137,7 @@ def test_a_set_number_of_frames_of_a_file(config, tmp_path, packets):
     assert len(data) == 24 + 3 * (16 + 96)
 
 
-def test_drawn_sizes_with_a_list_fill_whole_rounds(config):
+def test_drawn_sizes_with_a_list_fill_whole_rounds(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = [5, 6, 7]
     flow.size.weight_pairs.predefined = "imix"
@@ -145,7 +149,7 @@ def test_drawn_sizes_with_a_list_fill_whole_rounds(config):
     assert planned(config).replay.frames == 10
 
 
-def test_too_many_different_frames_name_the_sizes(config):
+def test_too_many_different_frames_name_the_sizes(config: Any) -> None:
     flow = config.flows[0]
     flow.packet[2].src_port.values = list(range(1, 101))
     flow.size.increment.step = 1
@@ -155,7 +159,7 @@ def test_too_many_different_frames_name_the_sizes(config):
         planned(config)
 
 
-def test_a_file_s_frames_are_those_of_the_reference(tmp_path):
+def test_a_file_s_frames_are_those_of_the_reference(tmp_path: Path) -> None:
     """Written by columns, with every part of a frame that may be there."""
     sizes = [128, 111, 1518, 97]
     for version, vlans, payload in itertools.product((4, 6), ((), (5,), (7, 9)), (b"", b"abc")):
@@ -173,7 +177,7 @@ def test_a_file_s_frames_are_those_of_the_reference(tmp_path):
         assert at == len(data)
 
 
-def test_addresses_that_pass_32_bits_come_from_a_file(config):
+def test_addresses_that_pass_32_bits_come_from_a_file(config: Any) -> None:
     """The engine counts in the lowest 32 bits of a MAC or IPv6 address."""
     src = config.flows[0].packet[0].src
     src.increment.start, src.increment.step = "02:00:ff:ff:ff:fa", "00:00:00:00:00:01"
@@ -190,7 +194,9 @@ def test_addresses_that_pass_32_bits_come_from_a_file(config):
         (1000, 300_000, 5, ("--schedule", "recorded")),
     ],
 )
-def test_bursts_have_exact_counts(config, gap_us, pps, bursts, wanted):
+def test_bursts_have_exact_counts(
+    config: Any, gap_us: Any, pps: Any, bursts: Any, wanted: Any
+) -> None:
     """A recorded schedule, which leaves out late frames, has a bound that no frame exceeds."""
     flow = config.flows[0]
     flow.rate.pps = pps
@@ -203,7 +209,7 @@ def test_bursts_have_exact_counts(config, gap_us, pps, bursts, wanted):
         assert option(sender, "--catch-up-us") == "1000000000"
 
 
-def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
+def test_a_tag_is_said_to_the_sender_or_in_its_file(config: Any) -> None:
     """The engine refuses tags beside a file, whose frames have their own."""
     flow = config.flows[0]
     flow.packet.clear()
@@ -221,7 +227,7 @@ def test_a_tag_is_said_to_the_sender_or_in_its_file(config):
     assert option(plan.receiver, "--vlan") == "100"
 
 
-def ones(words):
+def ones(words: Any) -> Any:
     """The sum in ones' complement, as of RFC 1071."""
     value = sum(struct.unpack(f"!{len(words) // 2}H", words))
     while value >> 16:
@@ -229,7 +235,7 @@ def ones(words):
     return value
 
 
-def test_frames_have_their_checksums():
+def test_frames_have_their_checksums() -> None:
     """Sums over header and pseudo-header with the checksum in them are all ones (RFC 1071)."""
     where = Addresses("02:00:00:00:00:01", "02:00:00:00:00:02", "10.0.0.1", "10.0.0.2", 7, 9)
     data = frame(where, (100,), 80)
@@ -240,7 +246,7 @@ def test_frames_have_their_checksums():
     assert ones(ip[12:20] + struct.pack("!HH", 17, len(udp)) + udp) == 0xFFFF
 
 
-def test_ports_may_be_asked_for_from_others(config):
+def test_ports_may_be_asked_for_from_others(config: Any) -> None:
     """Scripts for hardware do, and here they belong to nobody; other options are refused."""
     config.options.port_options.location_preemption = True
     assert planned(config).replay is None
@@ -249,7 +255,7 @@ def test_ports_may_be_asked_for_from_others(config):
         planned(config)
 
 
-def test_more_flows_than_processes_are_good_for_are_refused(config):
+def test_more_flows_than_processes_are_good_for_are_refused(config: Any) -> None:
     document = json.loads(config.serialize())
     document["flows"] = [{**document["flows"][0], "name": f"f{n}"} for n in range(257)]
     with pytest.raises(Refused, match="flows: 257 flows; 256 are supported"):
@@ -258,7 +264,7 @@ def test_more_flows_than_processes_are_good_for_are_refused(config):
     assert len(plan_flows(types.Config.model_validate(document), PORTS)) == 256
 
 
-def test_ports_of_0_are_sent_from_a_file(config):
+def test_ports_of_0_are_sent_from_a_file(config: Any) -> None:
     """The API's default, which the engine has no option for."""
     config.flows[0].packet[2].src_port.value = 0
     plan = planned(config)
@@ -269,7 +275,7 @@ def test_ports_of_0_are_sent_from_a_file(config):
     assert planned(config).replay is not None
 
 
-def test_two_tags_are_refused_where_the_outer_one_is_lost(config):
+def test_two_tags_are_refused_where_the_outer_one_is_lost(config: Any) -> None:
     config.ports[1].location = "d2"
     flow = config.flows[0]
     flow.packet.clear()
@@ -284,7 +290,7 @@ def test_two_tags_are_refused_where_the_outer_one_is_lost(config):
         plan_flows(document, ports)
 
 
-def test_a_payload_of_the_client_leaves_as_it_is(config, tmp_path):
+def test_a_payload_of_the_client_leaves_as_it_is(config: Any, tmp_path: Path) -> None:
     """Where nobody counts the flow: a receiver goes by the engine's stamp in its place."""
     flow = config.flows[0]
     flow.packet.custom()[-1].bytes = "0x0A:0b 0c"
@@ -308,7 +314,7 @@ def test_a_payload_of_the_client_leaves_as_it_is(config, tmp_path):
         plan_flows(types.Config.model_validate(document), PORTS)
 
 
-def test_captured_frames_get_their_fcs_unless_they_were_cut_short():
+def test_captured_frames_get_their_fcs_unless_they_were_cut_short() -> None:
     frame = bytes(range(60))
     head = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262144, 1)
     whole = head + struct.pack("=IIII", 1, 2, 60, 60) + frame
@@ -324,7 +330,7 @@ def test_captured_frames_get_their_fcs_unless_they_were_cut_short():
         with_fcs(b"")
 
 
-def test_a_choice_may_be_left_out(config):
+def test_a_choice_may_be_left_out(config: Any) -> None:
     text = config.serialize().replace('"choice": "fixed",', "").replace('"choice": "pps",', "")
     (plan,) = plan_flows(types.Config.model_validate_json(text), PORTS)
     assert plan.replay is None
@@ -342,7 +348,7 @@ def test_a_choice_may_be_left_out(config):
         (lambda f: setattr(f.metrics, "timestamps", True), "flows[0].metrics.timestamps: is not"),
     ],
 )
-def test_refusals_name_the_path(config, change, words):
+def test_refusals_name_the_path(config: Any, change: Any, words: Any) -> None:
     change(config.flows[0])
     if "gap" in words:
         config.flows[0].duration.burst.inter_burst_gap.bytes = 100
@@ -358,14 +364,14 @@ def test_refusals_name_the_path(config, change, words):
         ("10.0.0.1", "10.0.0", "flows[0].packet[1].ipv4.src.value: Expected 4 octets"),
     ],
 )
-def test_addresses_that_are_none(config, old, new, words):
+def test_addresses_that_are_none(config: Any, old: Any, new: Any, words: Any) -> None:
     text = config.serialize().replace(old, new)
     with pytest.raises(Refused) as caught:
         plan_flows(types.Config.model_validate_json(text), PORTS)
     assert words in str(caught.value)
 
 
-def test_ports():
+def test_ports() -> None:
     assert parse_port("p2=virtio-user:/run/p2.sock,server") == TrafficPort(
         "p2", "dpdk:virtio-user=/run/p2.sock,server", None, shared=False
     )
@@ -384,7 +390,7 @@ def test_ports():
         parse_ports([])
 
 
-def test_nobody_listens_beyond_loopback_without_secrets(tmp_path):
+def test_nobody_listens_beyond_loopback_without_secrets(tmp_path: Path) -> None:
     assert is_loopback("127.0.0.1")
     assert is_loopback("::1")
     assert not is_loopback("0.0.0.0")

@@ -1,6 +1,9 @@
 """Counters of running flows, and what is told of flows whose engines failed or were late."""
 
+from __future__ import annotations
+
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -20,52 +23,55 @@ PLAN = SimpleNamespace(name="f", tx_name="p1", rx_name="p2", counts_loss=True, i
 class Engine:
     """An engine that has printed what a test says."""
 
-    def __init__(self, role):
-        self.role, self.intervals, self.stopped = role, [], None
+    def __init__(self, role: Any) -> None:
+        self.role, self.stopped = role, None
+        self.intervals: list[Any] = []
         self._printed = None
 
     @property
-    def has_result(self):
+    def has_result(self) -> Any:
         return self._printed is not None
 
     @property
-    def result(self):
+    def result(self) -> Any:
         return self._printed
 
-    def prints(self, t_ns, **counters):
+    def prints(self, t_ns: Any, **counters: Any) -> None:
         part = {**dict.fromkeys(COUNTERS, 0), **counters}
         self.intervals.append(SimpleNamespace(t_ns=t_ns, duration_ns=100_000_000, **part))
 
-    def ends(self, reason="duration", fault=None, unique=0, **counters):
+    def ends(
+        self, reason: str = "duration", fault: Any = None, unique: int = 0, **counters: Any
+    ) -> None:
         totals = SimpleNamespace(**{**dict.fromkeys(COUNTERS, 0), **counters})
         loss = SimpleNamespace(received_unique=unique)
         self._printed = SimpleNamespace(
             reason=reason, fault=fault, partial=fault is not None, totals=totals, loss=loss
         )
 
-    def pump(self, timeout_s):
+    def pump(self, timeout_s: Any) -> Any:
         return False
 
-    def request_stop(self, sent=None):
+    def request_stop(self, sent: Any = None) -> None:
         self.stopped = sent
 
-    def request_exit(self):
+    def request_exit(self) -> None:
         pass
 
-    def close(self):
+    def close(self) -> None:
         pass
 
 
 @pytest.fixture
-def flow():
+def flow() -> Any:
     return RunningFlow(PLAN, Engine("sender"), Engine("receiver"))
 
 
-def metric(flow):
+def metric(flow: Any) -> Any:
     return flow_metrics(types.FlowMetricsRequest(), [PLAN], {"f": flow})[0]
 
 
-def test_received_is_of_the_last_moment_that_the_sender_reached():
+def test_received_is_of_the_last_moment_that_the_sender_reached() -> None:
     sent = [Moment(0), Moment(100, 10), Moment(200, 20), Moment(300, 30)]
     received = [Moment(0), Moment(150, 14), Moment(250, 24), Moment(350, 34)]
     assert in_step(sent, received) == (Moment(300, 30), Moment(250, 24))
@@ -74,7 +80,7 @@ def test_received_is_of_the_last_moment_that_the_sender_reached():
     assert in_step(sent, received[:1]) == (Moment(0), Moment(0))
 
 
-def test_sums_and_rates_are_taken_up_once():
+def test_sums_and_rates_are_taken_up_once() -> None:
     progress = CounterSums("tx_offered", "tx_bytes")
     engine = Engine("sender")
     engine.prints(100, tx_offered=10, tx_bytes=640)
@@ -85,7 +91,7 @@ def test_sums_and_rates_are_taken_up_once():
     assert progress.last == Moment(200, 30, 1920, 200.0, 12800.0)
 
 
-def test_a_running_flow_never_received_more_than_was_sent(flow):
+def test_a_running_flow_never_received_more_than_was_sent(flow: Any) -> None:
     flow.sender.prints(100, tx_offered=10)
     flow.receiver.prints(120, rx_frames=12)
     flow.receiver.prints(220, rx_frames=10)
@@ -96,7 +102,7 @@ def test_a_running_flow_never_received_more_than_was_sent(flow):
     assert (metric(flow).frames_tx, metric(flow).frames_rx) == (20, 12)
 
 
-def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow):
+def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow: Any) -> None:
     flow.sender.prints(100, tx_offered=10)
     flow.receiver.prints(90, rx_frames=9)
     flow.receiver.prints(110, rx_frames=2)
@@ -115,7 +121,7 @@ def test_a_receiver_that_failed_has_no_rate_and_no_loss(flow):
 
 
 @pytest.mark.parametrize("role", ["sender", "receiver"])
-def test_a_partial_result_is_a_fault(flow, role):
+def test_a_partial_result_is_a_fault(flow: Any, role: Any) -> None:
     """Of a device that went away and came back, and the flow went on."""
     ends = {"tx_intended": 10, "tx_offered": 10, "rx_frames": 10, "unique": 10}
     flow.sender.ends(fault="went away" if role == "sender" else None, **ends)
@@ -124,7 +130,7 @@ def test_a_partial_result_is_a_fault(flow, role):
     assert (flow.fault, metric(flow).loss) == (f"{role}: went away", None)
 
 
-def test_drops_of_the_receiver_are_not_loss(flow):
+def test_drops_of_the_receiver_are_not_loss(flow: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=1000)
     flow.receiver.ends(unique=400, rx_frames=400, rx_socket_drops=450, rx_missed_away=50)
     flow.take()
@@ -132,7 +138,7 @@ def test_drops_of_the_receiver_are_not_loss(flow):
     assert flow.warnings[0].startswith("500 of 600 missing frames were dropped by the receiver")
 
 
-def test_a_whole_flow_has_its_loss_and_no_warning(flow):
+def test_a_whole_flow_has_its_loss_and_no_warning(flow: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=1000)
     flow.take()
     assert flow.receiver.stopped == 1000
@@ -146,7 +152,7 @@ def test_a_whole_flow_has_its_loss_and_no_warning(flow):
     ("late", "words"),
     [(20, "the sender had no core in time"), (0, "the port did not take them")],
 )
-def test_a_missed_rate_is_told_with_its_share(flow, late, words):
+def test_a_missed_rate_is_told_with_its_share(flow: Any, late: Any, words: Any) -> None:
     flow.sender.ends(tx_intended=1000, tx_offered=980, tx_late=late)
     flow.receiver.ends(unique=980, rx_frames=980)
     flow.take()
@@ -161,19 +167,21 @@ class Driver(Engine):
 
     args = ("sender", "--port", "dpdk:af-packet=e1")
 
-    def __init__(self, error):
+    def __init__(self, error: Any) -> None:
         super().__init__("sender")
         self.error, self.is_closed = error, False
 
-    def wait_ready(self, timeout_s):
+    def wait_ready(self, timeout_s: Any) -> None:
         if self.error:
             raise SwitchmarkError(self.error)
 
-    def close(self):
+    def close(self) -> None:
         self.is_closed = True
 
 
-def test_an_engine_in_another_s_fanout_group_is_started_again(monkeypatch):
+def test_an_engine_in_another_s_fanout_group_is_started_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     """The group's number follows from the process ID, so another process has another one."""
     collides = "could not set PACKET_FANOUT on AF_PACKET socket for e1: Invalid argument"
     first, second = Driver(collides), Driver("")

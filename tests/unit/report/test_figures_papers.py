@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,7 +47,7 @@ def latency_records() -> list[Record]:
 
 def method_records(method: str, **asked: object) -> list[Record]:
     found = run_simulated(method, Behaviour(capacity_pps=1e6), **asked)
-    changes = {"marks": [], "throughput": None, "trim": None, "method": found}
+    changes: dict[str, Any] = {"marks": [], "throughput": None, "trim": None, "method": found}
     return [
         synthetic_record(synthetic_trial(switch=switch, method=method, **asked), **changes)
         for switch in SWITCHES

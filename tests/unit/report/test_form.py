@@ -1,6 +1,10 @@
 """The forms of standards, filled in from records of methods on a simulated switch."""
 
+from __future__ import annotations
+
 import statistics
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -23,7 +27,7 @@ from tests.unit.records import (
 LIMIT_PPS = 2e6
 
 
-def searched(method, number, **changes):
+def searched(method: Any, number: Any, **changes: Any) -> Any:
     """A record of a method that was run against a switch with a limit."""
     trial = synthetic_trial(method=method, repetition=number, duration_s=1.0, **changes)
     found = run_simulated(method, Behaviour(capacity_pps=LIMIT_PPS, buffer_frames=1000), **changes)
@@ -31,7 +35,7 @@ def searched(method, number, **changes):
 
 
 @pytest.fixture(scope="module")
-def records():
+def records() -> Any:
     methods = ("ndr-pdr", "back-to-back", "loss-vs-load", "recovery")
     return [
         *(searched(name, 0) for name in methods),
@@ -42,17 +46,17 @@ def records():
     ]
 
 
-def section(text, heading):
+def section(text: Any, heading: Any) -> Any:
     return text.partition(f"## {heading}")[2].partition("\n## ")[0]
 
 
-def cells(text):
+def cells(text: Any) -> Any:
     """The rows below the heading of a table."""
     lines = [line for line in text.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
 
 
-def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
+def test_rfc_2544_has_each_part_from_the_records(records: Any, tmp_path: Path) -> None:
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.RFC2544, info, records)
     ndr, *_ = cells(section(text, "26.1"))
@@ -74,7 +78,7 @@ def test_rfc_2544_has_each_part_from_the_records(records, tmp_path):
     assert "the switch died" in left
 
 
-def test_a_search_that_found_no_load_is_in_the_form(records, tmp_path):
+def test_a_search_that_found_no_load_is_in_the_form(records: Any, tmp_path: Path) -> None:
     """It was measured; without its row the form would say that it was not."""
     bounds = [one.model_copy(update={"lower_pps": None}) for one in records[0].method.bounds]
     method = records[0].method.model_copy(update={"bounds": bounds})
@@ -89,7 +93,7 @@ def test_a_search_that_found_no_load_is_in_the_form(records, tmp_path):
     assert both[0][5] == f"{records[0].method.bounds[0].lower_pps:,.0f}"
 
 
-def test_a_medium_gives_the_theoretical_rates(records, tmp_path):
+def test_a_medium_gives_the_theoretical_rates(records: Any, tmp_path: Path) -> None:
     """64 bytes and 20 beside them at 10 Gbit/s: 14,880,952 frames a second (RFC 2544, B.1)."""
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.RFC2544, info, records, bit_rate("10Gbps-l1"))
@@ -102,7 +106,7 @@ def test_a_medium_gives_the_theoretical_rates(records, tmp_path):
         assert row[4] == f"{load / 14_880_952:.1%}"
 
 
-def test_loads_are_totals_and_so_is_what_links_could_carry(records, tmp_path):
+def test_loads_are_totals_and_so_is_what_links_could_carry(records: Any, tmp_path: Path) -> None:
     """Two pairs both ways have four streams, and a link each way for each."""
     trial = synthetic_trial(
         method="ndr-pdr", duration_s=1.0, pairs=2, bidirectional=True, repetition=1
@@ -116,7 +120,7 @@ def test_loads_are_totals_and_so_is_what_links_could_carry(records, tmp_path):
     assert {row[-1] for row in rows} == {"1"}  # they are no repetitions of each other
 
 
-def test_trials_that_would_be_called_alike_are_told_apart(records, tmp_path):
+def test_trials_that_would_be_called_alike_are_told_apart(records: Any, tmp_path: Path) -> None:
     other = synthetic_trial(method="ndr-pdr", duration_s=1.0, burst=4)
     beside = records[0].model_copy(update={"trial": other, "notation": "other burst"})
     info = open_run(write_run(tmp_path, records)).info
@@ -124,7 +128,7 @@ def test_trials_that_would_be_called_alike_are_told_apart(records, tmp_path):
     assert {row[0] for row in rows} == {"linux-bridge (burst 32)", "linux-bridge (burst 4)"}
 
 
-def test_latency_is_the_mean_over_trials(tmp_path):
+def test_latency_is_the_mean_over_trials(tmp_path: Path) -> None:
     trials = [synthetic_trial(dimension="latency", rate_pps=1000, repetition=n) for n in range(3)]
     found = [synthetic_record(trial, marks=[], number=n) for n, trial in enumerate(trials)]
     info = open_run(write_run(tmp_path, found)).info
@@ -135,7 +139,7 @@ def test_latency_is_the_mean_over_trials(tmp_path):
     assert row[7] == str(sum(one.latency.count for one in found))
 
 
-def test_tst_009_says_what_was_not_measured(records, tmp_path):
+def test_tst_009_says_what_was_not_measured(records: Any, tmp_path: Path) -> None:
     info = open_run(write_run(tmp_path, records)).info
     text = form_text(Form.TST009, info, records)
     assert "`switchmark trial SWITCH --method soak` measures it" in section(
@@ -178,7 +182,7 @@ DEMANDED = {
 
 
 @pytest.mark.parametrize("form", list(Form))
-def test_what_the_documents_demand_is_there(records, form, tmp_path):
+def test_what_the_documents_demand_is_there(records: Any, form: Any, tmp_path: Path) -> None:
     text = form_text(form, open_run(write_run(tmp_path, records)).info, records)
     for clause, demanded, heading, told in DEMANDED[form]:
         where = section(text, heading) if heading else text.partition("\n## ")[0]
@@ -186,7 +190,7 @@ def test_what_the_documents_demand_is_there(records, form, tmp_path):
             assert one in where, f"{clause} {demanded}: {one}"
 
 
-def test_tst_009_has_how_the_delay_varies(tmp_path):
+def test_tst_009_has_how_the_delay_varies(tmp_path: Path) -> None:
     grown = Histogram.of({1000: 100}, 1_000_000)
     variation = DelayVariation(
         ipdv_count=200, ipdv_mean_ns=0.0, ipdv_mean_magnitude_ns=1500.0,
@@ -203,7 +207,9 @@ def test_tst_009_has_how_the_delay_varies(tmp_path):
     assert "IPDV" not in form_text(Form.RFC2544, info, found)
 
 
-def test_the_command_writes_it_beside_the_report(records, tmp_path, capsys):
+def test_the_command_writes_it_beside_the_report(
+    records: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = write_run(tmp_path, records)
     assert main.run(["report", str(run), "--form", "tst009"]) == 0
     assert main.run(["report", str(run), "--form", "tst009", "--medium", "10Gbps"]) == 0

@@ -121,7 +121,7 @@ def test_graph_with_options_is_drawn_without_a_warning(tmp_path: Path) -> None:
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("error")
         patch.setattr("switchmark.report.pen.save", lambda figure, path: drawn.append(figure))
-        measured = FormSource.of(with_options(), bit_rate("10Gbps-l1"))  # type: ignore[arg-type]
+        measured = FormSource.of(with_options(), bit_rate("10Gbps-l1"))
         assert set(write_form_graphs(measured, tmp_path / "form")) == {"ndr-pdr", "loss-vs-load"}
         for figure in drawn:
             FigureCanvasAgg(figure).draw()

@@ -1,5 +1,9 @@
 """Plain bisection finds the truth when there is no noise, and is fooled when there is."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +13,14 @@ from switchmark.simulation import bisection
 from switchmark.simulation.switch import Behaviour, SimulatedSwitch
 
 
-def run(capacity_pps=3.3e6, loss=0.0, *, seed=0, budget_s=1e9, **faults):
+def run(
+    capacity_pps: float = 3.3e6,
+    loss: float = 0.0,
+    *,
+    seed: int = 0,
+    budget_s: float = 1e9,
+    **faults: Any,
+) -> Any:
     switch = SimulatedSwitch(Behaviour(capacity_pps=capacity_pps, **faults), seed)
     goal = bisection.bisection_goal("NDR", loss)
     return bisection.search(switch, goal, max_pps=20e6, budget_s=budget_s)
@@ -17,7 +28,7 @@ def run(capacity_pps=3.3e6, loss=0.0, *, seed=0, budget_s=1e9, **faults):
 
 @settings(max_examples=150, deadline=None)
 @given(capacity=st.floats(2e4, 1.8e7), loss=st.sampled_from([0.0, 0.005, 0.05]))
-def test_bounds_bracket_the_truth(capacity, loss):
+def test_bounds_bracket_the_truth(capacity: Any, loss: Any) -> None:
     (bounds,) = run(capacity, loss).bounds
     truth = capacity / (1 - loss)
     assert bounds.lower_pps <= truth + 0.1
@@ -27,22 +38,22 @@ def test_bounds_bracket_the_truth(capacity, loss):
 
 @settings(max_examples=60, deadline=None)
 @given(budget=st.floats(10, 2000), noise=st.sampled_from([0.0, 0.05]))
-def test_the_budget_is_never_exceeded(budget, noise):
+def test_the_budget_is_never_exceeded(budget: Any, noise: Any) -> None:
     result = run(budget_s=budget, trial_noise=noise)
     assert result.spent_s <= budget
     assert (result.stopped == "budget") == (not result.bounds[0].reached)
 
 
-def test_it_needs_the_trials_that_halving_needs():
+def test_it_needs_the_trials_that_halving_needs() -> None:
     assert 10 <= len(run().trials) <= 14
 
 
-def test_one_accident_moves_it_for_good():
+def test_one_accident_moves_it_for_good() -> None:
     ends = [run(seed=seed, rare_losses_per_s=1 / 60).bounds[0].lower_pps for seed in range(40)]
     assert sum(end is None or end < 0.9 * 3.3e6 for end in ends) > 30
 
 
-def test_above_and_below_the_range():
+def test_above_and_below_the_range() -> None:
     assert run(30e6).bounds[0].decided_by == "range"
     assert run(30e6).bounds[0].lower_pps == 20e6
     low = run(5e3).bounds[0]
@@ -50,7 +61,7 @@ def test_above_and_below_the_range():
     assert low.upper_pps == 9001.0
 
 
-def test_bad_range():
+def test_bad_range() -> None:
     with pytest.raises(UsageError, match="finite maximum"):
         bisection.search(
             SimulatedSwitch(Behaviour(capacity_pps=1e6)),

@@ -1,8 +1,11 @@
 """Ratios with honest intervals, corrected p-values, verdicts, and changes in a series."""
 
+from __future__ import annotations
+
 import math
 import random
 import statistics
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,12 +26,14 @@ from switchmark.statistics.series import (
 RUNS = 600
 
 
-def values(dice, level=1e6, spread=0.01, count=5):
+def values(dice: Any, level: float = 1e6, spread: float = 0.01, count: int = 5) -> Any:
     return [level * math.exp(dice.gauss(0, spread)) for _ in range(count)]
 
 
 @pytest.mark.parametrize(("count_a", "count_b", "spread_b"), [(3, 3, 0.01), (5, 10, 0.05)])
-def test_t_intervals_cover_the_ratio_at_their_nominal_rate(count_a, count_b, spread_b):
+def test_t_intervals_cover_the_ratio_at_their_nominal_rate(
+    count_a: Any, count_b: Any, spread_b: Any
+) -> None:
     dice, held = random.Random(1), 0
     for _ in range(RUNS):
         a = values(dice, 1e6, 0.01, count_a)
@@ -38,7 +43,7 @@ def test_t_intervals_cover_the_ratio_at_their_nominal_rate(count_a, count_b, spr
     assert 0.93 <= held / RUNS <= 0.98
 
 
-def test_bootstrap_intervals_cover_for_skewed_values():
+def test_bootstrap_intervals_cover_for_skewed_values() -> None:
     dice, held, total = random.Random(2), 0, 0
     for _ in range(150):
         a = [1.0 + dice.expovariate(2.0) for _ in range(30)]
@@ -51,13 +56,13 @@ def test_bootstrap_intervals_cover_for_skewed_values():
     assert 0.92 <= held / total <= 0.99
 
 
-def test_equal_switches_are_seldom_called_different():
+def test_equal_switches_are_seldom_called_different() -> None:
     dice = random.Random(3)
     wrong = sum(ratio_of(values(dice), values(dice)).p < 0.05 for _ in range(RUNS))
     assert 0.025 <= wrong / RUNS <= 0.075
 
 
-def test_interval_and_p_agree():
+def test_interval_and_p_agree() -> None:
     dice = random.Random(4)
     for count, skewed in ((4, False), (20, True)):
         for _ in range(100):
@@ -72,7 +77,7 @@ def test_interval_and_p_agree():
     st.lists(st.floats(1, 1e9), min_size=2, max_size=12),
     st.lists(st.floats(1, 1e9), min_size=2, max_size=12),
 )
-def test_turning_the_comparison_round_turns_the_ratio_round(a, b):
+def test_turning_the_comparison_round_turns_the_ratio_round(a: Any, b: Any) -> None:
     there, back = ratio_of(a, b), ratio_of(b, a)
     assert there.value == pytest.approx(1 / back.value, rel=1e-9)
     assert there.low == pytest.approx(1 / back.high, rel=1e-6)
@@ -81,7 +86,7 @@ def test_turning_the_comparison_round_turns_the_ratio_round(a, b):
     assert there.value <= there.high * (1 + 1e-12)
 
 
-def test_welch_on_a_worked_example():
+def test_welch_on_a_worked_example() -> None:
     """By the published formulas (B. L. Welch, Biometrika 34, 1947), on logarithms."""
     a, b = [20.1, 19.9, 20.6, 20.3], [22.0, 21.2, 23.1, 21.9, 22.4]
     logs = [[math.log(value) for value in side] for side in (a, b)]
@@ -94,7 +99,7 @@ def test_welch_on_a_worked_example():
     assert found.p == pytest.approx(2 * stdtr(degrees, -t), rel=1e-6)
 
 
-def test_what_cannot_be_tested_is_not():
+def test_what_cannot_be_tested_is_not() -> None:
     assert ratio_of([1.0], [2.0, 2.1]).p is None
     assert ratio_of([1.0], [2.0]).value == 2.0
     assert ratio_of([], [2.0]).value is None
@@ -103,7 +108,7 @@ def test_what_cannot_be_tested_is_not():
     assert ratio_of([2.0, 2.0], [3.0, 3.0]).p == 0.0
 
 
-def test_where_a_figure_is_0_ranks_are_compared():
+def test_where_a_figure_is_0_ranks_are_compared() -> None:
     nothing, little = [0.0] * 5, [1e-6, 2e-6, 1e-6, 3e-6, 2e-6]
     pairs = [(little, nothing), (nothing, little), (nothing, nothing), (nothing[:2], little[:2])]
     ratios = [ratio_of(a, b) for a, b in pairs]
@@ -117,7 +122,7 @@ def test_where_a_figure_is_0_ranks_are_compared():
     assert ratios[1].p == pytest.approx(mannwhitneyu(little, nothing).pvalue)
 
 
-def test_holm_and_fdr_are_the_published_procedures():
+def test_holm_and_fdr_are_the_published_procedures() -> None:
     p = [0.01, 0.04, 0.03, 0.005, None]
     assert adjust(p, Correction.HOLM) == pytest.approx([0.03, 0.06, 0.06, 0.02, None])
     assert adjust(p, Correction.FDR) == pytest.approx([0.02, 0.04, 0.04, 0.02, None])
@@ -125,7 +130,7 @@ def test_holm_and_fdr_are_the_published_procedures():
 
 
 @given(st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=30))
-def test_adjusted_p_values_are_no_smaller_and_keep_their_order(p):
+def test_adjusted_p_values_are_no_smaller_and_keep_their_order(p: Any) -> None:
     for correction in Correction:
         adjusted = adjust(p, correction)
         pairs = [(a, b) for a, b in zip(p, adjusted, strict=True) if a is not None]
@@ -135,7 +140,7 @@ def test_adjusted_p_values_are_no_smaller_and_keep_their_order(p):
         assert [b is None for b in adjusted] == [a is None for a in p]
 
 
-def test_holm_keeps_false_differences_to_one_in_twenty_sets():
+def test_holm_keeps_false_differences_to_one_in_twenty_sets() -> None:
     dice, sets_with_one = random.Random(5), 0
     for _ in range(100):
         ratios = [ratio_of(values(dice), values(dice)) for _ in range(10)]
@@ -155,25 +160,25 @@ def test_holm_keeps_false_differences_to_one_in_twenty_sets():
         (0.95, None, None, None, Verdict.UNTESTABLE),
     ],
 )
-def test_verdicts(value, low, high, p, verdict):
+def test_verdicts(value: Any, low: Any, high: Any, p: Any, verdict: Any) -> None:
     ratio = Ratio(value, low, high, p, "test", 5, 5)
     assert judge([ratio], higher_is_better=[True])[0].verdict is verdict
     other = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}.get(verdict, verdict)
     assert judge([ratio], higher_is_better=[False])[0].verdict is other
 
 
-def test_a_threshold_of_one_or_more_is_refused():
+def test_a_threshold_of_one_or_more_is_refused() -> None:
     with pytest.raises(UsageError, match="threshold"):
         judge([], higher_is_better=[], threshold=1.0)
 
 
-def nights(dice, levels, between=0.005):
+def nights(dice: Any, levels: Any, between: float = 0.005) -> Any:
     return [
         values(dice, 1e6 * level * math.exp(dice.gauss(0, between)), 0.002, 3) for level in levels
     ]
 
 
-def test_the_newest_run_is_held_against_the_spread_between_runs():
+def test_the_newest_run_is_held_against_the_spread_between_runs() -> None:
     dice = random.Random(6)
     wrong = sum(newest_run(nights(dice, [1.0] * 6)).p < 0.05 for _ in range(300))
     assert 0.02 <= wrong / 300 <= 0.09
@@ -182,12 +187,12 @@ def test_the_newest_run_is_held_against_the_spread_between_runs():
     assert found[0].ratio == pytest.approx(0.9, rel=0.03)
 
 
-def test_too_short_a_history_judges_nothing():
+def test_too_short_a_history_judges_nothing() -> None:
     assert newest_run([[1.0, 1.0]] * 3) is None
     assert verdict_of_newest(None, None, True, 0.02) is Verdict.UNTESTABLE
 
 
-def test_a_change_of_level_is_found_where_it_is():
+def test_a_change_of_level_is_found_where_it_is() -> None:
     dice, places = random.Random(7), []
     for _ in range(60):
         changes = find_changes(nights(dice, [1.0] * 8 + [0.9] * 8))
@@ -197,12 +202,12 @@ def test_a_change_of_level_is_found_where_it_is():
     assert sum(place == 8 for place in places) / len(places) > 0.95
 
 
-def test_a_level_series_has_no_changes():
+def test_a_level_series_has_no_changes() -> None:
     dice = random.Random(8)
     assert sum(bool(find_changes(nights(dice, [1.0] * 12))) for _ in range(100)) <= 4
 
 
-def test_after_a_known_change_the_newest_is_held_against_the_new_level():
+def test_after_a_known_change_the_newest_is_held_against_the_new_level() -> None:
     dice = random.Random(9)
     runs = nights(dice, [1.0] * 8 + [0.9] * 8 + [0.9])
     found = newest_run(runs)
@@ -210,7 +215,7 @@ def test_after_a_known_change_the_newest_is_held_against_the_new_level():
     assert found.ratio == pytest.approx(1.0, abs=0.03)
 
 
-def test_verdicts_on_the_newest():
+def test_verdicts_on_the_newest() -> None:
     worse = Newest(0.9, 0.98, 1.02, 0.001, 8)
     assert verdict_of_newest(worse, 0.001, True, 0.02) is Verdict.WORSE
     assert verdict_of_newest(worse, 0.001, False, 0.02) is Verdict.BETTER
@@ -222,7 +227,7 @@ def test_verdicts_on_the_newest():
     )
 
 
-def test_only_young_changes_are_news():
+def test_only_young_changes_are_news() -> None:
     change = find_changes(nights(random.Random(10), [1.0] * 8 + [0.8] * 8))[0]
     assert is_recent(change, 11)
     assert not is_recent(change, 12)

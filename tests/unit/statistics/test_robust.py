@@ -3,6 +3,8 @@ move."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from scipy.special import stdtrit
@@ -36,7 +38,7 @@ def test_levels_hold_for_few_normal_values(count: int) -> None:
 def test_levels_hold_with_covariates(count: int, columns: int) -> None:
     """Covariates as states make them: none, half or all of a trial."""
     generator = np.random.default_rng(6)
-    told = []
+    told: list[Any] = []
     while len(told) < 1_500:
         far = generator.choice([0.0, 0.0, 0.5, 1.0, 1.0], (2, count))
         design = np.column_stack([np.ones(count), far[0] - far[1], far.mean(axis=0) - 0.5])

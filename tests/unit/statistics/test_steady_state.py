@@ -1,8 +1,11 @@
 """Warm-up, change, bands and outliers: found where they are, and seldom where they are not."""
 
+from __future__ import annotations
+
 import math
 import random
 import statistics
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,22 +22,22 @@ from switchmark.statistics.two_bands import MIN_VALUES, critical_ratio, find_ban
 RUNS = 400
 
 
-def noise(seed, count=50, spread=0.01, level=1e6):
+def noise(seed: Any, count: int = 50, spread: float = 0.01, level: float = 1e6) -> Any:
     dice = random.Random(seed)
     return [level * (1 + dice.gauss(0, spread)) for _ in range(count)]
 
 
-def share(make, says):
+def share(make: Any, says: Any) -> Any:
     return sum(bool(says(make(seed))) for seed in range(RUNS)) / RUNS
 
 
 @pytest.mark.parametrize("count", [25, 50, 200])
-def test_a_steady_run_is_called_steady(count):
+def test_a_steady_run_is_called_steady(count: Any) -> None:
     assert share(lambda seed: noise(seed, count), lambda x: detect(x).steady) > 0.92
 
 
-def test_a_steady_run_with_correlated_samples_is_called_steady():
-    def correlated(seed):
+def test_a_steady_run_with_correlated_samples_is_called_steady() -> None:
+    def correlated(seed: Any) -> Any:
         dice, value, values = random.Random(seed), 0.0, []
         for _ in range(100):
             value = 0.5 * value + dice.gauss(0, 0.01)
@@ -44,8 +47,8 @@ def test_a_steady_run_with_correlated_samples_is_called_steady():
     assert share(correlated, lambda x: detect(x).steady) > 0.9
 
 
-def test_warm_up_is_found_and_little_more_is_left_out():
-    def warming(seed):
+def test_warm_up_is_found_and_little_more_is_left_out() -> None:
+    def warming(seed: Any) -> Any:
         return [x * (1 - 0.5 * math.exp(-i / 5)) for i, x in enumerate(noise(seed, 100))]
 
     cuts = [detect(warming(seed)).warm_up_samples for seed in range(RUNS)]
@@ -57,18 +60,18 @@ def test_warm_up_is_found_and_little_more_is_left_out():
     assert kept == pytest.approx(1e6, rel=0.002)
 
 
-def test_steps_and_drifts_are_called_unsteady():
-    def step(seed):
+def test_steps_and_drifts_are_called_unsteady() -> None:
+    def step(seed: Any) -> Any:
         return [x * (1.0 if i < 60 else 0.97) for i, x in enumerate(noise(seed, 100))]
 
-    def drift(seed):
+    def drift(seed: Any) -> Any:
         return [x * (1 + 0.05 * i / 100) for i, x in enumerate(noise(seed, 100))]
 
     assert share(step, lambda x: not detect(x).steady) > 0.97
     assert share(drift, lambda x: not detect(x).steady) > 0.95
 
 
-def test_a_run_that_never_settles_has_no_warm_up_to_cut():
+def test_a_run_that_never_settles_has_no_warm_up_to_cut() -> None:
     climbing = [1e6 * (1 + i / 50) for i in range(100)]
     assert find_warm_up(climbing) is None
     found = detect(climbing)
@@ -76,14 +79,14 @@ def test_a_run_that_never_settles_has_no_warm_up_to_cut():
     assert "half-way" in found.reason
 
 
-def test_few_samples_are_no_proof_of_anything():
+def test_few_samples_are_no_proof_of_anything() -> None:
     found = detect([1.0] * 19)
     assert (found.steady, found.change_p) == (False, None)
     assert "too few" in found.reason
     assert detect([]).mean is None
 
 
-def test_constant_samples_are_steady():
+def test_constant_samples_are_steady() -> None:
     found = detect([5.0] * 40)
     assert found.steady
     assert (found.mean, found.outliers, found.bands) == (5.0, (), None)
@@ -98,21 +101,21 @@ def test_constant_samples_are_steady_where_their_mean_is_rounded(value: float, c
     assert (found.change_p, found.warm_up_samples) == (1.0, 0)
 
 
-def test_change_test_holds_its_level():
+def test_change_test_holds_its_level() -> None:
     false_alarms = share(lambda seed: noise(seed, 100), lambda x: change_p(x) < 0.05)
     assert false_alarms < 0.08
 
 
 @pytest.mark.parametrize("count", [8, 12, 30, 100])
-def test_two_bands_are_found_and_one_is_not_split(count):
-    def two(seed):
+def test_two_bands_are_found_and_one_is_not_split(count: Any) -> None:
+    def two(seed: Any) -> Any:
         dice = random.Random(seed)
         return [
             x * (1.0 if i % 2 or dice.random() < 0.2 else 0.9)
             for i, x in enumerate(noise(seed, count))
         ]
 
-    def uniform(seed):
+    def uniform(seed: Any) -> Any:
         dice = random.Random(seed)
         return [1e6 * dice.uniform(0.8, 1.2) for _ in range(count)]
 
@@ -121,25 +124,25 @@ def test_two_bands_are_found_and_one_is_not_split(count):
     assert share(uniform, find_bands) < 0.03
 
 
-def test_bands_are_described():
+def test_bands_are_described() -> None:
     bands = find_bands([100, 101, 102, 100, 80, 81, 80, 82, 100, 101])
     assert (bands.low_count, bands.high_count, bands.crossings) == (4, 6, 2)
     assert bands.low_mean == pytest.approx(80.75)
     assert "2 changes" in bands.describe()
 
 
-def test_bands_nobody_would_care_about_are_none():
+def test_bands_nobody_would_care_about_are_none() -> None:
     assert find_bands([1e6, 1.001e6] * 20) is None
 
 
-def test_critical_ratio_grows_and_ends():
+def test_critical_ratio_grows_and_ends() -> None:
     ratios = [critical_ratio(n) for n in range(MIN_VALUES, 1000)]
     assert ratios == sorted(ratios)
     assert critical_ratio(5) == 0.0
     assert critical_ratio(10_000) == ratios[-1] == 0.221
 
 
-def test_an_outlier_is_reported_and_stays_in_the_mean():
+def test_an_outlier_is_reported_and_stays_in_the_mean() -> None:
     values = noise(1, 60)
     values[37] = 0.5e6
     found = detect(values)
@@ -150,14 +153,14 @@ def test_an_outlier_is_reported_and_stays_in_the_mean():
     assert found.mean == pytest.approx(statistics.fmean(kept))
 
 
-def test_outliers_among_equal_values():
+def test_outliers_among_equal_values() -> None:
     assert [o.value for o in find_outliers([7.0] * 20 + [9.0])] == [9.0]
     assert find_outliers([7.0] * 20) == ()
     assert find_outliers([1.0, 50.0]) == ()
 
 
 @given(st.lists(st.floats(-1e9, 1e9), max_size=120))
-def test_every_sample_is_accounted_for(values):
+def test_every_sample_is_accounted_for(values: Any) -> None:
     found = detect(values)
     assert found.samples == len(values)
     assert 0 <= found.warm_up_samples <= len(values) / 2

@@ -66,7 +66,7 @@ class TestVpp:
         assert vpp_changes.table_size("no l2fib entries") == 0
 
     @staticmethod
-    def changes(mode: ConnectMode, folder: Path, answer: str) -> list[vpp_changes.Change]:
+    def changes(mode: ConnectMode, folder: Path, answer: str) -> list[Any]:
         def until(done: Callable[[], bool], what: str) -> None:
             if not done():
                 raise TimeoutError(what)

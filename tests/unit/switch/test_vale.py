@@ -71,7 +71,7 @@ def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: list[str]) -> 
     monkeypatch.setattr(Resources, "namespace", lambda _self: place)
     monkeypatch.setattr(vale.Vale, "availability", lambda _self: available("netmap"))
     ledger = Ledger.create(tmp_path / "state", "abc123")
-    yield Session("abc123", SimpleNamespace(), ledger, tmp_path / "run")  # type: ignore[arg-type]
+    yield Session("abc123", SimpleNamespace(), ledger, tmp_path / "run")
     ledger.close()
 
 

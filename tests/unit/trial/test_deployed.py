@@ -49,7 +49,7 @@ def measurer(
             "stop": lambda _: [received],
         }
     )
-    pair = PairEnds(process(a, "sender", 0), process(b, "receiver", 0))  # type: ignore[arg-type]
+    pair = PairEnds(process(a, "sender", 0), process(b, "receiver", 0))
     return DeployedMeasurer(trial(**changes), [pair], lambda: None)
 
 

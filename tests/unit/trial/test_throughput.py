@@ -38,7 +38,7 @@ def engine(role: str, pair: int, *lines: str, at_s: float = 0.0) -> EngineProces
         answers = {"start": lambda _: [begin, *lines]}
     else:
         answers = {"start": lambda _: [begin, *lines[:-1]], "stop": lambda _: [lines[-1]]}
-    return process(FakeEngine(answers), role, pair)  # type: ignore[arg-type]
+    return process(FakeEngine(answers), role, pair)
 
 
 def sender(pair: int, lines: list[str], offered: int, at_s: float = 0.0, **more: Any) -> Any:

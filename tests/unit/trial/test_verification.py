@@ -8,6 +8,7 @@ import pytest
 
 from switchmark.errors import TrialFailed
 from switchmark.model.campaign import VerifyPolicy
+from switchmark.record import Verification
 from switchmark.trial import verification
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 from tests.unit.trial_fakes import FakeEngine, process
@@ -47,7 +48,7 @@ class Network:
         other["b"].counts["rx_foreign"] += self.strays(sent)
         self.witness += self.flood(sent)
 
-    def verify(self, policy: VerifyPolicy = POLICY) -> verification.Verification:
+    def verify(self, policy: VerifyPolicy = POLICY) -> Verification:
         return verify(self.pairs, policy, lambda: self.witness)
 
 
