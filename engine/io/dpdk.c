@@ -123,7 +123,7 @@ static void let_peer_finish(const struct dpdk_port *port)
     unsigned quiet_us = 0;
 
     for (unsigned waited_us = 0; waited_us < FINISH_US; waited_us += 100) {
-        if (!atomic_load(&port->tx_open) || left == 0)
+        if (!atomic_load(&port->queues[0]->tx_open) || left == 0)
             return;
         usleep(100);
         const unsigned now = dpdk_device_in_flight(port);
@@ -134,43 +134,50 @@ static void let_peer_finish(const struct dpdk_port *port)
     }
 }
 
+static struct dpdk_queue *queue_of(struct io_port *base)
+{
+    return (struct dpdk_queue *)(void *)base;
+}
+
 static void close_port(struct io_port *base)
 {
-    struct dpdk_port *port = (struct dpdk_port *)(void *)base;
+    struct dpdk_queue *q = queue_of(base);
+    struct dpdk_port *port = q->port;
 
-    if (port->held_count > 0)
-        dpdk_tx_release(base, NULL, port->held_count);
-    if (port->queue > 0) /* goes with the first */
+    if (q->acquired_count > 0)
+        dpdk_tx_release(base, NULL, q->acquired_count);
+    if (q->number > 0) /* closed together with queue 0 */
         return;
     let_peer_finish(port);
-    atomic_store(&port->closing, true);
+    atomic_store(&port->keeper.closing, true);
     device_link_close(&port->link);
-    if (port->has_keeper || port->listen_fd >= 0)
+    if (port->keeper.is_running || port->keeper.listen_fd >= 0)
         dpdk_keeper_stop(port);
-    if (atomic_load(&port->rx_open)) {
+    if (atomic_load(&q->rx_open)) {
         dpdk_close_gates(port);
         dpdk_eal_lock();
         dpdk_device_remove(port);
         dpdk_eal_unlock();
     }
-    /* The pools stay until the process ends: buffers of ours may be in another port's ring. */
+    /* The pools stay until the process ends: their buffers may be in the ring of another port. */
     for (unsigned i = port->queue_count; i-- > 0;) {
         free(port->queues[i]->template_bytes);
         free(port->queues[i]);
     }
+    free(port);
 }
 
-/* A port that is given no address gets a random one, locally administered; a device has its own.
- * Process numbers repeat between containers. */
-static void set_mac(struct dpdk_port *port, const struct io_config *config)
+/* If no address is given, a device has its own and other ports get a random one, which is locally
+ * administered. It does not depend on the process number, which repeats between containers. */
+static void set_mac(struct dpdk_queue *q, const struct io_config *config)
 {
     uint8_t made[6] = {2};
 
     random_fill(made + 1, sizeof made - 1);
-    memcpy(port->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
+    memcpy(q->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
 }
 
-/* The NUMA node of the device, or else of the queue's worker. */
+/* Return the NUMA node of the device, or that of the queue's worker if there is no device. */
 static int node_for(const struct dpdk_spec *spec, const struct io_config *config, unsigned queue)
 {
     const int core = queue < config->core_count ? config->cores[queue] : config->core;
@@ -183,51 +190,52 @@ static int node_for(const struct dpdk_spec *spec, const struct io_config *config
     return node == NODE_UNKNOWN ? SOCKET_ID_ANY : node;
 }
 
-static struct dpdk_port *make_queue(const struct io_config *config, const struct dpdk_spec *spec,
-                                    unsigned queue)
+static struct dpdk_queue *make_queue(const struct io_config *config, struct dpdk_port *port,
+                                     unsigned number)
 {
-    struct dpdk_port *port = aligned_alloc(_Alignof(struct dpdk_port), sizeof *port);
+    struct dpdk_queue *q = aligned_alloc(_Alignof(struct dpdk_queue), sizeof *q);
+
+    if (q == NULL)
+        return NULL;
+    memset(q, 0, sizeof *q);
+    q->base.ops = &io_dpdk;
+    q->port = port;
+    q->kind = port->kind;
+    q->number = (uint16_t)number;
+    q->rx_at_once = config->forwards ? RX_AT_ONCE_FORWARDING : RX_AT_ONCE;
+    q->vhost_to = (uint16_t)(2 * number);
+    q->vhost_from = (uint16_t)(2 * number + 1);
+    snprintf(q->base.spec, sizeof q->base.spec, "%s", config->spec);
+    snprintf(q->base.driver, sizeof q->base.driver, "%s", port->spec.driver);
+    set_mac(q, config);
+    q->node = node_for(&port->spec, config, number);
+    q->room_bytes = port->room_bytes;
+    q->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
+    q->base.room = port->room_bytes;
+    if (port->kind == DPDK_AF_PACKET) {
+        q->base.room = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_SEND;
+        q->cut_length = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_RECEIVE;
+    }
+    q->base.rx_ring = port->spec.queue_size;
+    return q;
+}
+
+/* Make all queues at once: the keeper may serve them from the moment it starts. */
+static struct dpdk_port *make_port(const struct io_config *config, const struct dpdk_spec *spec)
+{
+    struct dpdk_port *port = calloc(1, sizeof *port);
 
     if (port == NULL)
         return NULL;
-    memset(port, 0, sizeof *port);
-    port->base.ops = &io_dpdk;
     port->kind = spec->kind;
     port->spec = *spec;
     port->index = config->index;
-    port->queue = (uint16_t)queue;
-    port->rx_at_once = config->forwards ? RX_AT_ONCE_FORWARDING : RX_AT_ONCE;
-    port->vhost_to = (uint16_t)(2 * queue);
-    port->vhost_from = (uint16_t)(2 * queue + 1);
-    port->listen_fd = port->stop_fd = -1;
-    pthread_mutex_init(&port->vhost_lock, NULL);
-    snprintf(port->base.spec, sizeof port->base.spec, "%s", config->spec);
-    snprintf(port->base.driver, sizeof port->base.driver, "%s", spec->driver);
-    set_mac(port, config);
-    port->node = node_for(spec, config, queue);
     port->longest = dpdk_spec_longest(spec, config);
     port->room_bytes = dpdk_spec_room_bytes(spec, port->longest);
-    port->base.mtu_bytes = port->room_bytes - RTE_ETHER_HDR_LEN;
-    port->base.room = port->room_bytes;
-    if (spec->kind == DPDK_AF_PACKET) {
-        port->base.room = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_SEND;
-        port->cut_length = dpdk_spec_slot_bytes(port->longest) - DPDK_SLOT_HEAD_RECEIVE;
-    }
-    port->base.rx_ring = spec->queue_size;
-    return port;
-}
-
-/* All queues at once: the keeper may serve them from the moment it starts. */
-static struct dpdk_port *make_port(const struct io_config *config, const struct dpdk_spec *spec)
-{
-    struct dpdk_port *port = make_queue(config, spec, 0);
-    const unsigned count = dpdk_queue_count(config);
-
-    if (port == NULL)
-        return NULL;
-    port->queues[0] = port;
-    for (port->queue_count = 1; port->queue_count < count; port->queue_count++) {
-        struct dpdk_port *queue = make_queue(config, spec, port->queue_count);
+    port->keeper.listen_fd = port->keeper.stop_fd = -1;
+    pthread_mutex_init(&port->vhost.lock, NULL);
+    for (; port->queue_count < dpdk_queue_count(config); port->queue_count++) {
+        struct dpdk_queue *queue = make_queue(config, port, port->queue_count);
         port->queues[port->queue_count] = queue;
         if (queue == NULL)
             return NULL;
@@ -241,7 +249,7 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
     bool opened;
 
     if (config->queue > 0)
-        return &((struct dpdk_port *)(void *)config->first)->queues[config->queue]->base;
+        return &queue_of(config->first)->port->queues[config->queue]->base;
     if (!dpdk_spec_parse(&spec, config->arguments, error, size) ||
         !dpdk_spec_fit_rings(&spec, config, error, size))
         return NULL;
@@ -257,7 +265,8 @@ static struct io_port *open_port(const struct io_config *config, char *error, si
         opened = dpdk_open_device(port, config->src_mac_given, error, size);
     if (opened && (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP))
         device_link_open(&port->link, port->spec.target);
-    return opened ? &port->base : NULL; /* (the process ends when a port cannot be opened) */
+    /* Nothing is freed after an error: the process ends if a port cannot be opened. */
+    return opened ? &port->queues[0]->base : NULL;
 }
 
 static void leave_thread(void *unused)
@@ -282,28 +291,29 @@ static void thread_enter(struct io_port *base)
         pthread_setspecific(at_exit, base);
 }
 
-/* What a device dropped for want of buffers, or the kernel in front of it; sockets' peers see a
- * full ring. The device counts for all its queues, so the first reports it. */
+/* Frames that a device dropped because it had no buffers, or that the kernel dropped in front of
+ * it. The peer of a socket sees a full ring instead. A device counts for all its queues, so only
+ * queue 0 reports its count. */
 static uint64_t rx_drops(struct io_port *base)
 {
-    struct dpdk_port *port = (struct dpdk_port *)(void *)base;
+    struct dpdk_queue *q = queue_of(base);
     struct rte_eth_stats stats = {0};
 
-    if (port->kind <= DPDK_MEMIF || port->queue > 0 || rte_eth_stats_get(port->ethdev, &stats) != 0)
-        return port->rx_drops;
-    return port->rx_drops + stats.imissed + stats.rx_nombuf + dpdk_kernel_drops(port);
+    if (q->kind <= DPDK_MEMIF || q->number > 0 || rte_eth_stats_get(q->ethdev, &stats) != 0)
+        return q->rx_drops;
+    return q->rx_drops + stats.imissed + stats.rx_nombuf + dpdk_kernel_drops(q->port);
 }
 
 static bool link_up(struct io_port *base)
 {
-    struct dpdk_port *port = (struct dpdk_port *)(void *)base;
+    struct dpdk_queue *q = queue_of(base);
 
-    if (port->kind <= DPDK_MEMIF)
-        return atomic_load(&port->tx_open);
-    /* Their drivers always say yes. */
-    if (port->kind == DPDK_AF_PACKET || port->kind == DPDK_AF_XDP)
-        return device_link_look(&port->link, &base->links_lost);
-    return dpdk_device_is_up(port);
+    if (q->kind <= DPDK_MEMIF)
+        return atomic_load(&q->tx_open);
+    /* The drivers of these two always report that the link is up. */
+    if (q->kind == DPDK_AF_PACKET || q->kind == DPDK_AF_XDP)
+        return device_link_look(&q->port->link, &base->links_lost);
+    return dpdk_device_is_up(q->port);
 }
 
 const struct io_ops io_dpdk = {

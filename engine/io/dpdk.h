@@ -54,57 +54,76 @@ struct dpdk_spec {
 /* What the kernel leaves free in front of a frame in a buffer of af-xdp. */
 #define DPDK_XDP_HEADROOM 256
 
-struct dpdk_port {
-    struct io_port base; /* first: the role loops see only this */
-    enum dpdk_kind kind;
+struct dpdk_port;
 
-    /* The data path. The keeper opens and closes the two gates; tx_busy and rx_busy say that
-     * the worker is inside a burst, so that the keeper can wait for it to leave. */
-    alignas(CACHE_LINE_BYTES) _Atomic bool tx_open; /* the peer is there */
-    _Atomic bool rx_open;                           /* or it has left frames behind */
-    uint16_t ethdev, queue;
-    uint16_t vhost_to, vhost_from; /* the queue's two rings, as the peer numbers them */
+/* One queue of a port, with its worker. The role loops see only `base`. */
+struct dpdk_queue {
+    struct io_port base; /* first */
+    struct dpdk_port *port;
+    enum dpdk_kind kind; /* of the port */
+
+    /* The data path. The keeper opens and closes the two gates; tx_busy and rx_busy mean that the
+     * worker is inside a burst, so that the keeper can wait until it leaves. */
+    alignas(CACHE_LINE_BYTES) _Atomic bool tx_open; /* the peer is connected */
+    _Atomic bool rx_open;                           /* also while frames of a lost peer are left */
+    uint16_t ethdev, number;
+    uint16_t vhost_to, vhost_from; /* the two rings of the queue, as the peer numbers them */
     int vhost_device;
     int node; /* NUMA node of its memory, or SOCKET_ID_ANY */
     struct rte_mempool *rx_pool;
-    unsigned rx_at_once; /* frames that are read next should still be in the nearest cache */
+    unsigned rx_at_once; /* a larger burst would not stay in the nearest cache */
     alignas(CACHE_LINE_BYTES) _Atomic bool rx_busy;
-    _Atomic bool rx_empty; /* a receive call came back empty since tx_open went false */
+    _Atomic bool rx_empty; /* a receive call found no frame since tx_open became false */
     uint64_t rx_drops;
     alignas(CACHE_LINE_BYTES) _Atomic bool tx_busy;
     atomic_uint tx_calls;
     struct rte_mempool *tx_pool;
-    uint32_t template_mark; /* which template the buffers should hold; 0: none */
+    uint32_t template_generation; /* which template the buffers should hold; 0: none */
     uint32_t template_length;
     uint8_t *template_bytes;
-    unsigned held_count; /* acquired and not yet sent, in order */
-    struct rte_mbuf *held[IO_BURST_MAX];
+    unsigned acquired_count; /* acquired and not yet sent, in order */
+    struct rte_mbuf *acquired[IO_BURST_MAX];
+    alignas(CACHE_LINE_BYTES) uint32_t room_bytes; /* of a buffer, without headroom */
+    uint32_t cut_length; /* af-packet: the kernel may have cut frames of this length */
+};
 
-    /* Every queue of a port is a struct of its own; the first one stands for the whole port, and
-     * only its fields below are used. */
-    alignas(CACHE_LINE_BYTES) struct dpdk_spec spec;
-    struct dpdk_port *queues[IO_QUEUES_MAX];
-    unsigned queue_count;
+/* A port with all its queues, for the main thread and the keeper. */
+struct dpdk_port {
+    enum dpdk_kind kind;
+    struct dpdk_spec spec;
     unsigned index;
-    uint32_t room_bytes;           /* of a buffer, without headroom */
-    uint32_t longest;              /* frame without FCS that will be sent or received */
-    uint32_t cut_length;           /* af-packet: frames so long may have been cut to it */
-    struct device_link link;       /* of a kernel's device */
-    int kernel_fds[IO_QUEUES_MAX]; /* the driver's sockets, where it has some (dpdk_kernel.c) */
-    unsigned kernel_fd_count;
-    uint64_t kernel_drops; /* of packet sockets, whose counter reading resets */
-
-    /* The keeper. */
-    pthread_t keeper;
-    bool has_keeper;
-    int stop_fd;          /* eventfd: readable when the keeper should end */
-    _Atomic bool closing; /* nobody polls any more */
-    int listen_fd;        /* -1 when this side connects */
-    unsigned attachments;
+    struct dpdk_queue *queues[IO_QUEUES_MAX];
+    unsigned queue_count;
+    uint32_t room_bytes;     /* of a buffer, without headroom */
+    uint32_t longest;        /* longest frame that is sent or received, without FCS */
+    struct device_link link; /* of a kernel device */
+    uint16_t ethdev;
     char device_name[64];
-    pthread_mutex_t vhost_lock;       /* whoever opens gates of a vhost device holds it */
-    bool vhost_there;                 /* the device is set up */
-    atomic_uint_fast64_t vhost_rings; /* one bit for each that the peer has enabled */
+
+    /* dpdk_kernel.c: sockets that the driver opened. */
+    struct {
+        int fds[IO_QUEUES_MAX];
+        unsigned count;
+        uint64_t drops; /* of packet sockets, whose counters are reset when they are read */
+    } kernel;
+
+    /* dpdk_keeper.c and dpdk_socket.c: the thread that waits for the peer. */
+    struct {
+        pthread_t thread;
+        bool is_running;
+        int stop_fd;          /* eventfd: readable when the keeper should end */
+        _Atomic bool closing; /* no worker polls the port any more */
+        int listen_fd;        /* -1 if this side connects */
+        unsigned attachments;
+    } keeper;
+
+    /* dpdk_vhost.c */
+    struct {
+        int device;
+        pthread_mutex_t lock;       /* held while gates of the device are opened */
+        bool is_set_up;             /* the peer has set up the device */
+        atomic_uint_fast64_t rings; /* one bit for each ring that the peer has enabled */
+    } vhost;
 };
 
 static inline unsigned dpdk_queue_count(const struct io_config *config)
@@ -154,7 +173,7 @@ void dpdk_eal_unlock(void);
 
 /* dpdk_gate.c: what lets the keeper stop the hot path. */
 /* Open the gates of one queue, or of all queues of a port. */
-void dpdk_open_gate(struct dpdk_port *queue);
+void dpdk_open_gate(struct dpdk_queue *queue);
 void dpdk_open_gates(struct dpdk_port *port);
 /* The peer has gone: stop sending at once, receiving when what it left has been taken (or
  * after half a second); on return no burst is under way on any queue and none will be. */

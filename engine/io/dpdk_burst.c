@@ -32,24 +32,24 @@ static inline void gate_leave(_Atomic bool *busy)
     atomic_store_explicit(busy, false, memory_order_release);
 }
 
-static inline struct dpdk_port *port_of(struct io_port *base)
+static inline struct dpdk_queue *queue_of(struct io_port *base)
 {
-    return (struct dpdk_port *)(void *)base;
+    return (struct dpdk_queue *)(void *)base;
 }
 
 /* Offer mbufs to the port; those accepted are no longer ours. */
-static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs, unsigned count)
+static inline unsigned transmit(struct dpdk_queue *q, struct rte_mbuf **mbufs, unsigned count)
 {
     unsigned sent = 0;
 
-    if (unlikely(!gate_enter(&port->tx_open, &port->tx_busy))) {
-        atomic_fetch_add_explicit(&port->tx_calls, 1, memory_order_relaxed);
+    if (unlikely(!gate_enter(&q->tx_open, &q->tx_busy))) {
+        atomic_fetch_add_explicit(&q->tx_calls, 1, memory_order_relaxed);
         return 0;
     }
-    if (port->kind == DPDK_VHOST) {
+    if (q->kind == DPDK_VHOST) {
         unsigned moved;
         do {
-            moved = rte_vhost_enqueue_burst(port->vhost_device, port->vhost_to, mbufs + sent,
+            moved = rte_vhost_enqueue_burst(q->vhost_device, q->vhost_to, mbufs + sent,
                                             (uint16_t)(count - sent));
             sent += moved;
         } while (moved == VHOST_BURST_MAX && sent < count);
@@ -57,56 +57,56 @@ static inline unsigned transmit(struct dpdk_port *port, struct rte_mbuf **mbufs,
         if (sent > 0)
             rte_pktmbuf_free_bulk(mbufs, sent);
     } else {
-        sent = rte_eth_tx_burst(port->ethdev, port->queue, mbufs, (uint16_t)count);
+        sent = rte_eth_tx_burst(q->ethdev, q->number, mbufs, (uint16_t)count);
     }
-    gate_leave(&port->tx_busy);
+    gate_leave(&q->tx_busy);
     return sent;
 }
 
 bool dpdk_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
 {
-    struct dpdk_port *port = port_of(base);
+    struct dpdk_queue *q = queue_of(base);
 
-    if (length > port->room_bytes)
+    if (length > q->room_bytes)
         return false;
-    memcpy(port->template_bytes, bytes, length);
-    port->template_length = length;
-    port->template_mark++;
-    if (port->template_mark == 0)
-        port->template_mark = 1;
+    memcpy(q->template_bytes, bytes, length);
+    q->template_length = length;
+    q->template_generation++;
+    if (q->template_generation == 0)
+        q->template_generation = 1;
     return true;
 }
 
 /* hash.rss is free for our use while a transmit buffer is ours, and drivers leave it alone. */
-static inline void take_buffer(const struct dpdk_port *port, struct rte_mbuf *mbuf, uint32_t length,
-                               uint32_t mark)
+static inline void take_buffer(const struct dpdk_queue *q, struct rte_mbuf *mbuf, uint32_t length,
+                               uint32_t generation)
 {
     mbuf->data_off = RTE_PKTMBUF_HEADROOM;
-    if (unlikely(mbuf->hash.rss != mark)) {
-        mbuf->hash.rss = mark;
-        if (mark != 0)
-            memcpy(rte_pktmbuf_mtod(mbuf, uint8_t *), port->template_bytes, length);
+    if (unlikely(mbuf->hash.rss != generation)) {
+        mbuf->hash.rss = generation;
+        if (generation != 0)
+            memcpy(rte_pktmbuf_mtod(mbuf, uint8_t *), q->template_bytes, length);
     }
 }
 
 unsigned dpdk_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                          uint32_t length)
 {
-    struct dpdk_port *port = port_of(base);
-    const uint32_t mark = length == port->template_length ? port->template_mark : 0;
+    struct dpdk_queue *q = queue_of(base);
+    const uint32_t generation = length == q->template_length ? q->template_generation : 0;
 
-    if (unlikely(length > port->room_bytes))
+    if (unlikely(length > q->room_bytes))
         return 0;
-    if (port->held_count < count) {
-        void **spare = (void **)&port->held[port->held_count];
-        if (likely(rte_mempool_get_bulk(port->tx_pool, spare, count - port->held_count) == 0))
-            port->held_count = count;
+    if (q->acquired_count < count) {
+        void **free_slots = (void **)&q->acquired[q->acquired_count];
+        if (likely(rte_mempool_get_bulk(q->tx_pool, free_slots, count - q->acquired_count) == 0))
+            q->acquired_count = count;
         else
-            count = port->held_count;
+            count = q->acquired_count;
     }
     for (unsigned i = 0; i < count; i++) {
-        struct rte_mbuf *mbuf = port->held[i];
-        take_buffer(port, mbuf, length, mark);
+        struct rte_mbuf *mbuf = q->acquired[i];
+        take_buffer(q, mbuf, length, generation);
         frames[i].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
         frames[i].length = length;
         frames[i].flags = 0;
@@ -117,92 +117,92 @@ unsigned dpdk_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned
 
 unsigned dpdk_tx_send(struct io_port *base, struct io_frame *frames, unsigned count)
 {
-    struct dpdk_port *port = port_of(base);
+    struct dpdk_queue *q = queue_of(base);
 
     for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
-        port->held[i]->data_len = (uint16_t)frames[i].length;
-        port->held[i]->pkt_len = frames[i].length;
+        q->acquired[i]->data_len = (uint16_t)frames[i].length;
+        q->acquired[i]->pkt_len = frames[i].length;
     }
-    const unsigned sent = transmit(port, port->held, count);
-    port->held_count -= sent;
-    if (unlikely(port->held_count > 0 && sent > 0))
-        memmove(port->held, port->held + sent, port->held_count * sizeof port->held[0]);
+    const unsigned sent = transmit(q, q->acquired, count);
+    q->acquired_count -= sent;
+    if (unlikely(q->acquired_count > 0 && sent > 0))
+        memmove(q->acquired, q->acquired + sent, q->acquired_count * sizeof q->acquired[0]);
     return sent;
 }
 
 void dpdk_tx_release(struct io_port *base, struct io_frame *frames, unsigned count)
 {
-    struct dpdk_port *port = port_of(base);
+    struct dpdk_queue *q = queue_of(base);
 
     (void)frames;
-    port->held_count -= count;
-    rte_mempool_put_bulk(port->tx_pool, (void **)&port->held[port->held_count], count);
+    q->acquired_count -= count;
+    rte_mempool_put_bulk(q->tx_pool, (void **)&q->acquired[q->acquired_count], count);
 }
 
 /* Frames in several segments come only from peers that use smaller buffers than ours. */
-static bool make_linear(struct dpdk_port *port, struct rte_mbuf *mbuf)
+static bool make_linear(struct dpdk_queue *q, struct rte_mbuf *mbuf)
 {
     if (mbuf->nb_segs == 1 || rte_pktmbuf_linearize(mbuf) == 0)
         return true;
     rte_pktmbuf_free(mbuf);
-    port->rx_drops++;
+    q->rx_drops++;
     return false;
 }
 
 /* The kernel cuts a frame that is longer than a slot, and the driver passes on its head. */
-static __attribute__((noinline)) unsigned drop_cut(struct dpdk_port *port, struct rte_mbuf **mbufs,
+static __attribute__((noinline)) unsigned drop_cut(struct dpdk_queue *q, struct rte_mbuf **mbufs,
                                                    unsigned count)
 {
     unsigned whole = 0;
 
     for (unsigned i = 0; i < count; i++) {
         const uint32_t tag = mbufs[i]->ol_flags & RTE_MBUF_F_RX_VLAN ? RTE_VLAN_HLEN : 0;
-        if (mbufs[i]->pkt_len - tag < port->cut_length) {
+        if (mbufs[i]->pkt_len - tag < q->cut_length) {
             mbufs[whole++] = mbufs[i];
             continue;
         }
         rte_pktmbuf_free(mbufs[i]);
-        port->rx_drops++;
+        q->rx_drops++;
     }
     return whole;
 }
 
-static inline unsigned receive(struct dpdk_port *port, struct rte_mbuf **mbufs, unsigned count)
+static inline unsigned receive(struct dpdk_queue *q, struct rte_mbuf **mbufs, unsigned count)
 {
     unsigned received = 0;
 
-    if (port->kind == DPDK_VHOST) {
+    if (q->kind == DPDK_VHOST) {
         unsigned moved;
         do {
-            moved = rte_vhost_dequeue_burst(port->vhost_device, port->vhost_from, port->rx_pool,
+            moved = rte_vhost_dequeue_burst(q->vhost_device, q->vhost_from, q->rx_pool,
                                             mbufs + received, (uint16_t)(count - received));
             received += moved;
         } while (moved == VHOST_BURST_MAX && received < count);
     } else {
-        received = rte_eth_rx_burst(port->ethdev, port->queue, mbufs, (uint16_t)count);
-        if (unlikely(port->cut_length > 0))
-            received = drop_cut(port, mbufs, received);
+        received = rte_eth_rx_burst(q->ethdev, q->number, mbufs, (uint16_t)count);
+        if (unlikely(q->cut_length > 0))
+            received = drop_cut(q, mbufs, received);
     }
     return received;
 }
 
 unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
 {
-    struct dpdk_port *port = port_of(base);
+    struct dpdk_queue *q = queue_of(base);
     struct rte_mbuf *mbufs[IO_BURST_MAX];
     /* virtio-user's driver asks for the frames itself, vhost and memif have just copied them. */
-    const bool cold = port->kind >= DPDK_AF_PACKET;
+    const bool cold = q->kind >= DPDK_AF_PACKET;
     unsigned received, kept = 0;
 
-    if (unlikely(!gate_enter(&port->rx_open, &port->rx_busy)))
+    if (unlikely(!gate_enter(&q->rx_open, &q->rx_busy)))
         return 0;
-    received = receive(port, mbufs, RTE_MIN(count, port->rx_at_once));
-    if (received == 0 && unlikely(!atomic_load_explicit(&port->tx_open, memory_order_relaxed)))
-        atomic_store_explicit(&port->rx_empty, true, memory_order_relaxed);
-    gate_leave(&port->rx_busy);
+    received = receive(q, mbufs, RTE_MIN(count, q->rx_at_once));
+    if (received == 0 && unlikely(!atomic_load_explicit(&q->tx_open, memory_order_relaxed)))
+        atomic_store_explicit(&q->rx_empty, true, memory_order_relaxed);
+    gate_leave(&q->rx_busy);
     for (unsigned i = 0; i < received; i++) {
         struct rte_mbuf *mbuf = mbufs[i];
-        if (unlikely(mbuf->nb_segs != 1) && !make_linear(port, mbuf))
+        if (unlikely(mbuf->nb_segs != 1) && !make_linear(q, mbuf))
             continue;
         frames[kept].data = rte_pktmbuf_mtod(mbuf, uint8_t *);
         frames[kept].length = mbuf->data_len;
@@ -217,17 +217,17 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
 
 void dpdk_rx_release(struct io_port *base, struct io_frame *frames, unsigned count)
 {
-    struct dpdk_port *port = port_of(base);
+    struct dpdk_queue *q = queue_of(base);
     struct rte_mbuf *mbufs[IO_BURST_MAX];
     bool plain = true;
 
     for (unsigned i = 0; i < count; i++) {
         mbufs[i] = frames[i].cookie;
-        plain &= mbufs[i]->pool == port->rx_pool && mbufs[i]->nb_segs == 1 &&
+        plain &= mbufs[i]->pool == q->rx_pool && mbufs[i]->nb_segs == 1 &&
                  rte_mbuf_refcnt_read(mbufs[i]) == 1;
     }
     if (likely(plain))
-        rte_mempool_put_bulk(port->rx_pool, (void **)mbufs, count);
+        rte_mempool_put_bulk(q->rx_pool, (void **)mbufs, count);
     else
         rte_pktmbuf_free_bulk(mbufs, count);
 }
@@ -240,5 +240,5 @@ unsigned dpdk_forward(struct io_port *from, struct io_port *to, struct io_frame 
     (void)from;
     for (unsigned i = 0; i < count; i++)
         mbufs[i] = frames[i].cookie;
-    return transmit(port_of(to), mbufs, count);
+    return transmit(queue_of(to), mbufs, count);
 }

@@ -68,7 +68,7 @@ static struct rte_eth_conf configuration(const struct dpdk_port *port,
 static bool set_up_queues(struct dpdk_port *port, uint16_t rx_size, uint16_t tx_size)
 {
     for (uint16_t i = 0; i < port->queue_count; i++) {
-        const struct dpdk_port *queue = port->queues[i];
+        const struct dpdk_queue *queue = port->queues[i];
         const unsigned node = (unsigned)queue->node;
         if (rte_eth_rx_queue_setup(port->ethdev, i, rx_size, node, NULL, queue->rx_pool) != 0 ||
             rte_eth_tx_queue_setup(port->ethdev, i, tx_size, node, NULL) != 0)

@@ -31,7 +31,7 @@ static void gate_close(_Atomic bool *gate, _Atomic bool *busy)
         usleep(20);
 }
 
-void dpdk_open_gate(struct dpdk_port *queue)
+void dpdk_open_gate(struct dpdk_queue *queue)
 {
     atomic_store(&queue->rx_open, true);
     atomic_store(&queue->tx_open, true);
@@ -40,15 +40,15 @@ void dpdk_open_gate(struct dpdk_port *queue)
 void dpdk_open_gates(struct dpdk_port *port)
 {
     for (unsigned i = 0; i < port->queue_count; i++) {
-        struct dpdk_port *queue = port->queues[i];
+        struct dpdk_queue *queue = port->queues[i];
         queue->ethdev = port->ethdev;
-        queue->vhost_device = port->vhost_device;
+        queue->vhost_device = port->vhost.device;
         dpdk_open_gate(queue);
     }
 }
 
 /* Has the worker found nothing more? One that only sends, or is gone, never will. */
-static bool is_emptied(const struct dpdk_port *queue, unsigned calls)
+static bool is_emptied(const struct dpdk_queue *queue, unsigned calls)
 {
     return !atomic_load(&queue->rx_open) || atomic_load(&queue->rx_empty) ||
            atomic_load(&queue->tx_calls) - calls > SENDS_ONLY;
@@ -62,7 +62,7 @@ static void wait_for_empty(struct dpdk_port *port)
         calls[i] = atomic_load(&port->queues[i]->tx_calls);
         atomic_store(&port->queues[i]->rx_empty, false);
     }
-    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US && !atomic_load(&port->closing);
+    for (unsigned waited_us = 0; waited_us < LEFT_BEHIND_US && !atomic_load(&port->keeper.closing);
          waited_us += 200) {
         while (emptied < port->queue_count && is_emptied(port->queues[emptied], calls[emptied]))
             emptied++;
@@ -77,14 +77,14 @@ void dpdk_close_gates(struct dpdk_port *port)
     bool were_open = false;
 
     for (unsigned i = 0; i < port->queue_count; i++) {
-        struct dpdk_port *queue = port->queues[i];
+        struct dpdk_queue *queue = port->queues[i];
         if (!atomic_load(&queue->tx_open))
             continue;
         were_open = true;
         gate_close(&queue->tx_open, &queue->tx_busy);
     }
     if (were_open) {
-        io_lost_link(&port->base.links_lost);
+        io_lost_link(&port->queues[0]->base.links_lost);
         wait_for_empty(port);
     }
     for (unsigned i = 0; i < port->queue_count; i++)

@@ -20,7 +20,7 @@
 
 static void mac_text(const struct dpdk_port *port, char *text, size_t size)
 {
-    const uint8_t *mac = port->base.mac;
+    const uint8_t *mac = port->queues[0]->base.mac;
 
     snprintf(text, size, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3], mac[4],
              mac[5]);
@@ -33,7 +33,7 @@ static bool virtio_user_attach(struct dpdk_port *port, int fd)
     bool attached;
 
     mac_text(port, mac, sizeof mac);
-    snprintf(name, sizeof name, "virtio_user%u_%u", port->index, port->attachments);
+    snprintf(name, sizeof name, "virtio_user%u_%u", port->index, port->keeper.attachments);
     snprintf(arguments, sizeof arguments,
              "path=%s,queue_size=%u,mac=%s,queues=%u,cq=%u,packed_vq=%u,in_order=%u,mrg_rxbuf=%u",
              port->spec.target, port->spec.queue_size, mac, port->queue_count,
@@ -107,7 +107,7 @@ static bool memif_attach(struct dpdk_port *port, int *driver_fd)
     bool attached;
 
     mac_text(port, mac, sizeof mac);
-    snprintf(name, sizeof name, "net_memif%u_%u", port->index, port->attachments);
+    snprintf(name, sizeof name, "net_memif%u_%u", port->index, port->keeper.attachments);
     random_fill(&unique, sizeof unique); /* process numbers repeat between containers */
     snprintf(abstract, sizeof abstract, "switchmark-%016llx-%s", (unsigned long long)unique, name);
     snprintf(arguments, sizeof arguments,
@@ -168,7 +168,7 @@ static void *keeper_main(void *argument)
         else
             serve_memif(port, fd);
         close(fd);
-        port->attachments++;
+        port->keeper.attachments++;
         if (dpdk_socket_stopping(port, 0))
             break;
     }
@@ -180,30 +180,30 @@ bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
     sigset_t all, before;
     int result;
 
-    port->stop_fd = eventfd(0, EFD_CLOEXEC);
+    port->keeper.stop_fd = eventfd(0, EFD_CLOEXEC);
     if (port->spec.listens && !dpdk_socket_listen(port, error, size))
         return false;
     /* Signals are for the main thread. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
-    result = pthread_create(&port->keeper, NULL, keeper_main, port);
+    result = pthread_create(&port->keeper.thread, NULL, keeper_main, port);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    port->has_keeper = result == 0;
+    port->keeper.is_running = result == 0;
     if (result != 0)
         snprintf(error, size, "cannot start a thread: %s", strerror(result));
-    return port->has_keeper;
+    return port->keeper.is_running;
 }
 
 void dpdk_keeper_stop(struct dpdk_port *port)
 {
     const uint64_t one = 1;
 
-    if (port->has_keeper && write(port->stop_fd, &one, sizeof one) == sizeof one)
-        pthread_join(port->keeper, NULL);
-    if (port->listen_fd >= 0) {
+    if (port->keeper.is_running && write(port->keeper.stop_fd, &one, sizeof one) == sizeof one)
+        pthread_join(port->keeper.thread, NULL);
+    if (port->keeper.listen_fd >= 0) {
         unlink(port->spec.target);
-        close(port->listen_fd);
+        close(port->keeper.listen_fd);
     }
-    if (port->stop_fd >= 0)
-        close(port->stop_fd);
+    if (port->keeper.stop_fd >= 0)
+        close(port->keeper.stop_fd);
 }

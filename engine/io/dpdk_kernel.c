@@ -36,8 +36,8 @@ void dpdk_kernel_after_open(struct dpdk_port *port, const uint8_t there[DPDK_FIL
     const int domain = domain_of(port);
 
     for (int fd = 0; domain >= 0 && fd < DPDK_FILES_MAX; fd++) {
-        if (!there[fd] && is_socket_of(fd, domain) && port->kernel_fd_count < IO_QUEUES_MAX)
-            port->kernel_fds[port->kernel_fd_count++] = fd;
+        if (!there[fd] && is_socket_of(fd, domain) && port->kernel.count < IO_QUEUES_MAX)
+            port->kernel.fds[port->kernel.count++] = fd;
     }
 }
 
@@ -53,11 +53,11 @@ uint64_t dpdk_kernel_drops(struct dpdk_port *port)
 {
     uint64_t drops = 0;
 
-    for (unsigned i = 0; i < port->kernel_fd_count; i++) {
+    for (unsigned i = 0; i < port->kernel.count; i++) {
         if (port->kind == DPDK_AF_PACKET)
-            port->kernel_drops += packet_drops(port->kernel_fds[i]);
+            port->kernel.drops += packet_drops(port->kernel.fds[i]);
         else
-            drops += xdp_ring_full(port->kernel_fds[i]);
+            drops += xdp_ring_full(port->kernel.fds[i]);
     }
-    return drops + port->kernel_drops;
+    return drops + port->kernel.drops;
 }

@@ -51,17 +51,17 @@ static struct rte_mempool *make_dense_pool(const char *name, unsigned count, uin
 }
 
 /* On the port's NUMA node, or anywhere if that has no memory left. */
-static struct rte_mempool *make_pool(const struct dpdk_port *port, const char *what, unsigned count)
+static struct rte_mempool *make_pool(const struct dpdk_queue *q, const char *what, unsigned count)
 {
-    const uint16_t bytes = (uint16_t)(RTE_PKTMBUF_HEADROOM + port->room_bytes);
+    const uint16_t bytes = (uint16_t)(RTE_PKTMBUF_HEADROOM + q->room_bytes);
     char name[POOL_NAME_MAX];
     struct rte_mempool *pool;
 
-    snprintf(name, sizeof name, "%s_%u_%u", what, port->index, port->queue);
+    snprintf(name, sizeof name, "%s_%u_%u", what, q->port->index, q->number);
     if (!rte_eal_has_hugepages())
         return make_dense_pool(name, count, bytes);
-    pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, port->node);
-    if (pool == NULL && port->node != SOCKET_ID_ANY)
+    pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, q->node);
+    if (pool == NULL && q->node != SOCKET_ID_ANY)
         pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, SOCKET_ID_ANY);
     return pool;
 }
@@ -95,7 +95,7 @@ bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, c
     bool made = true;
 
     for (unsigned i = 0; i < port->queue_count && made; i++) {
-        struct dpdk_port *queue = port->queues[i];
+        struct dpdk_queue *queue = port->queues[i];
         queue->rx_pool = make_pool(queue, "receive", receive);
         queue->tx_pool = make_pool(queue, "transmit", transmit);
         queue->template_bytes = malloc(queue->room_bytes);
@@ -105,7 +105,7 @@ bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, c
         snprintf(error, size,
                  "no memory for packet buffers; raise --dpdk-memory-mb or lower queue-size");
     else
-        port->base.page_kib = page_kib_at(port->rx_pool);
+        port->queues[0]->base.page_kib = page_kib_at(port->queues[0]->rx_pool);
     return made;
 }
 

@@ -83,15 +83,15 @@ bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
     bool bound;
 
     memcpy(address.sun_path, port->spec.target, DPDK_PATH_MAX);
-    port->listen_fd = socket(AF_UNIX, socket_type(port) | SOCK_NONBLOCK, 0);
-    bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
+    port->keeper.listen_fd = socket(AF_UNIX, socket_type(port) | SOCK_NONBLOCK, 0);
+    bound = bind(port->keeper.listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     if (!bound && errno == EADDRINUSE) {
         if (!remove_stale(port))
             return fail(error, size,
                         "another process listens on this socket; stop it or choose another path");
-        bound = bind(port->listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
+        bound = bind(port->keeper.listen_fd, (struct sockaddr *)&address, sizeof address) == 0;
     }
-    if (!bound || listen(port->listen_fd, 1) != 0)
+    if (!bound || listen(port->keeper.listen_fd, 1) != 0)
         return fail(error, size,
                     "cannot make this socket: %s; its folder must exist and be writable",
                     strerror(errno));
@@ -100,22 +100,22 @@ bool dpdk_socket_listen(struct dpdk_port *port, char *error, size_t size)
 
 bool dpdk_socket_stopping(struct dpdk_port *port, int wait_ms)
 {
-    struct pollfd stop = {.fd = port->stop_fd, .events = POLLIN};
+    struct pollfd stop = {.fd = port->keeper.stop_fd, .events = POLLIN};
 
     return poll(&stop, 1, wait_ms) > 0;
 }
 
 static int accept_peer(struct dpdk_port *port)
 {
-    struct pollfd fds[2] = {{.fd = port->stop_fd, .events = POLLIN},
-                            {.fd = port->listen_fd, .events = POLLIN}};
+    struct pollfd fds[2] = {{.fd = port->keeper.stop_fd, .events = POLLIN},
+                            {.fd = port->keeper.listen_fd, .events = POLLIN}};
 
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR)
             return -1;
         if (fds[0].revents != 0)
             return -1;
-        const int fd = accept4(port->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        const int fd = accept4(port->keeper.listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
             return fd;
     }
@@ -142,7 +142,7 @@ int dpdk_socket_wait_peer(struct dpdk_port *port)
 
 bool dpdk_socket_wait_hangup(struct dpdk_port *port, int fd, int timeout_ms)
 {
-    struct pollfd fds[2] = {{.fd = port->stop_fd, .events = POLLIN},
+    struct pollfd fds[2] = {{.fd = port->keeper.stop_fd, .events = POLLIN},
                             {.fd = fd, .events = POLLRDHUP}};
     int ready;
 
@@ -192,7 +192,7 @@ static bool relay_message(int from, int to)
 
 bool dpdk_socket_relay(struct dpdk_port *port, int peer_fd, int driver_fd, int timeout_ms)
 {
-    struct pollfd fds[3] = {{.fd = port->stop_fd, .events = POLLIN},
+    struct pollfd fds[3] = {{.fd = port->keeper.stop_fd, .events = POLLIN},
                             {.fd = peer_fd, .events = POLLIN | POLLRDHUP},
                             {.fd = driver_fd, .events = POLLIN | POLLRDHUP}};
 

@@ -31,17 +31,17 @@ static struct dpdk_port *port_of_device(int device)
 
 static bool rings_are_enabled(struct dpdk_port *port, unsigned queue)
 {
-    return (atomic_load(&port->vhost_rings) >> (2 * queue) & 3) == 3;
+    return (atomic_load(&port->vhost.rings) >> (2 * queue) & 3) == 3;
 }
 
 /* Under the lock. We poll, so the front end need not notify us. */
 static void open_queue(struct dpdk_port *port, unsigned index)
 {
-    struct dpdk_port *queue = port->queues[index];
+    struct dpdk_queue *queue = port->queues[index];
 
-    rte_vhost_enable_guest_notification(port->vhost_device, queue->vhost_to, 0);
-    rte_vhost_enable_guest_notification(port->vhost_device, queue->vhost_from, 0);
-    queue->vhost_device = port->vhost_device;
+    rte_vhost_enable_guest_notification(port->vhost.device, queue->vhost_to, 0);
+    rte_vhost_enable_guest_notification(port->vhost.device, queue->vhost_from, 0);
+    queue->vhost_device = port->vhost.device;
     dpdk_open_gate(queue);
 }
 
@@ -50,13 +50,13 @@ static int new_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
 
-    if (port == NULL || atomic_load(&port->rx_open))
+    if (port == NULL || atomic_load(&port->queues[0]->rx_open))
         return -1;
-    pthread_mutex_lock(&port->vhost_lock);
-    port->vhost_device = device;
-    port->vhost_there = true;
+    pthread_mutex_lock(&port->vhost.lock);
+    port->vhost.device = device;
+    port->vhost.is_set_up = true;
     open_queue(port, 0);
-    pthread_mutex_unlock(&port->vhost_lock);
+    pthread_mutex_unlock(&port->vhost.lock);
     return 0;
 }
 
@@ -65,13 +65,13 @@ static void destroy_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
 
-    if (port == NULL || port->vhost_device != device)
+    if (port == NULL || port->vhost.device != device)
         return;
-    pthread_mutex_lock(&port->vhost_lock);
-    port->vhost_there = false;
-    atomic_store(&port->vhost_rings, 0);
+    pthread_mutex_lock(&port->vhost.lock);
+    port->vhost.is_set_up = false;
+    atomic_store(&port->vhost.rings, 0);
     dpdk_close_gates(port);
-    pthread_mutex_unlock(&port->vhost_lock);
+    pthread_mutex_unlock(&port->vhost.lock);
 }
 
 /* The library holds locks of its own here, so the keeper does the rest. */
@@ -82,9 +82,9 @@ static int ring_changed(int device, uint16_t ring, int enabled)
     if (port == NULL || ring >= 2 * IO_QUEUES_MAX)
         return 0;
     if (enabled)
-        atomic_fetch_or(&port->vhost_rings, 1ULL << ring);
+        atomic_fetch_or(&port->vhost.rings, 1ULL << ring);
     else
-        atomic_fetch_and(&port->vhost_rings, ~(1ULL << ring));
+        atomic_fetch_and(&port->vhost.rings, ~(1ULL << ring));
     return 0;
 }
 
@@ -92,13 +92,13 @@ bool dpdk_vhost_open_gates(struct dpdk_port *port)
 {
     unsigned open = 0;
 
-    pthread_mutex_lock(&port->vhost_lock);
-    for (unsigned i = 0; i < port->queue_count && port->vhost_there; i++) {
+    pthread_mutex_lock(&port->vhost.lock);
+    for (unsigned i = 0; i < port->queue_count && port->vhost.is_set_up; i++) {
         if (!atomic_load(&port->queues[i]->rx_open) && rings_are_enabled(port, i))
             open_queue(port, i);
         open += atomic_load(&port->queues[i]->rx_open);
     }
-    pthread_mutex_unlock(&port->vhost_lock);
+    pthread_mutex_unlock(&port->vhost.lock);
     return open == port->queue_count;
 }
 
