@@ -135,11 +135,11 @@ static bool load_replay(int fd, char *error, size_t size)
            replay_file_load(&trial.replay, fd, &options, error, size);
 }
 
-static bool open_batons(char *error, size_t size)
+static bool open_tokens(char *error, size_t size)
 {
-    if (options.baton_path != NULL)
-        trial.batons = baton_open(options.baton_path, error, size);
-    return options.baton_path == NULL || trial.batons != NULL;
+    if (options.token_path != NULL)
+        trial.threads.tokens = core_token_open(options.token_path, error, size);
+    return options.token_path == NULL || trial.threads.tokens != NULL;
 }
 
 /* The files of the command line, with its user's own rights, which end with it. */
@@ -148,7 +148,7 @@ static bool open_files(int *replay, char *error, size_t size)
     if (options.replay_path != NULL &&
         (*replay = replay_open(options.replay_path, error, size)) < 0)
         return false;
-    return open_batons(error, size);
+    return open_tokens(error, size);
 }
 
 /* Who typed this command line is told what it waits for. */
@@ -220,7 +220,7 @@ static int run(void)
     }
     control_end(&control);
     ends_close(&trial);
-    baton_close(trial.batons);
+    core_token_close(trial.threads.tokens);
     return code;
 }
 

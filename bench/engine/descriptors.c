@@ -11,7 +11,7 @@
 static unsigned send_burst(struct end *end)
 {
     struct io_frame frames[IO_BURST_MAX];
-    struct transmitter *tx = &end->tx;
+    struct transmitter *tx = &end->sending.tx;
     const struct io_ops *ops = tx->port->ops;
     const unsigned count = ops->tx_acquire(tx->port, frames, tx->pacing.burst, transmit_room(tx));
 

@@ -50,7 +50,8 @@ static const char *take_command(struct control *c, const struct command *command
 {
     if (command->kind == COMMAND_STOP) {
         if (c->running) {
-            atomic_store(&c->trial->sent, command->sent); /* first: drain() reads it after stop */
+            atomic_store(&c->trial->request.sent,
+                         command->sent); /* first: drain() reads it after stop */
             stop_trial(c, REASON_STOP);
         } else if (!c->trial->options->session) {
             c->ending = true;
@@ -73,9 +74,9 @@ static const char *take_command(struct control *c, const struct command *command
         return "command refused: too many are waiting";
     if (command->kind == COMMAND_START) {
         c->running = true;
-        atomic_store(&c->trial->interval_asked, false);
-        atomic_store(&c->trial->sent, SENT_UNKNOWN);
-        atomic_store(&c->trial->stop, REASON_NONE);
+        atomic_store(&c->trial->request.interval, false);
+        atomic_store(&c->trial->request.sent, SENT_UNKNOWN);
+        atomic_store(&c->trial->request.stop, REASON_NONE);
     }
     c->queue[c->queued++] = *command;
     return NULL;
@@ -208,12 +209,12 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
     signal(SIGPIPE, SIG_IGN);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     c->signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    trial->wake_fd = c->wake_fd;
+    trial->intervals.wake_fd = c->wake_fd;
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->arrived, &monotonic);
-    atomic_store(&trial->sent, SENT_UNKNOWN);
+    atomic_store(&trial->request.sent, SENT_UNKNOWN);
     if (start_at_once) {
         c->running = true;
         c->queue[c->queued++] =

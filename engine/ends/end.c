@@ -7,30 +7,30 @@ void end_join(struct end *end, const struct options *o, unsigned index, uint16_t
 {
     const bool swapped = o->queues <= 1 && index % 2 == 1;
 
-    end->tx.port = end->port;
-    end->tx.counters = &end->counters;
-    end->tx.lateness = &end->lateness;
-    end->tx.lateness_away = &end->lateness_away;
-    end->rx.port = end->port;
-    end->rx.counters = &end->counters;
-    end->rx.tracker = &end->tracker;
-    end->rx.from_actual = &end->from_actual;
-    end->rx.from_intended = &end->from_intended;
-    end->rx.variation = &end->variation;
-    end->groups.count = (uint32_t)o->flow_groups;
-    end->rx.groups = o->flow_groups > 0 ? &end->groups : NULL;
-    end->rx.touch = o->touch;
-    end->rx.payload_only = end->port->udp_payload_only;
-    end->rx.stream = __builtin_bswap16(stream);
-    memcpy(end->rx.mac, end->address.src_mac, 6);
-    end->rx.mac_known = true;
-    receive_expect(&end->rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
+    end->sending.tx.port = end->port;
+    end->sending.tx.counters = &end->counters;
+    end->sending.tx.lateness = &end->sending.lateness;
+    end->sending.tx.lateness_away = &end->sending.lateness_away;
+    end->receiving.rx.port = end->port;
+    end->receiving.rx.counters = &end->counters;
+    end->receiving.rx.tracker = &end->receiving.tracker;
+    end->receiving.rx.from_actual = &end->receiving.from_actual;
+    end->receiving.rx.from_intended = &end->receiving.from_intended;
+    end->receiving.rx.variation = &end->receiving.variation;
+    end->receiving.groups.count = (uint32_t)o->flow_groups;
+    end->receiving.rx.groups = o->flow_groups > 0 ? &end->receiving.groups : NULL;
+    end->receiving.rx.touch = o->touch;
+    end->receiving.rx.payload_only = end->port->udp_payload_only;
+    end->receiving.rx.stream = __builtin_bswap16(stream);
+    memcpy(end->receiving.rx.mac, end->address.src_mac, 6);
+    end->receiving.rx.mac_known = true;
+    receive_expect(&end->receiving.rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
                    swapped ? o->src_ip_given : o->dst_ip_given,
                    swapped ? o->dst_udp_given : o->src_udp_given,
                    swapped ? o->src_udp_given : o->dst_udp_given);
-    receive_expect_flows(&end->rx, &end->flows);
+    receive_expect_flows(&end->receiving.rx, &end->flows);
     if (o->touch || o->payload != PAYLOAD_FIXED)
-        end->rx.pattern = payload_pattern((enum payload_kind)o->payload);
+        end->receiving.rx.pattern = payload_pattern((enum payload_kind)o->payload);
     queues_join(end, (unsigned)o->stream);
 }
 
@@ -49,37 +49,38 @@ void end_begin(struct trial *trial, struct end *end, unsigned index, uint16_t st
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
 
-    frame_template_build(&end->tx.template, &end->address, template_size(trial, end), stream, kind,
-                         trial->epoch, end->port->udp_payload_only);
-    frame_template_fill(&end->tx.template, (enum payload_kind)o->payload);
-    varied_begin(&end->tx.varied, &end->tx.template, &end->address, &trial->traffic.sizes,
-                 &end->flows, &trial->zipf);
+    frame_template_build(&end->sending.tx.template, &end->address, template_size(trial, end),
+                         stream, kind, trial->epoch, end->port->udp_payload_only);
+    frame_template_fill(&end->sending.tx.template, (enum payload_kind)o->payload);
+    varied_begin(&end->sending.tx.varied, &end->sending.tx.template, &end->address,
+                 &trial->traffic.sizes, &end->flows, &trial->zipf);
     end->before = end->counters;
     memset(end->spent_ticks, 0, sizeof end->spent_ticks);
     if (trial_end_sends(trial, index))
-        transmit_begin(&end->tx);
+        transmit_begin(&end->sending.tx);
 }
 
 void end_listen(struct trial *trial, struct end *end, bool timed)
 {
-    const uint32_t mark = load32(end->tx.template.bytes + end->tx.template.payload);
+    const uint32_t mark = load32(end->sending.tx.template.bytes + end->sending.tx.template.payload);
     const bool knows_mark = trial->options->role->latency != LATENCY_NONE;
 
-    end->rx.latency_wanted = timed;
-    end->rx.sender_clock = trial_sender_clock(trial);
-    receive_begin(&end->rx, knows_mark ? mark : 0, 0);
-    end->missing = 0;
-    end->looked_tick = 0;
-    end->absence = (struct absence){.ring = end->port->rx_ring,
-                                    .limit = clock_ns_to_ticks(ABSENCE_NS),
-                                    .limit_a_frame = clock_ns_to_ticks(ABSENCE_FRAME_NS)};
+    end->receiving.rx.latency_wanted = timed;
+    end->receiving.rx.sender_clock = trial_sender_clock(trial);
+    receive_begin(&end->receiving.rx, knows_mark ? mark : 0, 0);
+    end->receiving.missing = 0;
+    end->receiving.last_poll_tick = 0;
+    end->receiving.absence = (struct absence){.ring = end->port->rx_ring,
+                                              .limit = clock_ns_to_ticks(ABSENCE_NS),
+                                              .limit_a_frame = clock_ns_to_ticks(ABSENCE_FRAME_NS)};
 }
 
 void end_set_times(struct trial *trial, struct end *end, const struct schedule_plan *plan,
                    uint32_t burst, unsigned seed_index)
 {
-    pacing_begin(&end->tx.pacing, plan->rate_pps, burst, engine_clock.hz, trial->start_tick,
-                 trial->end_tick, clock_ns_to_ticks(trial->options->catch_up_ns));
-    pacing_take_shape(&end->tx.pacing, plan, engine_clock.hz, seed_index);
-    end->rx.lock_intended = trial->start_tick;
+    pacing_begin(&end->sending.tx.pacing, plan->rate_pps, burst, engine_clock.hz,
+                 trial->clock.start_tick, trial->clock.end_tick,
+                 clock_ns_to_ticks(trial->options->catch_up_ns));
+    pacing_take_shape(&end->sending.tx.pacing, plan, engine_clock.hz, seed_index);
+    end->receiving.rx.lock_intended = trial->clock.start_tick;
 }

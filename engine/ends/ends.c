@@ -151,9 +151,9 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
     trial->traffic = o->traffic;
     const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
 
-    trial->workers = o->role->has_both_ends && o->core_count == 2 ? 2 : 1;
+    trial->threads.count = o->role->has_both_ends && o->core_count == 2 ? 2 : 1;
     if (o->queues > 1)
-        trial->workers = ends;
+        trial->threads.count = ends;
     trial->epoch = (unsigned)(clock_monotonic_ns() >> 10) & 15;
     if (!memory_suffices(sizeof(struct end) * ends, "out of memory: its ports and queues ", error,
                          size))

@@ -25,7 +25,8 @@ static const struct io_port *wait_for_links(const struct trial *trial, uint64_t 
     const uint64_t last_ns = clock_monotonic_ns() + longest_ns;
     const struct io_port *missing = port_without_link(trial);
 
-    while (missing != NULL && clock_monotonic_ns() < last_ns && atomic_load(&trial->stop) == 0) {
+    while (missing != NULL && clock_monotonic_ns() < last_ns &&
+           atomic_load(&trial->request.stop) == 0) {
         nanosleep(&nap, NULL);
         missing = port_without_link(trial);
     }
@@ -37,7 +38,7 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
     if (!trial->options->role->sends)
         return true;
     const struct io_port *missing = wait_for_links(trial, LINK_WAIT_NS);
-    if (missing != NULL && atomic_load(&trial->stop) == 0)
+    if (missing != NULL && atomic_load(&trial->request.stop) == 0)
         return fail(error, size, "port %s: nothing is connected to it after 10 s", missing->spec);
     return true;
 }

@@ -14,7 +14,7 @@ bool probes_make(struct trial *trial, char *error, size_t size)
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
         end->probe = NULL;
-        end->rx.companion = NULL;
+        end->receiving.rx.companion = NULL;
         if (!trial_has_probes(trial))
             continue;
         if (end->probe_memory == NULL) {
@@ -37,11 +37,11 @@ static void begin_probe(struct trial *trial, unsigned index)
     probe->port = end->port;
     probe->address = end->address;
     probe->flows = end->flows;
-    probe->tx.shares_port = true;
+    probe->sending.tx.shares_port = true;
     end_join(probe, o, index, trial_probe_stream(trial));
     end_begin(trial, probe, index, trial_probe_stream(trial));
     end_listen(trial, probe, !o->role->echoes || trial->traffic.latency);
-    end->rx.companion = &probe->rx;
+    end->receiving.rx.companion = &probe->receiving.rx;
 }
 
 void probes_begin(struct trial *trial)
@@ -56,7 +56,7 @@ void probes_end(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (trial->ends[i].probe != NULL)
-            receive_end(&trial->ends[i].probe->rx);
+            receive_end(&trial->ends[i].probe->receiving.rx);
     }
 }
 

@@ -8,25 +8,25 @@
 
 bool queues_make(struct end *end, unsigned count)
 {
-    end->stream_count = count;
+    end->receiving.stream_count = count;
     if (count < 2)
         return true;
-    end->streams = calloc(count - 1, sizeof *end->streams);
-    return end->streams != NULL;
+    end->receiving.streams = calloc(count - 1, sizeof *end->receiving.streams);
+    return end->receiving.streams != NULL;
 }
 
 void queues_free(struct end *end)
 {
-    free(end->streams);
-    end->streams = NULL;
+    free(end->receiving.streams);
+    end->receiving.streams = NULL;
 }
 
 void queues_join(struct end *end, unsigned first_stream)
 {
-    end->first_stream = (uint16_t)first_stream;
-    for (unsigned i = 1; i < end->stream_count; i++) {
-        struct queue_stream *stream = &end->streams[i - 1];
-        stream->rx = end->rx;
+    end->receiving.first_stream = (uint16_t)first_stream;
+    for (unsigned i = 1; i < end->receiving.stream_count; i++) {
+        struct queue_stream *stream = &end->receiving.streams[i - 1];
+        stream->rx = end->receiving.rx;
         stream->rx.stream = htons((uint16_t)(first_stream + i));
         stream->rx.tracker = &stream->tracker;
         stream->rx.from_actual = &stream->from_actual;
@@ -37,10 +37,10 @@ void queues_join(struct end *end, unsigned first_stream)
 
 void queues_begin(struct end *end)
 {
-    for (unsigned i = 1; i < end->stream_count; i++) {
-        struct receiver *rx = &end->streams[i - 1].rx;
-        rx->latency_wanted = end->rx.latency_wanted;
-        rx->sender_clock = end->rx.sender_clock;
+    for (unsigned i = 1; i < end->receiving.stream_count; i++) {
+        struct receiver *rx = &end->receiving.streams[i - 1].rx;
+        rx->latency_wanted = end->receiving.rx.latency_wanted;
+        rx->sender_clock = end->receiving.rx.sender_clock;
         receive_begin(rx, 0, 0);
     }
 }
@@ -48,23 +48,24 @@ void queues_begin(struct end *end)
 /* What was meant to leave before the trial began is not the trial's. */
 void queues_start(struct end *end, uint64_t start_tick)
 {
-    for (unsigned i = 1; i < end->stream_count; i++)
-        end->streams[i - 1].rx.lock_intended = start_tick;
+    for (unsigned i = 1; i < end->receiving.stream_count; i++)
+        end->receiving.streams[i - 1].rx.lock_intended = start_tick;
 }
 
 void queues_end(struct end *end)
 {
-    for (unsigned i = 1; i < end->stream_count; i++)
-        receive_end(&end->streams[i - 1].rx);
+    for (unsigned i = 1; i < end->receiving.stream_count; i++)
+        receive_end(&end->receiving.streams[i - 1].rx);
 }
 
 static struct receiver *receiver_of(struct end *end, const struct io_frame *frame)
 {
-    if (!receive_is_ours(&end->rx, frame))
-        return &end->rx;
-    const uint16_t stream = ntohs(load16(receive_payload(&end->rx, frame) + 2));
-    const unsigned index = (uint16_t)(stream - end->first_stream);
-    return index > 0 && index < end->stream_count ? &end->streams[index - 1].rx : &end->rx;
+    if (!receive_is_ours(&end->receiving.rx, frame))
+        return &end->receiving.rx;
+    const uint16_t stream = ntohs(load16(receive_payload(&end->receiving.rx, frame) + 2));
+    const unsigned index = (uint16_t)(stream - end->receiving.first_stream);
+    return index > 0 && index < end->receiving.stream_count ? &end->receiving.streams[index - 1].rx
+                                                            : &end->receiving.rx;
 }
 
 /* Frames of one stream come in bursts, so there are few pieces. */
@@ -84,7 +85,7 @@ void queues_receive(struct end *end, const struct io_frame *frames, unsigned cou
 
 static const struct sequence_tracker *tracker_of(const struct end *end, unsigned index)
 {
-    return index == 0 ? &end->tracker : &end->streams[index - 1].tracker;
+    return index == 0 ? &end->receiving.tracker : &end->receiving.streams[index - 1].tracker;
 }
 
 /* What two queues saw of one stream. */
@@ -155,32 +156,35 @@ static void add_reordering(struct reorder *to, const struct reorder *from)
 
 static void add_delays(struct end *all, const struct end *end, unsigned index)
 {
-    const struct queue_stream *extra = index == 0 ? NULL : &end->streams[index - 1];
-    const struct variation *v = index == 0 ? &end->variation : &extra->variation;
+    const struct queue_stream *extra = index == 0 ? NULL : &end->receiving.streams[index - 1];
+    const struct variation *v = index == 0 ? &end->receiving.variation : &extra->variation;
 
-    histogram_add(&all->from_actual, index == 0 ? &end->from_actual : &extra->from_actual);
-    histogram_add(&all->from_intended, index == 0 ? &end->from_intended : &extra->from_intended);
-    histogram_add(&all->variation.grown, &v->grown);
-    histogram_add(&all->variation.shrunk, &v->shrunk);
-    pdv_merge(&all->variation.pdv, &v->pdv);
+    histogram_add(&all->receiving.from_actual,
+                  index == 0 ? &end->receiving.from_actual : &extra->from_actual);
+    histogram_add(&all->receiving.from_intended,
+                  index == 0 ? &end->receiving.from_intended : &extra->from_intended);
+    histogram_add(&all->receiving.variation.grown, &v->grown);
+    histogram_add(&all->receiving.variation.shrunk, &v->shrunk);
+    pdv_merge(&all->receiving.variation.pdv, &v->pdv);
 }
 
 struct sequence_summary queues_summarise(const struct trial *trial, struct end *all)
 {
     struct sequence_summary sum = {0};
 
-    sequence_reset(&all->tracker);
-    histogram_reset(&all->from_actual);
-    histogram_reset(&all->from_intended);
-    variation_reset(&all->variation);
-    pdv_settle(&all->variation.pdv); /* its base is that of the first stream with frames */
-    for (unsigned index = 0; index < trial->ends[0].stream_count; index++) {
+    sequence_reset(&all->receiving.tracker);
+    histogram_reset(&all->receiving.from_actual);
+    histogram_reset(&all->receiving.from_intended);
+    variation_reset(&all->receiving.variation);
+    pdv_settle(
+        &all->receiving.variation.pdv); /* its base is that of the first stream with frames */
+    for (unsigned index = 0; index < trial->ends[0].receiving.stream_count; index++) {
         struct sequence_summary stream = {0};
         for (unsigned i = 0; i < trial->end_count; i++) {
             const struct sequence_tracker *tracker = tracker_of(&trial->ends[i], index);
             const struct sequence_summary s = sequence_summarise(tracker);
             join_queues(&stream, &s);
-            add_reordering(&all->tracker.reorder, &tracker->reorder);
+            add_reordering(&all->receiving.tracker.reorder, &tracker->reorder);
             add_delays(all, &trial->ends[i], index);
         }
         settle(&stream);

@@ -55,26 +55,26 @@ static void begin(uint8_t flags, uint8_t kind)
     const struct flow_set own_flows = flows_swapped(&flows);
 
     memset(&end->counters, 0, sizeof end->counters);
-    end->rx = (struct receiver){.port = &port->base,
-                                .counters = &end->counters,
-                                .tracker = &end->tracker,
-                                .from_actual = &end->from_actual,
-                                .from_intended = &end->from_intended,
-                                .variation = &end->variation,
-                                .pattern = kind & 128 ? payload_pattern(payload) : NULL,
-                                .groups = kind & 16 ? &groups : NULL,
-                                .touch = flags & 1,
-                                .payload_only = flags & 2,
-                                .latency_wanted = flags & 4,
-                                .mac_known = flags & 8,
-                                .stream = __builtin_bswap16(STREAM)};
-    memcpy(end->rx.mac, own.src_mac, 6);
-    receive_expect(&end->rx, &own, flags & 16, flags & 16, flags & 32, flags & 32);
+    end->receiving.rx = (struct receiver){.port = &port->base,
+                                          .counters = &end->counters,
+                                          .tracker = &end->receiving.tracker,
+                                          .from_actual = &end->receiving.from_actual,
+                                          .from_intended = &end->receiving.from_intended,
+                                          .variation = &end->receiving.variation,
+                                          .pattern = kind & 128 ? payload_pattern(payload) : NULL,
+                                          .groups = kind & 16 ? &groups : NULL,
+                                          .touch = flags & 1,
+                                          .payload_only = flags & 2,
+                                          .latency_wanted = flags & 4,
+                                          .mac_known = flags & 8,
+                                          .stream = __builtin_bswap16(STREAM)};
+    memcpy(end->receiving.rx.mac, own.src_mac, 6);
+    receive_expect(&end->receiving.rx, &own, flags & 16, flags & 16, flags & 32, flags & 32);
     if (flows.count > 1)
-        receive_expect_flows(&end->rx, &own_flows);
-    end->stream_count = flags & 64 && end->rx.groups == NULL ? STREAMS : 1;
+        receive_expect_flows(&end->receiving.rx, &own_flows);
+    end->receiving.stream_count = flags & 64 && end->receiving.rx.groups == NULL ? STREAMS : 1;
     queues_join(end, STREAM);
-    receive_begin(&end->rx, 0, 0);
+    receive_begin(&end->receiving.rx, 0, 0);
     queues_begin(end);
 }
 
@@ -101,7 +101,7 @@ static bool queue_changed(struct input *in, bool other_kind)
     const unsigned kind = input_byte(in) & 7;
     const uint16_t stream = (uint16_t)(5 + input_byte(in) % 8);
     const struct frame_times times = frame_times_make(input_number(in, 4), input_number(in, 4));
-    const bool payload_only = end->rx.payload_only;
+    const bool payload_only = end->receiving.rx.payload_only;
     struct frame_address address = address_of(size);
     uint8_t changes = input_byte(in) % 4;
 
@@ -138,8 +138,9 @@ static void queue_raw(struct input *in)
 static void check_counts(unsigned frames, unsigned right)
 {
     const struct counters *c = &end->counters;
-    const struct sequence_summary s =
-        end->stream_count > 1 ? queues_summarise(&trial, &all) : sequence_summarise(&end->tracker);
+    const struct sequence_summary s = end->receiving.stream_count > 1
+                                          ? queues_summarise(&trial, &all)
+                                          : sequence_summarise(&end->receiving.tracker);
 
     must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early + c->rx_verification +
              c->rx_foreign + c->rx_other + c->rx_corrupt ==
@@ -153,11 +154,12 @@ static void check_counts(unsigned frames, unsigned right)
 
 static void check_groups(void)
 {
-    const struct sequence_summary s = sequence_summarise(&end->tracker);
+    const struct sequence_summary s = sequence_summarise(&end->receiving.tracker);
     uint64_t unique = 0, duplicates = 0, reordered = 0;
 
     for (uint32_t group = 0; group < GROUPS; group++) {
-        const struct flow_group_summary one = flow_group_summarise(end->rx.groups, group, &s);
+        const struct flow_group_summary one =
+            flow_group_summarise(end->receiving.rx.groups, group, &s);
         unique += one.received_unique;
         duplicates += one.duplicates;
         reordered += one.reordered;
@@ -201,7 +203,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     while (end_receive(&trial, end) > 0)
         continue;
     check_counts(frames, right);
-    if (end->rx.groups != NULL)
+    if (end->receiving.rx.groups != NULL)
         check_groups();
     empty_port();
     return 0;

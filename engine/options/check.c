@@ -289,13 +289,13 @@ static bool changes_datagrams(const struct options *o, const struct traffic *t)
 static bool lacks_token_file(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->idle == IDLE_BATON && o->baton_path == NULL;
+    return o->idle == IDLE_TOKEN && o->token_path == NULL;
 }
 
 static bool has_useless_token_file(const struct options *o, const struct traffic *t)
 {
     (void)t;
-    return o->idle != IDLE_BATON && o->baton_path != NULL;
+    return o->idle != IDLE_TOKEN && o->token_path != NULL;
 }
 
 /* Combinations that are not possible. */

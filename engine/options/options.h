@@ -19,7 +19,7 @@
 #define PORTS_MAX 64 /* a forwarder takes many pairs */
 #define CORES_MAX IO_QUEUES_MAX
 
-enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP, IDLE_BATON };
+enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP, IDLE_TOKEN };
 
 /* What a server with probes sends back. */
 enum echo { ECHO_PROBES, ECHO_ALL };
@@ -69,7 +69,7 @@ struct options {
     bool list_json;
     uint64_t catch_up_ns, gather_ns;
     uint64_t idle; /* enum idle */
-    const char *baton_path;
+    const char *token_path;
     uint64_t queues; /* of a sender's or receiver's port, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;

@@ -134,7 +134,7 @@ const struct option_row option_table[] = {
      "reference: frames that can wait for their time, a power of two (default 8192)"},
     {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), 0, false,
      "what to do when there is nothing to do (default poll)"},
-    {"baton", KIND_TEXT, "FILE", 0, 0, AT(baton_path), 0, false,
+    {"baton", KIND_TEXT, "FILE", 0, 0, AT(token_path), 0, false,
      "--idle baton: the file by which programs on one core take turns, made if it is not there "
      "(default: none)"},
     {"queues", KIND_COUNT, "N", 1, IO_QUEUES_MAX, AT(queues), 0, false,

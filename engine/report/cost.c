@@ -7,7 +7,8 @@
 /* What a library's thread had waited for has gone with it, where one has ended meanwhile. */
 static uint64_t run_delay_ns(const struct trial *trial)
 {
-    const uint64_t before = trial->run_delay_before_ns, after = trial->run_delay_after_ns;
+    const uint64_t before = trial->outcome.run_delay_before_ns,
+                   after = trial->outcome.run_delay_after_ns;
     return after > before ? after - before : 0;
 }
 
@@ -31,22 +32,23 @@ static void put_scheduling(struct json *j)
 
 static void put_cpu(struct json *j, const struct trial *trial)
 {
-    const struct cpu_times *from = &trial->cpu_before, *to = &trial->cpu_after;
+    const struct cpu_times *from = &trial->outcome.cpu_before, *to = &trial->outcome.cpu_after;
     const uint64_t user_ns = to->user_ns - from->user_ns;
     const uint64_t system_ns = to->system_ns - from->system_ns;
 
     json_object(j, "cpu");
-    json_unsigned(j, "wall_ns", trial->drained_ns - trial->started_ns);
+    json_unsigned(j, "wall_ns", trial->outcome.drained_ns - trial->outcome.started_ns);
     json_unsigned(j, "cpu_ns", user_ns + system_ns);
     json_unsigned(j, "user_ns", user_ns);
     json_unsigned(j, "system_ns", system_ns);
     json_unsigned(j, "voluntary_switches", to->voluntary_switches - from->voluntary_switches);
     json_unsigned(j, "involuntary_switches", to->involuntary_switches - from->involuntary_switches);
     json_unsigned(j, "run_delay_ns", run_delay_ns(trial));
-    json_unsigned(j, "stolen_ns", trial->stolen_after.all_ns - trial->stolen_before.all_ns);
+    json_unsigned(j, "stolen_ns",
+                  trial->outcome.stolen_after.all_ns - trial->outcome.stolen_before.all_ns);
     if (trial->options->core_count > 0)
         json_unsigned(j, "stolen_own_cores_ns",
-                      trial->stolen_after.cores_ns - trial->stolen_before.cores_ns);
+                      trial->outcome.stolen_after.cores_ns - trial->outcome.stolen_before.cores_ns);
     else
         json_null(j, "stolen_own_cores_ns");
     put_scheduling(j);
@@ -65,9 +67,9 @@ static uint64_t frames_moved(const struct role *role, const struct counters *c)
 
 static void put_cycles(struct json *j, const struct trial *trial)
 {
-    const struct snapshot *last = &trial->last_snapshot;
+    const struct snapshot *last = &trial->intervals.last;
     const uint64_t useful = last->spent_ticks[1], all = useful + last->spent_ticks[0];
-    const uint64_t frames = frames_moved(trial->options->role, &trial->loop_totals);
+    const uint64_t frames = frames_moved(trial->options->role, &trial->outcome.loop_totals);
 
     json_object(j, "cycles");
     json_unsigned(j, "useful_ticks", useful);
@@ -82,14 +84,14 @@ static void put_cycles(struct json *j, const struct trial *trial)
 }
 
 /* Of all workers that take turns on their cores. */
-static void put_baton(struct json *j, const struct trial *trial)
+static void put_tokens(struct json *j, const struct trial *trial)
 {
-    struct baton_counts sum = {0};
+    struct core_token_counts sum = {0};
 
-    if (trial->idle != IDLE_BATON)
+    if (trial->threads.idle != IDLE_TOKEN)
         return;
-    for (unsigned i = 0; i < trial->workers; i++) {
-        const struct baton_counts *one = &trial->batons_passed[i];
+    for (unsigned i = 0; i < trial->threads.count; i++) {
+        const struct core_token_counts *one = &trial->threads.passed[i];
         sum.passes += one->passes;
         sum.by_yield += one->by_yield;
         sum.silent += one->silent;
@@ -107,7 +109,7 @@ static void put_baton(struct json *j, const struct trial *trial)
 
 static void put_hardware(struct json *j, const struct trial *trial)
 {
-    const struct hardware *h = &trial->hardware;
+    const struct hardware *h = &trial->outcome.hardware;
 
     if (!trial->options->hardware_counters) {
         json_null(j, "hardware");
@@ -130,6 +132,6 @@ void report_cost(struct json *j, const struct trial *trial)
 {
     put_cpu(j, trial);
     put_cycles(j, trial);
-    put_baton(j, trial);
+    put_tokens(j, trial);
     put_hardware(j, trial);
 }

@@ -82,14 +82,14 @@ void report_latency(struct json *j, enum latency_kind kind, const struct end *en
     json_object(j, "latency");
     json_string(j, "kind", kind == LATENCY_RTT ? "rtt" : "one_way");
     json_string(j, "unit", "ns");
-    put_summary(j, &end->from_actual);
-    report_histogram(j, "from_actual", &end->from_actual);
-    report_histogram(j, "from_intended", &end->from_intended);
+    put_summary(j, &end->receiving.from_actual);
+    report_histogram(j, "from_actual", &end->receiving.from_actual);
+    report_histogram(j, "from_intended", &end->receiving.from_intended);
     json_object(j, "intended");
-    put_summary(j, &end->from_intended);
+    put_summary(j, &end->receiving.from_intended);
     json_end_object(j);
-    put_pdv(j, &end->from_actual, &end->variation.pdv);
-    put_ipdv(j, &end->variation);
+    put_pdv(j, &end->receiving.from_actual, &end->receiving.variation.pdv);
+    put_ipdv(j, &end->receiving.variation);
     json_end_object(j);
 }
 

@@ -197,13 +197,13 @@ void event_counters(const struct trial *trial)
 void event_started(const struct trial *trial)
 {
     begin_event("started");
-    json_unsigned(&line, "t_ns", trial->started_ns);
+    json_unsigned(&line, "t_ns", trial->outcome.started_ns);
     json_number(&line, "tsc_hz", engine_clock.hz);
     end_event();
     pthread_mutex_lock(&lock);
     memset(&printed, 0, sizeof printed);
-    printed.t_ns = trial->started_ns;
-    printed.cpu = trial->cpu_before;
+    printed.t_ns = trial->outcome.started_ns;
+    printed.cpu = trial->outcome.cpu_before;
     pthread_mutex_unlock(&lock);
 }
 
@@ -245,11 +245,11 @@ static void put_interval(const struct trial *trial, const struct snapshot *s)
 void event_intervals(struct trial *trial)
 {
     pthread_mutex_lock(&lock);
-    uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_relaxed);
-    while (read < atomic_load_explicit(&trial->snapshots_written, memory_order_acquire)) {
-        put_interval(trial, &trial->snapshots[read % SNAPSHOTS]);
+    uint64_t read = atomic_load_explicit(&trial->intervals.read, memory_order_relaxed);
+    while (read < atomic_load_explicit(&trial->intervals.written, memory_order_acquire)) {
+        put_interval(trial, &trial->intervals.ring[read % SNAPSHOTS]);
         read++;
-        atomic_store_explicit(&trial->snapshots_read, read, memory_order_release);
+        atomic_store_explicit(&trial->intervals.read, read, memory_order_release);
     }
     pthread_mutex_unlock(&lock);
 }
@@ -258,13 +258,14 @@ void event_result(struct trial *trial)
 {
     event_intervals(trial);
     pthread_mutex_lock(&lock);
-    put_interval(trial, &trial->last_snapshot);
+    put_interval(trial, &trial->intervals.last);
     pthread_mutex_unlock(&lock);
     begin_event("result");
     report_result(&line, trial);
     end_event();
-    if (trial->fault[0] != '\0' && trial->reason != REASON_FAILURE) /* else it is an error */
-        fprintf(stderr, "switchmark-traffic: partial result: %s\n", trial->fault);
+    if (trial->outcome.fault[0] != '\0' &&
+        trial->outcome.reason != REASON_FAILURE) /* else it is an error */
+        fprintf(stderr, "switchmark-traffic: partial result: %s\n", trial->outcome.fault);
 }
 
 void event_error(const char *message)

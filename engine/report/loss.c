@@ -68,11 +68,12 @@ static void put_loss(struct json *j, struct sequence_summary s, const struct reo
 static void put_flow_groups(struct json *j, const struct end *end,
                             const struct sequence_summary *all)
 {
-    if (end->groups.count == 0)
+    if (end->receiving.groups.count == 0)
         return;
     json_list(j, "flow_groups");
-    for (uint32_t group = 0; group < end->groups.count; group++) {
-        const struct flow_group_summary s = flow_group_summarise(&end->groups, group, all);
+    for (uint32_t group = 0; group < end->receiving.groups.count; group++) {
+        const struct flow_group_summary s =
+            flow_group_summarise(&end->receiving.groups, group, all);
         json_object(j, NULL);
         json_unsigned(j, "expected", s.expected);
         json_unsigned(j, "received_unique", s.received_unique);
@@ -86,10 +87,10 @@ static void put_flow_groups(struct json *j, const struct end *end,
 
 void report_loss(struct json *j, const struct end *end, uint64_t sent)
 {
-    struct sequence_summary all = sequence_summarise(&end->tracker);
+    struct sequence_summary all = sequence_summarise(&end->receiving.tracker);
 
     sequence_told(&all, sent);
-    put_loss(j, all, &end->tracker.reorder, sent);
+    put_loss(j, all, &end->receiving.tracker.reorder, sent);
     put_flow_groups(j, end, &all);
 }
 
@@ -101,7 +102,7 @@ void report_loss_of_queues(struct json *j, const struct trial *trial)
     struct sequence_summary s = queues_summarise(trial, &all);
 
     sequence_told(&s, sent);
-    put_loss(j, s, &all.tracker.reorder, sent);
+    put_loss(j, s, &all.receiving.tracker.reorder, sent);
     if (trial_times_load(trial))
         report_latency(j, LATENCY_ONE_WAY, &all);
 }

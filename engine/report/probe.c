@@ -35,9 +35,9 @@ void report_probe(struct json *j, const struct trial *trial, const struct end *s
         report_loss(j, receiving,
                     role->receives_own ? sending->counters.tx_offered - sending->before.tx_offered
                                        : SENT_UNKNOWN);
-    if (receiving->rx.latency_wanted && (role->tracks || role->echoes))
+    if (receiving->receiving.rx.latency_wanted && (role->tracks || role->echoes))
         report_latency(j, role->latency == LATENCY_RTT ? LATENCY_RTT : LATENCY_ONE_WAY, receiving);
     if (role->sends)
-        put_pacing(j, &sending->tx);
+        put_pacing(j, &sending->sending.tx);
     json_end_object(j);
 }

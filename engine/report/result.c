@@ -58,7 +58,7 @@ static void put_sizes(struct json *j, const struct trial *trial)
             continue;
         for (unsigned i = 0; i < trial->end_count; i++) {
             if (trial_end_sends(trial, i))
-                frames += sizes_count(sizes, size, trial->ends[i].tx.sequence);
+                frames += sizes_count(sizes, size, trial->ends[i].sending.tx.sequence);
         }
         json_object(j, NULL);
         json_unsigned(j, "frame_size_bytes", size);
@@ -93,10 +93,10 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!trial_end_sends(trial, i))
             continue;
-        histogram_add(&lateness, &trial->ends[i].lateness);
-        skipped += trial->ends[i].tx.skipped;
-        stall = trial->ends[i].tx.stall > stall ? trial->ends[i].tx.stall : stall;
-        away += trial->ends[i].tx.away_ticks;
+        histogram_add(&lateness, &trial->ends[i].sending.lateness);
+        skipped += trial->ends[i].sending.tx.skipped;
+        stall = trial->ends[i].sending.tx.stall > stall ? trial->ends[i].sending.tx.stall : stall;
+        away += trial->ends[i].sending.tx.away_ticks;
     }
     json_object(j, "pacing");
     report_lateness(j, &lateness);
@@ -106,7 +106,7 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_bool(j, "on_schedule", skipped * 1000 <= totals->tx_intended);
     if (role_only_sends(trial->options->role)) {
         for (unsigned i = 0; i < trial->end_count; i++)
-            histogram_subtract(&lateness, &trial->ends[i].lateness_away);
+            histogram_subtract(&lateness, &trial->ends[i].sending.lateness_away);
         json_object(j, "attentive");
         report_lateness_briefly(j, &lateness);
         json_unsigned(j, "away_ns", clock_ticks_to_ns(away));
@@ -175,11 +175,11 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
 /* What came after the end of the loop; stragglers of an earlier trial are taken back. */
 static void put_residual(struct json *j, const struct trial *trial, const struct counters *totals)
 {
-    const uint64_t loop = trial->loop_totals.rx_frames;
+    const uint64_t loop = trial->outcome.loop_totals.rx_frames;
 
     json_object(j, "residual");
     json_unsigned(j, "frames", totals->rx_frames > loop ? totals->rx_frames - loop : 0);
-    json_unsigned(j, "within_ns", trial->residual_ns);
+    json_unsigned(j, "within_ns", trial->outcome.residual_ns);
     json_end_object(j);
 }
 
@@ -190,21 +190,21 @@ void report_result(struct json *j, const struct trial *trial)
     struct counters totals;
 
     trial_totals(trial, &totals);
-    json_string(j, "reason", reason_name(trial->reason));
-    json_bool(j, "partial", trial->partial);
-    json_string(j, "fault", trial->fault[0] != '\0' ? trial->fault : NULL);
-    json_unsigned(j, "duration_ns", trial->ended_ns - trial->started_ns);
-    json_unsigned(j, "drain_ns", trial->drained_ns - trial->ended_ns);
+    json_string(j, "reason", reason_name(trial->outcome.reason));
+    json_bool(j, "partial", trial->outcome.partial);
+    json_string(j, "fault", trial->outcome.fault[0] != '\0' ? trial->outcome.fault : NULL);
+    json_unsigned(j, "duration_ns", trial->outcome.ended_ns - trial->outcome.started_ns);
+    json_unsigned(j, "drain_ns", trial->outcome.drained_ns - trial->outcome.ended_ns);
     if (trial->options->role->drains) {
-        json_bool(j, "drained", trial->drained);
+        json_bool(j, "drained", trial->outcome.drained);
         put_residual(j, trial, &totals);
     }
     put_config(j, trial);
     put_sizes(j, trial);
     json_object(j, "totals");
     report_counters(j, &totals);
-    report_spent(j, nothing_spent, trial->last_snapshot.spent_ticks);
-    report_cpu(j, &trial->cpu_before, &trial->cpu_after);
+    report_spent(j, nothing_spent, trial->intervals.last.spent_ticks);
+    report_cpu(j, &trial->outcome.cpu_before, &trial->outcome.cpu_after);
     json_end_object(j);
     if (role->has_both_ends) {
         json_list(j, "directions");

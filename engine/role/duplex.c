@@ -13,10 +13,10 @@ static void run(struct trial *trial, unsigned worker)
         const uint64_t begun = now;
         const unsigned received = end_receive(trial, end);
         unsigned moved = received;
-        uint64_t due = trial->start_tick;
+        uint64_t due = trial->clock.start_tick;
 
         now = clock_ticks();
-        if (now >= trial->start_tick) {
+        if (now >= trial->clock.start_tick) {
             moved += end_send(trial, end, now);
             due = end_next_due(end, now);
         }

@@ -21,7 +21,7 @@ static void run(struct trial *trial, unsigned worker)
             const uint64_t begun = now;
             trial_idle(trial, spell.worked, NULL, now, end_next_due(end, now));
             now = trial_round(end, now, false);
-            transmit_looked(&end->tx, begun, now);
+            transmit_looked(&end->sending.tx, begun, now);
         }
     }
     end_stop_sending(end, now);

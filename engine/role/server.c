@@ -15,8 +15,8 @@ static bool is_wanted(const struct trial *trial, uint8_t verdict)
 static unsigned select_wanted(const struct trial *trial, struct io_frame *frames, uint8_t *verdicts,
                               unsigned count)
 {
-    const bool payload_only = trial->ends[0].rx.payload_only;
-    const struct frame_layout layout = receive_layout(&trial->ends[0].rx);
+    const bool payload_only = trial->ends[0].receiving.rx.payload_only;
+    const struct frame_layout layout = receive_layout(&trial->ends[0].receiving.rx);
     unsigned kept = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -51,7 +51,8 @@ static void count_echoes(struct end *end, const struct io_frame *frames, const u
     uint64_t bytes[2] = {0};
 
     for (unsigned i = 0; i < count; i++)
-        bytes[verdicts[i] == VERDICT_COMPANION] += receive_frame_size(&end->rx, &frames[i]);
+        bytes[verdicts[i] == VERDICT_COMPANION] +=
+            receive_frame_size(&end->receiving.rx, &frames[i]);
     counter_add(&end->counters.tx_offered, count - probes);
     counter_add(&end->counters.tx_bytes, bytes[0]);
     if (probes > 0) {
@@ -123,7 +124,7 @@ static unsigned serve(struct trial *trial, struct end *end)
         return 0;
     }
     counter_add(&end->counters.useful_polls, 1);
-    receive_burst(&end->rx, frames, count, clock_ticks(), verdicts);
+    receive_burst(&end->receiving.rx, frames, count, clock_ticks(), verdicts);
     const unsigned wanted = select_wanted(trial, frames, verdicts, count);
     if (wanted < count)
         port->ops->rx_release(port, frames + wanted, count - wanted);

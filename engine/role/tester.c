@@ -22,8 +22,8 @@ static unsigned step(struct trial *trial, unsigned index, uint64_t *due)
 
 static void run(struct trial *trial, unsigned worker)
 {
-    const unsigned first = trial->workers == 2 ? worker : 0;
-    const unsigned last = trial->workers == 2 ? worker : 1;
+    const unsigned first = trial->threads.count == 2 ? worker : 0;
+    const unsigned last = trial->threads.count == 2 ? worker : 1;
     struct spell spell = idle_spell(trial);
     uint64_t now = clock_ticks();
 

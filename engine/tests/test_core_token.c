@@ -23,7 +23,7 @@
 #define TRIES 3000
 
 static char path[] = "/tmp/test-baton-XXXXXX";
-static struct baton_round *rounds;
+static struct core_round *rounds;
 static bool patient; /* sleepers wait until they are woken */
 static atomic_uint sleeps;
 
@@ -58,7 +58,7 @@ static int open_rounds(void **state)
     strcpy(path + strlen(path) - 6, "XXXXXX");
     const int fd = mkstemp(path);
     close(fd);
-    rounds = baton_open(path, error, sizeof error);
+    rounds = core_token_open(path, error, sizeof error);
     patient = false;
     return rounds != NULL ? 0 : -1;
 }
@@ -66,7 +66,7 @@ static int open_rounds(void **state)
 static int close_rounds(void **state)
 {
     (void)state;
-    baton_close(rounds);
+    core_token_close(rounds);
     return unlink(path);
 }
 
@@ -76,24 +76,24 @@ static atomic_uint taken, joined, waited;
 
 static void *take_turns(void *argument)
 {
-    struct baton own;
+    struct core_token own;
 
-    baton_join(&own, rounds, CORE);
+    core_token_join(&own, rounds, CORE);
     atomic_fetch_add(&joined, 1);
     while (atomic_load(&joined) < *(unsigned *)argument)
         sched_yield();
     /* Whose first turn comes before it waits for one hands that on at once: count only when each
      * has waited, from where it runs in its turn alone. */
-    baton_pass(&own);
+    core_token_pass(&own);
     atomic_fetch_add(&waited, 1);
     while (atomic_load(&waited) < *(unsigned *)argument)
-        baton_pass(&own);
+        core_token_pass(&own);
     for (unsigned i = 0; i < ROUNDS; i++) {
         turns[atomic_fetch_add(&taken, 1)] = own.place;
-        baton_pass(&own);
+        core_token_pass(&own);
     }
     const uint64_t silent = own.counts.silent;
-    baton_leave(&own);
+    core_token_leave(&own);
     return (void *)(uintptr_t)silent;
 }
 
@@ -133,28 +133,28 @@ static void test_more_than_two_go_round(void **state)
 static void test_alone_goes_on_at_once(void **state)
 {
     (void)state;
-    struct baton own, nobody = {0};
+    struct core_token own, nobody = {0};
 
-    assert_false(baton_pass(&nobody));
-    baton_leave(&nobody);
-    baton_join(&own, rounds, CORE);
-    assert_false(baton_pass(&own));
+    assert_false(core_token_pass(&nobody));
+    core_token_leave(&nobody);
+    core_token_join(&own, rounds, CORE);
+    assert_false(core_token_pass(&own));
     assert_int_equal(own.counts.passes, 0);
-    baton_leave(&own);
-    assert_false(baton_pass(&own));
+    core_token_leave(&own);
+    assert_false(core_token_pass(&own));
 }
 
 static void test_cores_are_apart(void **state)
 {
     (void)state;
-    struct baton here, there, nowhere;
+    struct core_token here, there, nowhere;
 
-    baton_join(&here, rounds, CORE);
-    baton_join(&there, rounds, CORE + 1);
-    baton_join(&nowhere, rounds, BATON_CORES);
-    assert_false(baton_pass(&here));
-    assert_false(baton_pass(&there));
-    assert_false(baton_pass(&nowhere));
+    core_token_join(&here, rounds, CORE);
+    core_token_join(&there, rounds, CORE + 1);
+    core_token_join(&nowhere, rounds, TOKEN_CORES);
+    assert_false(core_token_pass(&here));
+    assert_false(core_token_pass(&there));
+    assert_false(core_token_pass(&nowhere));
 }
 
 /* In a process of its own, by the file: it says when it has joined, gets the baton, keeps it until
@@ -168,22 +168,22 @@ static void be_partner(int says, int hears)
 {
     const struct timespec rest = {0, 10000000};
     char error[160], word;
-    struct baton own;
+    struct core_token own;
 
-    baton_join(&own, baton_open(path, error, sizeof error), CORE);
+    core_token_join(&own, core_token_open(path, error, sizeof error), CORE);
     if (write(says, "j", 1) != 1)
         _exit(1);
-    while (!baton_pass(&own)) /* until it is handed to this one */
+    while (!core_token_pass(&own)) /* until it is handed to this one */
         continue;
     if (read(hears, &word, 1) != 1)
         _exit(1);
-    bool again = baton_pass(&own);
+    bool again = core_token_pass(&own);
     /* Alone at first, if it has just put the other one out, which comes back. */
     for (unsigned tries = 0; tries < TRIES && !again; tries++) {
         nanosleep(&rest, NULL);
-        again = baton_pass(&own);
+        again = core_token_pass(&own);
     }
-    baton_leave(&own);
+    core_token_leave(&own);
     _exit(again ? 7 : 1);
 }
 
@@ -211,73 +211,73 @@ static void close_pipes(const struct partner *partner)
 }
 
 /* Pass until the holder has been put out for its silence. */
-static void pass_until_silent(struct baton *own)
+static void pass_until_silent(struct core_token *own)
 {
     while (own->counts.silent == 0)
-        baton_pass(own);
-    assert_true(own->counts.longest >= clock_ns_to_ticks(BATON_SILENCE_NS / 2));
+        core_token_pass(own);
+    assert_true(own->counts.longest >= clock_ns_to_ticks(TOKEN_SILENCE_NS / 2));
 }
 
 static void test_goes_on_without_the_dead(void **state)
 {
     (void)state;
-    struct baton own;
+    struct core_token own;
 
-    baton_join(&own, rounds, CORE);
+    core_token_join(&own, rounds, CORE);
     const struct partner partner = start_partner();
     kill(partner.process, SIGKILL);
     waitpid(partner.process, NULL, 0);
     pass_until_silent(&own);
     assert_int_equal(own.counts.silent, 1);
-    assert_false(baton_pass(&own)); /* it waits for the dead once */
-    baton_leave(&own);
+    assert_false(core_token_pass(&own)); /* it waits for the dead once */
+    core_token_leave(&own);
     close_pipes(&partner);
 }
 
 static void test_one_that_was_slow_joins_again(void **state)
 {
     (void)state;
-    struct baton own;
+    struct core_token own;
     int status;
 
-    baton_join(&own, rounds, CORE);
+    core_token_join(&own, rounds, CORE);
     const struct partner partner = start_partner();
     pass_until_silent(&own);
     assert_int_equal(write(partner.hears, "g", 1), 1);
     while (waitpid(partner.process, &status, WNOHANG) == 0) /* alone, then in turns again */
-        baton_pass(&own);
+        core_token_pass(&own);
     assert_int_equal(WEXITSTATUS(status), 7);
-    baton_leave(&own);
+    core_token_leave(&own);
     close_pipes(&partner);
 }
 
 static void test_who_leaves_hands_on(void **state)
 {
     (void)state;
-    struct baton own, other, third;
+    struct core_token own, other, third;
 
-    baton_join(&own, rounds, CORE);
-    baton_join(&other, rounds, CORE);
-    baton_join(&third, rounds, CORE);
-    assert_int_equal(rounds[CORE].turn & (BATON_MEMBERS - 1), own.place);
-    baton_leave(&own);
-    assert_int_equal(rounds[CORE].turn & (BATON_MEMBERS - 1), other.place);
-    baton_leave(&third); /* it had nothing to hand on */
-    assert_false(baton_pass(&other));
-    baton_leave(&other);
+    core_token_join(&own, rounds, CORE);
+    core_token_join(&other, rounds, CORE);
+    core_token_join(&third, rounds, CORE);
+    assert_int_equal(rounds[CORE].turn & (TOKEN_MEMBERS - 1), own.place);
+    core_token_leave(&own);
+    assert_int_equal(rounds[CORE].turn & (TOKEN_MEMBERS - 1), other.place);
+    core_token_leave(&third); /* it had nothing to hand on */
+    assert_false(core_token_pass(&other));
+    core_token_leave(&other);
 }
 
 static void test_a_vacant_turn_is_taken_at_once(void **state)
 {
     (void)state;
-    struct baton own, other, third;
+    struct core_token own, other, third;
 
-    baton_join(&own, rounds, CORE);
-    baton_join(&other, rounds, CORE);
-    baton_join(&third, rounds, CORE);
+    core_token_join(&own, rounds, CORE);
+    core_token_join(&other, rounds, CORE);
+    core_token_join(&third, rounds, CORE);
     atomic_store(&rounds[CORE].owners[own.place], 0); /* a leaver's, a moment too early */
     atomic_store(&sleeps, 0);
-    assert_true(baton_pass(&other));
+    assert_true(core_token_pass(&other));
     assert_int_equal(atomic_load(&sleeps), 0);
     assert_int_equal(other.counts.silent, 0);
 }
@@ -285,15 +285,15 @@ static void test_a_vacant_turn_is_taken_at_once(void **state)
 static void test_no_room_is_no_round(void **state)
 {
     (void)state;
-    static struct baton many[BATON_MEMBERS], late;
+    static struct core_token many[TOKEN_MEMBERS], late;
 
-    for (unsigned i = 0; i < BATON_MEMBERS; i++) {
-        baton_join(&many[i], rounds, CORE);
+    for (unsigned i = 0; i < TOKEN_MEMBERS; i++) {
+        core_token_join(&many[i], rounds, CORE);
         assert_non_null(many[i].round);
     }
-    baton_join(&late, rounds, CORE);
+    core_token_join(&late, rounds, CORE);
     assert_null(late.round);
-    assert_false(baton_pass(&late));
+    assert_false(core_token_pass(&late));
 }
 
 static void test_says_why_a_file_cannot_be(void **state)
@@ -301,7 +301,7 @@ static void test_says_why_a_file_cannot_be(void **state)
     (void)state;
     char error[160];
 
-    assert_null(baton_open("/nowhere/baton", error, sizeof error));
+    assert_null(core_token_open("/nowhere/baton", error, sizeof error));
     assert_string_equal(error, "--baton /nowhere/baton: No such file or directory");
 }
 
@@ -311,23 +311,23 @@ static void test_says_why_a_file_cannot_be(void **state)
 static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state)
 {
     (void)state;
-    struct baton one, other, nobody = {0};
-    const uint64_t now = clock_ticks(), long_after = now + 2 * clock_ns_to_ticks(BATON_QUIET_NS);
+    struct core_token one, other, nobody = {0};
+    const uint64_t now = clock_ticks(), long_after = now + 2 * clock_ns_to_ticks(TOKEN_QUIET_NS);
 
-    baton_join(&one, rounds, CORE + 1);
-    assert_false(baton_is_quiet(&one, long_after));
-    baton_join(&other, rounds, CORE + 1);
-    baton_note_work(&one, now);
-    assert_false(baton_is_quiet(&one, now));
-    assert_false(baton_is_quiet(&other, now + clock_ns_to_ticks(BATON_QUIET_NS) / 2));
-    assert_true(baton_is_quiet(&one, long_after));
-    assert_true(baton_is_quiet(&other, long_after));
-    baton_note_work(&other, long_after);
-    assert_false(baton_is_quiet(&one, long_after + 1));
-    baton_leave(&other);
-    baton_leave(&one);
-    baton_note_work(&nobody, now);
-    assert_false(baton_is_quiet(&nobody, long_after));
+    core_token_join(&one, rounds, CORE + 1);
+    assert_false(core_token_is_quiet(&one, long_after));
+    core_token_join(&other, rounds, CORE + 1);
+    core_token_note_work(&one, now);
+    assert_false(core_token_is_quiet(&one, now));
+    assert_false(core_token_is_quiet(&other, now + clock_ns_to_ticks(TOKEN_QUIET_NS) / 2));
+    assert_true(core_token_is_quiet(&one, long_after));
+    assert_true(core_token_is_quiet(&other, long_after));
+    core_token_note_work(&other, long_after);
+    assert_false(core_token_is_quiet(&one, long_after + 1));
+    core_token_leave(&other);
+    core_token_leave(&one);
+    core_token_note_work(&nobody, now);
+    assert_false(core_token_is_quiet(&nobody, long_after));
 }
 
 int main(void)

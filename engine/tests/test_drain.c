@@ -40,15 +40,15 @@ static void make_trial(const struct role *role, unsigned late_ms)
     trial->traffic.patience_ns = 150000000;
     trial->ends = aligned_alloc(64, sizeof(struct end));
     memset(trial->ends, 0, sizeof(struct end));
-    trial->end_count = trial->workers = 1;
-    trial->next_event = UINT64_MAX;
-    trial->idle = IDLE_YIELD;
-    atomic_store(&trial->sent, SENT_UNKNOWN);
+    trial->end_count = trial->threads.count = 1;
+    trial->clock.next_event = UINT64_MAX;
+    trial->threads.idle = IDLE_YIELD;
+    atomic_store(&trial->request.sent, SENT_UNKNOWN);
     port = fake_open(false);
     trial->ends->port = &port->base;
     trial->ends->address = options.address;
     end_join(trial->ends, &options, 0, STREAM);
-    receive_begin(&trial->ends->rx, 0, 0);
+    receive_begin(&trial->ends->receiving.rx, 0, 0);
     for (uint32_t i = 0; i < FIRST + LATE; i++)
         queue(i);
     port->late_from = FIRST;
@@ -57,7 +57,7 @@ static void make_trial(const struct role *role, unsigned late_ms)
 
 static uint64_t came(void)
 {
-    return trial->ends->tracker.unique;
+    return trial->ends->receiving.tracker.unique;
 }
 
 static void end_trial(void)
@@ -72,13 +72,13 @@ static void late_frames_are_waited_for_while_some_are_missing(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 100);
-    atomic_store(&trial->sent, FIRST + LATE);
+    atomic_store(&trial->request.sent, FIRST + LATE);
     const uint64_t begun = clock_ticks();
     drain(trial);
-    assert_true(trial->drained);
+    assert_true(trial->outcome.drained);
     assert_int_equal(came(), FIRST + LATE);
     const uint64_t due_ns = clock_ticks_to_ns(port->late_until - begun);
-    assert_in_range(trial->residual_ns, due_ns - 1000000, due_ns + 1000000);
+    assert_in_range(trial->outcome.residual_ns, due_ns - 1000000, due_ns + 1000000);
     end_trial();
 }
 
@@ -87,7 +87,7 @@ static void they_are_when_nobody_said_how_many_were_sent(void **state)
     (void)state;
     make_trial(&role_duplex, 100);
     drain(trial);
-    assert_true(trial->drained);
+    assert_true(trial->outcome.drained);
     assert_int_equal(came(), FIRST + LATE);
     end_trial();
 }
@@ -98,9 +98,9 @@ static void a_client_knows_what_it_sent(void **state)
     make_trial(&role_client, 100);
     trial->ends->before.tx_offered = 3; /* of an earlier trial */
     trial->ends->counters.tx_offered = 3 + FIRST + LATE;
-    atomic_store(&trial->sent, 0);
+    atomic_store(&trial->request.sent, 0);
     drain(trial);
-    assert_true(trial->drained);
+    assert_true(trial->outcome.drained);
     assert_int_equal(came(), FIRST + LATE);
     end_trial();
 }
@@ -109,9 +109,9 @@ static void what_is_lost_is_not_waited_for_for_ever(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 3600000);
-    atomic_store(&trial->sent, FIRST + LATE);
+    atomic_store(&trial->request.sent, FIRST + LATE);
     drain(trial);
-    assert_true(trial->drained);
+    assert_true(trial->outcome.drained);
     assert_int_equal(came(), FIRST);
     end_trial();
 }
@@ -121,9 +121,9 @@ static void less_patience_calls_them_lost_sooner(void **state)
     (void)state;
     make_trial(&role_receiver, 100);
     trial->traffic.patience_ns = 30000000;
-    atomic_store(&trial->sent, FIRST + LATE);
+    atomic_store(&trial->request.sent, FIRST + LATE);
     drain(trial);
-    assert_true(trial->drained);
+    assert_true(trial->outcome.drained);
     assert_int_equal(came(), FIRST);
     end_trial();
 }
@@ -133,9 +133,9 @@ static void frames_without_end_are_given_up(void **state)
     (void)state;
     make_trial(&role_receiver, 0);
     port->endless = true;
-    atomic_store(&trial->sent, FIRST + LATE);
+    atomic_store(&trial->request.sent, FIRST + LATE);
     drain(trial);
-    assert_false(trial->drained);
+    assert_false(trial->outcome.drained);
     assert_int_equal(came(), FIRST + LATE);
     end_trial();
 }
@@ -151,9 +151,9 @@ static void what_came_before_the_drain_is_known_to_be_missed(void **state)
     }
     for (uint32_t i = 0; i < LATE; i++)
         queue(FIRST + 10 + i);
-    trial->ends->absence = (struct absence){
+    trial->ends->receiving.absence = (struct absence){
         .ring = FIRST, .limit = clock_ns_to_ticks(20000), .limit_a_frame = clock_ns_to_ticks(1000)};
-    trial->ends->looked_tick = clock_ticks() - clock_ns_to_ticks(10000000);
+    trial->ends->receiving.last_poll_tick = clock_ticks() - clock_ns_to_ticks(10000000);
     drain(trial);
     assert_int_equal(came(), FIRST + LATE);
     assert_int_equal(trial->ends->counters.rx_missed_away, 10);
@@ -173,14 +173,14 @@ static void a_worker_receives_until_it_is_joined(void **state)
     memset(ends, 0, 2 * sizeof(struct end));
     struct fake_port *other = fake_open(false);
     ends[1] = trial->ends[0];
-    ends[1].rx.counters = &ends[1].counters;
-    ends[1].rx.tracker = &ends[1].tracker;
-    ends[1].rx.groups = NULL;
+    ends[1].receiving.rx.counters = &ends[1].counters;
+    ends[1].receiving.rx.tracker = &ends[1].receiving.tracker;
+    ends[1].receiving.rx.groups = NULL;
     ends[0].port = &other->base;
     free(trial->ends);
     trial->ends = ends;
-    trial->end_count = trial->workers = 2;
-    trial->end_tick = 0;
+    trial->end_count = trial->threads.count = 2;
+    trial->clock.end_tick = 0;
     assert_true(workers_start(&workers, trial, error, sizeof error));
     workers_go(trial);
     for (unsigned i = 0;
@@ -190,7 +190,7 @@ static void a_worker_receives_until_it_is_joined(void **state)
     workers_stop(trial);
     workers_join(&workers);
     assert_int_equal(ends[1].counters.rx_frames, FIRST + LATE);
-    assert_true(ends[1].looked_tick > 0);
+    assert_true(ends[1].receiving.last_poll_tick > 0);
     fake_close(other);
     trial->end_count = 1;
     end_trial();

@@ -35,7 +35,7 @@ static void begin(const struct role *role)
     port->base.ops = &ops;
     snprintf(port->base.spec, sizeof port->base.spec, "fake:");
     trial->ends[0].port = &port->base;
-    trial->started_ns = 10 * SECOND;
+    trial->outcome.started_ns = 10 * SECOND;
     link_is_up = true;
     port_faults_begin(trial);
 }
@@ -45,16 +45,16 @@ static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
 {
     trial->ends[0].counters.tx_offered += offered;
     trial->ends[0].counters.ring_full_polls += refused;
-    trial->ended_ns = (10 + end_s) * SECOND;
-    port_faults_look(trial, trial->ended_ns);
+    trial->outcome.ended_ns = (10 + end_s) * SECOND;
+    port_faults_look(trial, trial->outcome.ended_ns);
 }
 
 /* Judge, clean up, and say whether it was partial with these words. */
 static bool partial(const char *words)
 {
     port_faults_judge(trial);
-    const bool found = trial->partial && strstr(trial->fault, words) != NULL;
-    assert_int_equal(trial->partial, trial->fault[0] != '\0');
+    const bool found = trial->outcome.partial && strstr(trial->outcome.fault, words) != NULL;
+    assert_int_equal(trial->outcome.partial, trial->outcome.fault[0] != '\0');
     fake_close(port);
     free(trial->ends);
     free(trial);
@@ -89,8 +89,8 @@ static void a_ring_that_nobody_empties(void **state)
     assert_true(partial("took nothing for 2.0 s"));
     begin(&role_sender); /* from its beginning, however short */
     trial->ends[0].counters.ring_full_polls += 5;
-    trial->ended_ns = trial->started_ns + SECOND / 10;
-    port_faults_look(trial, trial->ended_ns);
+    trial->outcome.ended_ns = trial->outcome.started_ns + SECOND / 10;
+    port_faults_look(trial, trial->outcome.ended_ns);
     assert_true(partial("took nothing for 0.1 s"));
 }
 
@@ -132,7 +132,7 @@ static void a_broken_port_is_named(void **state)
     begin(&role_sender);
     interval(1, 1000, 0);
     snprintf(port->base.failure, sizeof port->base.failure, "send: Network is down");
-    trial->reason = REASON_FAILURE;
+    trial->outcome.reason = REASON_FAILURE;
     assert_true(partial("port 0 (fake:): send: Network is down"));
 }
 

@@ -37,23 +37,23 @@ static void make_trial(const struct role *role, bool persistent)
         trial->traffic.probes = 1;
     trial->ends = end = aligned_alloc(64, sizeof(struct end));
     memset(end, 0, sizeof *end);
-    trial->end_count = trial->workers = 1;
-    trial->wake_fd = -1;
+    trial->end_count = trial->threads.count = 1;
+    trial->intervals.wake_fd = -1;
     port = fake_open(false);
     port->persistent = persistent;
     end->port = &port->base;
     end->address = address;
     end_join(end, &options, 0, LOAD);
     assert_true(probes_make(trial, error, sizeof error));
-    end->tx.shares_port = end->probe != NULL;
-    frame_template_build(&end->tx.template, &address, 64, LOAD, FRAME_DATA, 3, false);
+    end->sending.tx.shares_port = end->probe != NULL;
+    frame_template_build(&end->sending.tx.template, &address, 64, LOAD, FRAME_DATA, 3, false);
     trial->epoch = 3;
-    transmit_begin(&end->tx);
-    receive_begin(&end->rx, 0, 0);
+    transmit_begin(&end->sending.tx);
+    receive_begin(&end->receiving.rx, 0, 0);
     probes_begin(trial);
-    trial->start_tick = 1000;
-    trial->end_tick = UINT64_MAX;
-    pacing_begin(&end->tx.pacing, 1e6, 8, engine_clock.hz, 1000, UINT64_MAX, 1000000);
+    trial->clock.start_tick = 1000;
+    trial->clock.end_tick = UINT64_MAX;
+    pacing_begin(&end->sending.tx.pacing, 1e6, 8, engine_clock.hz, 1000, UINT64_MAX, 1000000);
     probes_set_times(trial);
 }
 
@@ -92,7 +92,7 @@ static void streams_share_a_port_without_mixing(void **state)
     (void)state;
     for (unsigned persistent = 0; persistent < 2; persistent++) {
         make_trial(&role_client, persistent);
-        assert_false(end->tx.prepared);
+        assert_false(end->sending.tx.prepared);
         for (uint64_t now = 1000; now < 1001000; now += 500) {
             port->refusals = now % 7 == 0;
             port->accepts = now % 3 == 0 ? 5 : UINT32_MAX;
@@ -111,8 +111,8 @@ static void the_next_due_frame_is_of_either(void **state)
 {
     (void)state;
     make_trial(&role_client, false);
-    const uint64_t probe_due = pacing_due(&end->probe->tx.pacing);
-    const uint64_t load_due = pacing_due(&end->tx.pacing);
+    const uint64_t probe_due = pacing_due(&end->probe->sending.tx.pacing);
+    const uint64_t load_due = pacing_due(&end->sending.tx.pacing);
     assert_int_equal(end_next_due(end, 0), probe_due < load_due ? probe_due : load_due);
     end_trial();
 }
@@ -150,10 +150,10 @@ static void receivers_keep_them_apart(void **state)
     assert_int_equal(end->counters.rx_bytes, 6400);
     assert_int_equal(end->counters.rx_foreign, 2);
     assert_int_equal(end->probe->counters.rx_frames, 10);
-    assert_int_equal(end->from_actual.count, 0); /* the load is not timed */
-    assert_int_equal(end->probe->from_actual.count, 10);
-    assert_int_equal(sequence_summarise(&end->tracker).received_unique, 100);
-    assert_int_equal(sequence_summarise(&end->probe->tracker).lost, 0);
+    assert_int_equal(end->receiving.from_actual.count, 0); /* the load is not timed */
+    assert_int_equal(end->probe->receiving.from_actual.count, 10);
+    assert_int_equal(sequence_summarise(&end->receiving.tracker).received_unique, 100);
+    assert_int_equal(sequence_summarise(&end->probe->receiving.tracker).lost, 0);
     end_trial();
 }
 
@@ -172,9 +172,9 @@ static void a_duplex_sends_probes_and_times_its_peers(void **state)
     check_sent(end->counters.tx_offered, probe->tx_offered);
     assert_int_equal(end->counters.rx_frames, 100);
     assert_int_equal(probe->rx_frames, 10);
-    assert_int_equal(end->from_actual.count, 0);
-    assert_int_equal(end->probe->from_actual.count, 10);
-    assert_int_equal(sequence_summarise(&end->probe->tracker).received_unique, 10);
+    assert_int_equal(end->receiving.from_actual.count, 0);
+    assert_int_equal(end->probe->receiving.from_actual.count, 10);
+    assert_int_equal(sequence_summarise(&end->probe->receiving.tracker).received_unique, 10);
     end_trial();
 }
 
@@ -183,10 +183,10 @@ static void serve(enum echo echo)
     make_trial(&role_server, false);
     trial->traffic.echo = echo;
     queue_both(100);
-    trial->next_interval = UINT64_MAX;
-    trial->end_tick = clock_ticks() + clock_ns_to_ticks(20000000);
-    trial->next_event = trial->end_tick;
-    options.idle = trial->idle = IDLE_YIELD;
+    trial->clock.next_interval = UINT64_MAX;
+    trial->clock.end_tick = clock_ticks() + clock_ns_to_ticks(20000000);
+    trial->clock.next_event = trial->clock.end_tick;
+    options.idle = trial->threads.idle = IDLE_YIELD;
     role_server.run(trial, 0);
 }
 

@@ -28,21 +28,21 @@ static int make_trial(void **state)
     trial->options = &options;
     trial->ends = aligned_alloc(64, sizeof(struct end) * QUEUES);
     memset(trial->ends, 0, sizeof(struct end) * QUEUES);
-    trial->end_count = trial->workers = QUEUES;
+    trial->end_count = trial->threads.count = QUEUES;
     for (unsigned i = 0; i < QUEUES; i++) {
         struct end *end = &trial->ends[i];
         ports[i] = fake_open(false);
         end->port = &ports[i]->base;
-        end->rx = (struct receiver){.counters = &end->counters,
-                                    .stream = __builtin_bswap16(FIRST_STREAM),
-                                    .tracker = &end->tracker,
-                                    .latency_wanted = true,
-                                    .from_actual = &end->from_actual,
-                                    .from_intended = &end->from_intended,
-                                    .variation = &end->variation};
+        end->receiving.rx = (struct receiver){.counters = &end->counters,
+                                              .stream = __builtin_bswap16(FIRST_STREAM),
+                                              .tracker = &end->receiving.tracker,
+                                              .latency_wanted = true,
+                                              .from_actual = &end->receiving.from_actual,
+                                              .from_intended = &end->receiving.from_intended,
+                                              .variation = &end->receiving.variation};
         assert_true(queues_make(end, QUEUES));
         queues_join(end, FIRST_STREAM);
-        receive_begin(&end->rx, 0, 0);
+        receive_begin(&end->receiving.rx, 0, 0);
         queues_begin(end);
     }
     return 0;
@@ -172,9 +172,9 @@ static void every_stream_is_timed(void **state)
         arrive(0, FIRST_STREAM + stream, 0);
     arrive(1, FIRST_STREAM, 1);
     receive_all();
-    assert_int_equal(all.from_actual.count, 4);
-    assert_int_equal(all.from_intended.count, 4);
-    assert_int_equal(all.variation.grown.count, 0); /* no two neighbours on one queue */
+    assert_int_equal(all.receiving.from_actual.count, 4);
+    assert_int_equal(all.receiving.from_intended.count, 4);
+    assert_int_equal(all.receiving.variation.grown.count, 0); /* no two neighbours on one queue */
 }
 
 int main(void)

@@ -27,25 +27,25 @@ static void make_trial(const struct role *role, bool can_forward)
     trial->ends = aligned_alloc(64, sizeof(struct end) * role->ports);
     memset(trial->ends, 0, sizeof(struct end) * role->ports);
     trial->end_count = role->ports;
-    trial->workers = 1;
-    trial->wake_fd = -1;
+    trial->threads.count = 1;
+    trial->intervals.wake_fd = -1;
     for (unsigned i = 0; i < role->ports; i++) {
         struct end *end = &trial->ends[i];
         ports[i] = fake_open(can_forward);
         end->port = &ports[i]->base;
         end->address = i == 0 ? options.address : frame_address_swapped(&options.address);
-        end->rx.counters = &end->counters;
-        end->rx.stream = __builtin_bswap16(7);
-        receive_expect(&end->rx, &end->address, false, false, false, false);
+        end->receiving.rx.counters = &end->counters;
+        end->receiving.rx.stream = __builtin_bswap16(7);
+        receive_expect(&end->receiving.rx, &end->address, false, false, false, false);
     }
 }
 
 /* Run the role until its ports are empty. */
 static void run(void)
 {
-    trial->next_interval = UINT64_MAX;
-    trial->end_tick = clock_ticks() + clock_ns_to_ticks(20000000);
-    trial->next_event = trial->end_tick;
+    trial->clock.next_interval = UINT64_MAX;
+    trial->clock.end_tick = clock_ticks() + clock_ns_to_ticks(20000000);
+    trial->clock.next_event = trial->clock.end_tick;
     trial->options->role->run(trial, 0);
 }
 
@@ -249,7 +249,7 @@ static unsigned forward_slowly(struct io_port *from, struct io_port *to, struct 
 
     while (clock_ticks() < until)
         continue;
-    atomic_store(&trial->stop, REASON_DURATION);
+    atomic_store(&trial->request.stop, REASON_DURATION);
     return fake_forward(from, to, frames, count);
 }
 
@@ -263,7 +263,7 @@ static void forwarder_works_when_it_lets_go(void **state)
     ports[0]->base.ops = ports[1]->base.ops = &slow;
     options.gather_ns = 1;
     queue(0, 7, FRAME_DATA, 0);
-    trial->end_tick = trial->next_interval = trial->next_event = UINT64_MAX;
+    trial->clock.end_tick = trial->clock.next_interval = trial->clock.next_event = UINT64_MAX;
     role_forwarder.run(trial, 0);
     assert_int_equal(ports[1]->sent_count, 1);
     assert_true(trial->ends[0].spent_ticks[true] >= clock_ns_to_ticks(2000000));
@@ -413,29 +413,29 @@ static void duplex_listens_before_it_sends(void **state)
     (void)state;
     make_trial(&role_duplex, false);
     struct end *end = &trial->ends[0];
-    end->tx.port = end->port;
-    end->tx.counters = &end->counters;
-    end->rx.port = end->port;
-    end->rx.tracker = &end->tracker;
-    end->rx.from_actual = &end->from_actual;
-    end->rx.from_intended = &end->from_intended;
-    end->rx.variation = &end->variation;
-    frame_template_build(&end->tx.template, &end->address, 64, 7, FRAME_DATA, 1, false);
-    end->tx.lateness = &end->lateness;
+    end->sending.tx.port = end->port;
+    end->sending.tx.counters = &end->counters;
+    end->receiving.rx.port = end->port;
+    end->receiving.rx.tracker = &end->receiving.tracker;
+    end->receiving.rx.from_actual = &end->receiving.from_actual;
+    end->receiving.rx.from_intended = &end->receiving.from_intended;
+    end->receiving.rx.variation = &end->receiving.variation;
+    frame_template_build(&end->sending.tx.template, &end->address, 64, 7, FRAME_DATA, 1, false);
+    end->sending.tx.lateness = &end->sending.lateness;
     uint64_t now = clock_ticks();
-    trial->start_tick = now + clock_ns_to_ticks(10000000000);
-    receive_begin(&end->rx, 0, 0);
+    trial->clock.start_tick = now + clock_ns_to_ticks(10000000000);
+    receive_begin(&end->receiving.rx, 0, 0);
     for (uint32_t i = 0; i < 40; i++)
         queue(0, 7, FRAME_DATA, i);
-    trial->next_interval = UINT64_MAX;
-    trial->end_tick = trial->next_event = now + clock_ns_to_ticks(300000000);
+    trial->clock.next_interval = UINT64_MAX;
+    trial->clock.end_tick = trial->clock.next_event = now + clock_ns_to_ticks(300000000);
     trial->options->role->run(trial, 0);
     assert_int_equal(end->counters.rx_frames, 40);
     assert_int_equal(end->counters.tx_polls, 0);
-    now = trial->start_tick = clock_ticks();
+    now = trial->clock.start_tick = clock_ticks();
     const uint64_t last = now + clock_ns_to_ticks(300000000);
-    pacing_begin(&end->tx.pacing, 100, 1, engine_clock.hz, now, last, last);
-    trial->end_tick = trial->next_event = last;
+    pacing_begin(&end->sending.tx.pacing, 100, 1, engine_clock.hz, now, last, last);
+    trial->clock.end_tick = trial->clock.next_event = last;
     trial->options->role->run(trial, 0);
     assert_in_range(end->counters.tx_offered, 1, 31);
     end_trial();

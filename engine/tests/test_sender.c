@@ -24,7 +24,7 @@ int __wrap_sched_yield(void)
         longest = (unsigned)(offered - offered_before);
     offered_before = offered;
     if (++turns == TURNS)
-        atomic_store(&trial->stop, REASON_STOP);
+        atomic_store(&trial->request.stop, REASON_STOP);
     return 0;
 }
 
@@ -40,21 +40,22 @@ static struct fake_port *begin(double rate_pps, uint64_t start)
     trial = calloc(1, sizeof *trial);
     assert_non_null(trial);
     trial->options = &options;
-    trial->idle = IDLE_YIELD;
+    trial->threads.idle = IDLE_YIELD;
     trial->ends = aligned_alloc(64, sizeof(struct end));
     assert_non_null(trial->ends);
     memset(trial->ends, 0, sizeof(struct end));
     trial->end_count = 1;
-    trial->workers = 1;
-    trial->next_interval = trial->end_tick = trial->next_event = UINT64_MAX;
+    trial->threads.count = 1;
+    trial->clock.next_interval = trial->clock.end_tick = trial->clock.next_event = UINT64_MAX;
 
     struct end *end = &trial->ends[0];
     const struct frame_address address = {.src_ip = 1, .dst_ip = 2, .src_udp = 3, .dst_udp = 4};
-    end->port = end->tx.port = &port->base;
-    end->tx.counters = &end->counters;
-    end->tx.lateness = &lateness;
-    pacing_begin(&end->tx.pacing, rate_pps, 32, engine_clock.hz, start, UINT64_MAX, UINT64_MAX / 2);
-    frame_template_build(&end->tx.template, &address, 64, 0, FRAME_DATA, 1, false);
+    end->port = end->sending.tx.port = &port->base;
+    end->sending.tx.counters = &end->counters;
+    end->sending.tx.lateness = &lateness;
+    pacing_begin(&end->sending.tx.pacing, rate_pps, 32, engine_clock.hz, start, UINT64_MAX,
+                 UINT64_MAX / 2);
+    frame_template_build(&end->sending.tx.template, &address, 64, 0, FRAME_DATA, 1, false);
     return port;
 }
 
@@ -90,7 +91,7 @@ static void test_gives_way_while_it_sends_the_rest(void **state)
         begin((double)rate_pps, now - clock_ns_to_ticks(behind * NS_PER_S / rate_pps));
     const struct end *end = &trial->ends[0];
 
-    atomic_store(&trial->stop, REASON_STOP); /* before its first round */
+    atomic_store(&trial->request.stop, REASON_STOP); /* before its first round */
     role_sender.run(trial, 0);
     assert_true(end->counters.tx_offered >= behind);
     assert_true(turns >= behind / 256);

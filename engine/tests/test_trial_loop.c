@@ -21,11 +21,11 @@ static int begin(void **state)
     trial.options = &options;
     trial.ends = aligned_alloc(64, sizeof(struct end));
     memset(trial.ends, 0, sizeof(struct end));
-    trial.end_count = trial.workers = 1;
+    trial.end_count = trial.threads.count = 1;
     port = fake_open(false);
     trial.ends->port = &port->base;
-    trial.wake_fd = eventfd(0, EFD_NONBLOCK);
-    trial.interval_ticks = trial.next_interval = trial.end_tick = FAR;
+    trial.intervals.wake_fd = eventfd(0, EFD_NONBLOCK);
+    trial.clock.interval_ticks = trial.clock.next_interval = trial.clock.end_tick = FAR;
     trial_set_next_event(&trial);
     return 0;
 }
@@ -33,7 +33,7 @@ static int begin(void **state)
 static int end(void **state)
 {
     (void)state;
-    close(trial.wake_fd);
+    close(trial.intervals.wake_fd);
     fake_close(port);
     free(trial.ends);
     return 0;
@@ -43,13 +43,13 @@ static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
 {
     (void)state;
     assert_true(trial_goes_on(&trial, 0, 1));
-    assert_int_equal(trial.snapshots_written, 0);
+    assert_int_equal(trial.intervals.written, 0);
     trial_ask_interval(&trial);
     assert_true(trial_goes_on(&trial, 0, 2));
-    assert_int_equal(trial.snapshots_written, 1);
+    assert_int_equal(trial.intervals.written, 1);
     assert_true(trial_goes_on(&trial, 0, 3));
-    assert_int_equal(trial.snapshots_written, 1);
-    assert_int_equal(trial.next_interval, FAR);
+    assert_int_equal(trial.intervals.written, 1);
+    assert_int_equal(trial.clock.next_interval, FAR);
 }
 
 /* As when the worker sets the tick of the next event right after it was asked. */
@@ -59,7 +59,7 @@ static void a_question_is_not_lost_to_a_new_event(void **state)
     trial_ask_interval(&trial);
     trial_set_next_event(&trial);
     assert_true(trial_goes_on(&trial, 0, 2));
-    assert_int_equal(trial.snapshots_written, 1);
+    assert_int_equal(trial.intervals.written, 1);
 }
 
 int main(void)

@@ -21,8 +21,8 @@
 
 #include "measure/clock.h"
 
-#define FILE_BYTES (BATON_CORES * sizeof(struct baton_round))
-#define PLACE_MASK (BATON_MEMBERS - 1U)
+#define FILE_BYTES (TOKEN_CORES * sizeof(struct core_round))
+#define PLACE_MASK (TOKEN_MEMBERS - 1U)
 
 static unsigned holder(uint32_t turn)
 {
@@ -32,13 +32,13 @@ static unsigned holder(uint32_t turn)
 /* The count makes every turn a new word: nobody sleeps on an old one. */
 static uint32_t turn_of(unsigned place, uint32_t before)
 {
-    return ((before & ~PLACE_MASK) + BATON_MEMBERS) | place;
+    return ((before & ~PLACE_MASK) + TOKEN_MEMBERS) | place;
 }
 
 /* Until the turn is no longer `seen`. False: that took too long. */
-static bool sleep_on(struct baton *b, uint32_t seen)
+static bool sleep_on(struct core_token *b, uint32_t seen)
 {
-    const uint64_t until_ns = clock_monotonic_ns() + BATON_SILENCE_NS;
+    const uint64_t until_ns = clock_monotonic_ns() + TOKEN_SILENCE_NS;
     const struct timespec until = {(time_t)(until_ns / NS_PER_S), (long)(until_ns % NS_PER_S)};
     const uint32_t bit = 1U << b->place;
 
@@ -50,7 +50,7 @@ static bool sleep_on(struct baton *b, uint32_t seen)
     return in_time;
 }
 
-static void wake(struct baton *b, unsigned place)
+static void wake(struct core_token *b, unsigned place)
 {
     const uint32_t bit = 1U << place;
 
@@ -59,9 +59,9 @@ static void wake(struct baton *b, unsigned place)
 }
 
 /* The next in the round; the place itself when it is alone. */
-static unsigned next_of(const struct baton *b)
+static unsigned next_of(const struct core_token *b)
 {
-    for (unsigned step = 1; step < BATON_MEMBERS; step++) {
+    for (unsigned step = 1; step < TOKEN_MEMBERS; step++) {
         const unsigned place = (b->place + step) & PLACE_MASK;
         if (atomic_load(&b->round->owners[place]) != 0)
             return place;
@@ -69,9 +69,9 @@ static unsigned next_of(const struct baton *b)
     return b->place;
 }
 
-static bool take_place(struct baton *b)
+static bool take_place(struct core_token *b)
 {
-    for (unsigned step = 0; step < BATON_MEMBERS; step++) {
+    for (unsigned step = 0; step < TOKEN_MEMBERS; step++) {
         const unsigned place = (b->place + step) & PLACE_MASK;
         uint32_t nobody = 0;
         if (atomic_compare_exchange_strong(&b->round->owners[place], &nobody, b->name)) {
@@ -83,14 +83,14 @@ static bool take_place(struct baton *b)
 }
 
 /* One that was put out for its silence takes a place anew. */
-static bool is_member(struct baton *b)
+static bool is_member(struct core_token *b)
 {
     return atomic_load(&b->round->owners[b->place]) == b->name || take_place(b);
 }
 
 /* Hand on what is held. False: there is nobody to have it. Whom it goes to may leave at the same
  * moment without having seen it come: then it goes to the one after. */
-static bool hand_on(struct baton *b)
+static bool hand_on(struct core_token *b)
 {
     uint32_t seen = atomic_load(&b->round->turn);
 
@@ -112,7 +112,7 @@ static bool hand_on(struct baton *b)
 }
 
 /* The holder has been silent for too long, or is not there: go on without it. */
-static bool take_over(struct baton *b, uint32_t seen, bool silent)
+static bool take_over(struct core_token *b, uint32_t seen, bool silent)
 {
     _Atomic uint32_t *owner = &b->round->owners[holder(seen)];
     uint32_t name = atomic_load(owner);
@@ -127,9 +127,9 @@ static bool take_over(struct baton *b, uint32_t seen, bool silent)
 }
 
 /* Bounded: it goes on without the baton when the others come and go faster than it can follow. */
-static void sleep_until_turn(struct baton *b)
+static void sleep_until_turn(struct core_token *b)
 {
-    for (unsigned tries = 0; tries < BATON_MEMBERS && is_member(b); tries++) {
+    for (unsigned tries = 0; tries < TOKEN_MEMBERS && is_member(b); tries++) {
         const uint32_t seen = atomic_load(&b->round->turn);
         if (holder(seen) == b->place)
             return;
@@ -143,9 +143,9 @@ static void sleep_until_turn(struct baton *b)
 /* In one scheduling group (a container, or without sched_autogroup) the kernel often runs a thread
  * again after its first yield, and then another after one more. Sleeping and being woken takes
  * longer: it doubled round trips (docs/engine-io.md). */
-static bool yield_until_turn(const struct baton *b)
+static bool yield_until_turn(const struct core_token *b)
 {
-    for (unsigned tries = 0; tries < BATON_YIELDS; tries++) {
+    for (unsigned tries = 0; tries < TOKEN_YIELDS; tries++) {
         sched_yield();
         if (holder(atomic_load(&b->round->turn)) == b->place)
             return true;
@@ -153,7 +153,7 @@ static bool yield_until_turn(const struct baton *b)
     return false;
 }
 
-bool baton_pass(struct baton *b)
+bool core_token_pass(struct core_token *b)
 {
     const uint64_t begun = clock_ticks();
 
@@ -170,10 +170,10 @@ bool baton_pass(struct baton *b)
     return true;
 }
 
-void baton_join(struct baton *b, struct baton_round *rounds, unsigned core)
+void core_token_join(struct core_token *b, struct core_round *rounds, unsigned core)
 {
-    *b = (struct baton){0};
-    if (rounds == NULL || core >= BATON_CORES)
+    *b = (struct core_token){0};
+    if (rounds == NULL || core >= TOKEN_CORES)
         return;
     b->round = &rounds[core];
     while (b->name == 0) /* process numbers repeat between containers, moments on one core do not */
@@ -182,7 +182,7 @@ void baton_join(struct baton *b, struct baton_round *rounds, unsigned core)
         b->round = NULL;
 }
 
-void baton_leave(struct baton *b)
+void core_token_leave(struct core_token *b)
 {
     uint32_t name = b->name;
 
@@ -194,34 +194,34 @@ void baton_leave(struct baton *b)
     b->round = NULL;
 }
 
-void baton_note_work(struct baton *b, uint64_t now)
+void core_token_note_work(struct core_token *b, uint64_t now)
 {
     if (b->round != NULL)
         atomic_store_explicit(&b->round->worked, now, memory_order_relaxed);
 }
 
-bool baton_is_quiet(const struct baton *b, uint64_t now)
+bool core_token_is_quiet(const struct core_token *b, uint64_t now)
 {
     if (b->round == NULL || next_of(b) == b->place)
         return false;
     const uint64_t worked = atomic_load_explicit(&b->round->worked, memory_order_relaxed);
-    return now > worked && now - worked > clock_ns_to_ticks(BATON_QUIET_NS);
+    return now > worked && now - worked > clock_ns_to_ticks(TOKEN_QUIET_NS);
 }
 
-struct baton *baton_own(void)
+struct core_token *core_token_own(void)
 {
-    static _Thread_local struct baton own;
+    static _Thread_local struct core_token own;
 
     return &own;
 }
 
-void baton_give_way(void)
+void core_token_give_way(void)
 {
-    if (!baton_pass(baton_own()))
+    if (!core_token_pass(core_token_own()))
         sched_yield();
 }
 
-struct baton_round *baton_open(const char *path, char *error, size_t size)
+struct core_round *core_token_open(const char *path, char *error, size_t size)
 {
     const int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     void *rounds = MAP_FAILED;
@@ -235,7 +235,7 @@ struct baton_round *baton_open(const char *path, char *error, size_t size)
     return rounds == MAP_FAILED ? NULL : rounds;
 }
 
-void baton_close(struct baton_round *rounds)
+void core_token_close(struct core_round *rounds)
 {
     if (rounds != NULL)
         munmap(rounds, FILE_BYTES);

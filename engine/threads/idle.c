@@ -30,21 +30,21 @@ void idle_begin(struct trial *trial, unsigned worker)
 {
     unsigned core;
 
-    trial->batons_passed[worker] = (struct baton_counts){0};
-    if (trial->idle == IDLE_BATON && own_core(&core))
-        baton_join(baton_own(), trial->batons, core);
+    trial->threads.passed[worker] = (struct core_token_counts){0};
+    if (trial->threads.idle == IDLE_TOKEN && own_core(&core))
+        core_token_join(core_token_own(), trial->threads.tokens, core);
 }
 
 void idle_end(struct trial *trial, unsigned worker)
 {
-    trial->batons_passed[worker] = baton_own()->counts;
-    baton_leave(baton_own());
+    trial->threads.passed[worker] = core_token_own()->counts;
+    core_token_leave(core_token_own());
 }
 
 struct spell idle_spell(const struct trial *trial)
 {
-    const bool shares =
-        trial->idle == IDLE_BATON || (trial->idle == IDLE_YIELD && trial->options->role->sends);
+    const bool shares = trial->threads.idle == IDLE_TOKEN ||
+                        (trial->threads.idle == IDLE_YIELD && trial->options->role->sends);
 
     return (struct spell){.most = shares ? FRAMES_IN_A_ROW : UINT32_MAX};
 }
@@ -62,7 +62,7 @@ struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port
  * hundreds of engines that sleep on one core are to wake up rarely. */
 static uint64_t longest_nap_ns(const struct trial *trial, uint64_t now)
 {
-    const uint64_t event = __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED);
+    const uint64_t event = __atomic_load_n(&trial->clock.next_event, __ATOMIC_RELAXED);
     const uint64_t longest_ns = trial->draining ? DRAIN_NAP_NS : LONG_NAP_NS;
     const uint64_t left_ns = event > now ? clock_ticks_to_ns(event - now) : 0;
 
@@ -100,11 +100,11 @@ static void sleep_until(const struct trial *trial, struct io_port *port, uint64_
  * for long rests, too. */
 static void rest_in_round(bool worked, uint64_t now, uint64_t until)
 {
-    struct baton *own = baton_own();
+    struct core_token *own = core_token_own();
 
     if (worked) {
-        baton_note_work(own, now);
-    } else if (baton_is_quiet(own, now) && until > now + clock_ns_to_ticks(SHORT_NAP_NS)) {
+        core_token_note_work(own, now);
+    } else if (core_token_is_quiet(own, now) && until > now + clock_ns_to_ticks(SHORT_NAP_NS)) {
         const struct timespec nap = {0, SHORT_NAP_NS};
         nanosleep(&nap, NULL);
     }
@@ -112,10 +112,10 @@ static void rest_in_round(bool worked, uint64_t now, uint64_t until)
 
 void idle_rest(struct trial *trial, bool worked, struct io_port *port, uint64_t now, uint64_t until)
 {
-    if (trial->idle == IDLE_SLEEP) {
+    if (trial->threads.idle == IDLE_SLEEP) {
         sleep_until(trial, port, now, until);
         return;
     }
     rest_in_round(worked, now, until);
-    baton_give_way();
+    core_token_give_way();
 }

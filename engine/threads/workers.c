@@ -24,11 +24,11 @@ static void receive_until_joined(struct trial *trial, unsigned index)
     struct end *end = &trial->ends[index];
 
     while (trial->options->role->drains && trial_end_tracks(trial, index) &&
-           !atomic_load(&trial->workers_leave)) {
+           !atomic_load(&trial->threads.leave)) {
         if (end_receive(trial, end) == 0)
             sched_yield();
     }
-    end->looked_tick = clock_ticks();
+    end->receiving.last_poll_tick = clock_ticks();
 }
 
 /* A worker is in place before the trial begins: on a busy core a new thread may wait long for
@@ -44,8 +44,8 @@ static void *run_worker(void *argument)
         pin(trial->options->cores[worker->index]);
     if (port->ops->thread_enter != NULL)
         port->ops->thread_enter(port);
-    atomic_fetch_add(&trial->workers_ready, 1);
-    while (!atomic_load(&trial->workers_go))
+    atomic_fetch_add(&trial->threads.ready, 1);
+    while (!atomic_load(&trial->threads.go))
         sched_yield();
     idle_begin(trial, worker->index);
     trial->options->role->run(trial, worker->index);
@@ -60,21 +60,21 @@ bool workers_start(struct workers *workers, struct trial *trial, char *error, si
     int result = 0;
 
     workers->count = 0;
-    atomic_store(&trial->workers_ready, 0);
-    atomic_store(&trial->workers_leave, false);
-    atomic_store(&trial->workers_go, false);
-    for (unsigned i = 1; i < trial->workers && result == 0; i++) {
+    atomic_store(&trial->threads.ready, 0);
+    atomic_store(&trial->threads.leave, false);
+    atomic_store(&trial->threads.go, false);
+    for (unsigned i = 1; i < trial->threads.count && result == 0; i++) {
         struct worker *worker = &workers->each[workers->count];
         *worker = (struct worker){.trial = trial, .index = i};
         result = pthread_create(&worker->thread, NULL, run_worker, worker);
         workers->count += result == 0;
     }
-    while (atomic_load(&trial->workers_ready) < workers->count)
+    while (atomic_load(&trial->threads.ready) < workers->count)
         sched_yield();
     if (result == 0)
         return true;
     snprintf(error, size, "cannot start worker %u: %s", workers->count + 1, strerror(result));
-    atomic_store(&trial->stop, REASON_FAILURE);
+    atomic_store(&trial->request.stop, REASON_FAILURE);
     workers_go(trial);
     workers_stop(trial);
     workers_join(workers);
@@ -83,12 +83,12 @@ bool workers_start(struct workers *workers, struct trial *trial, char *error, si
 
 void workers_go(struct trial *trial)
 {
-    atomic_store(&trial->workers_go, true);
+    atomic_store(&trial->threads.go, true);
 }
 
 void workers_stop(struct trial *trial)
 {
-    atomic_store(&trial->workers_leave, true);
+    atomic_store(&trial->threads.leave, true);
 }
 
 void workers_join(struct workers *workers)

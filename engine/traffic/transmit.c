@@ -115,7 +115,7 @@ static void send_rest(struct transmitter *tx, uint64_t now)
         const unsigned sent = transmit_step(tx, now);
         in_a_row += sent;
         if (sent == 0 || in_a_row >= FRAMES_IN_A_ROW) {
-            baton_give_way();
+            core_token_give_way();
             in_a_row = 0;
         }
         const uint64_t begun = now;

@@ -24,7 +24,7 @@ static uint64_t frames_sent(const struct trial *trial)
     uint64_t sent = 0;
 
     if (!trial->options->role->receives_own)
-        return atomic_load(&trial->sent);
+        return atomic_load(&trial->request.sent);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = heard_by(trial, i);
         sent += end->counters.tx_offered - end->before.tx_offered;
@@ -38,9 +38,9 @@ static bool all_came(const struct trial *trial, uint64_t sent)
 
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = heard_by(trial, i);
-        came += end->rx.tracker != NULL ? end->rx.tracker->unique : 0;
-        for (unsigned stream = 1; stream < end->stream_count; stream++)
-            came += end->streams[stream - 1].tracker.unique;
+        came += end->receiving.rx.tracker != NULL ? end->receiving.rx.tracker->unique : 0;
+        for (unsigned stream = 1; stream < end->receiving.stream_count; stream++)
+            came += end->receiving.streams[stream - 1].tracker.unique;
     }
     return came >= sent;
 }
@@ -59,9 +59,10 @@ static bool look(struct trial *trial)
         struct end *end = &trial->ends[i];
         const uint64_t before = frames_heard(end);
         const unsigned count = end_receive(trial, end);
-        const uint64_t alone = end->looked_tick > 0 ? clock_ticks() - end->looked_tick : 0;
+        const uint64_t alone =
+            end->receiving.last_poll_tick > 0 ? clock_ticks() - end->receiving.last_poll_tick : 0;
         end_note_absence(end, alone, 0, count);
-        end->looked_tick = 0;
+        end->receiving.last_poll_tick = 0;
         heard |= frames_heard(end) != before;
     }
     return heard;
@@ -83,16 +84,16 @@ void drain(struct trial *trial)
     while (now < last) {
         if (look(trial)) {
             heard = clock_ticks();
-            trial->residual_ns = clock_ticks_to_ns(heard - begun);
+            trial->outcome.residual_ns = clock_ticks_to_ns(heard - begun);
             wanted = all_came(trial, sent) ? silence : patience;
         } else if (now > heard && now - heard >= wanted) {
-            trial->drained = true;
+            trial->outcome.drained = true;
             return;
         } else {
             trial_idle(trial, false, trial->ends[trial->end_count - 1].port, now, UINT64_MAX);
         }
         now = clock_ticks();
-        if (now >= __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED))
+        if (now >= __atomic_load_n(&trial->clock.next_event, __ATOMIC_RELAXED))
             trial_event(trial, now);
     }
 }

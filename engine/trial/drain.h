@@ -6,7 +6,7 @@
 
 struct trial;
 
-/* Receive until the ports have been silent for long enough; trial->drained says whether they
- * ever were. */
+/* Receive until the ports have been silent for long enough; trial->outcome.drained says whether
+ * they ever were. */
 void drain(struct trial *trial);
 #endif

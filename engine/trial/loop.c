@@ -7,43 +7,43 @@
  * tick stands in the end, the question is seen. */
 void trial_set_next_event(struct trial *trial)
 {
-    uint64_t next = trial->next_interval;
+    uint64_t next = trial->clock.next_interval;
 
-    if (!trial->draining && trial->end_tick < next)
-        next = trial->end_tick;
-    __atomic_store_n(&trial->next_event, next, __ATOMIC_SEQ_CST);
-    if (atomic_load(&trial->interval_asked))
-        __atomic_store_n(&trial->next_event, 0, __ATOMIC_RELAXED);
+    if (!trial->draining && trial->clock.end_tick < next)
+        next = trial->clock.end_tick;
+    __atomic_store_n(&trial->clock.next_event, next, __ATOMIC_SEQ_CST);
+    if (atomic_load(&trial->request.interval))
+        __atomic_store_n(&trial->clock.next_event, 0, __ATOMIC_RELAXED);
 }
 
 void trial_ask_interval(struct trial *trial)
 {
-    atomic_store(&trial->interval_asked, true);
-    __atomic_store_n(&trial->next_event, 0, __ATOMIC_SEQ_CST);
+    atomic_store(&trial->request.interval, true);
+    __atomic_store_n(&trial->clock.next_event, 0, __ATOMIC_SEQ_CST);
 }
 
 bool trial_event(struct trial *trial, uint64_t now)
 {
-    if (atomic_exchange(&trial->interval_asked, false) || now >= trial->next_interval) {
+    if (atomic_exchange(&trial->request.interval, false) || now >= trial->clock.next_interval) {
         snapshot_take(trial);
-        while (trial->next_interval <= now) /* a stall makes one long interval, not many */
-            trial->next_interval += trial->interval_ticks;
+        while (trial->clock.next_interval <= now) /* a stall makes one long interval, not many */
+            trial->clock.next_interval += trial->clock.interval_ticks;
     }
     trial_set_next_event(trial);
-    return trial->draining || now < trial->end_tick;
+    return trial->draining || now < trial->clock.end_tick;
 }
 
 void trial_stop(struct trial *trial, enum reason reason)
 {
     int none = REASON_NONE;
 
-    atomic_compare_exchange_strong(&trial->stop, &none, (int)reason);
+    atomic_compare_exchange_strong(&trial->request.stop, &none, (int)reason);
 }
 
 void trial_check_port(struct trial *trial, const struct io_port *port)
 {
     if (port->failure[0] != '\0')
-        atomic_store(&trial->stop, REASON_FAILURE);
+        atomic_store(&trial->request.stop, REASON_FAILURE);
     else if (port->ended && !trial->options->role->sends)
         trial_stop(trial, REASON_REPLAYED);
 }
@@ -51,7 +51,7 @@ void trial_check_port(struct trial *trial, const struct io_port *port)
 void trial_check_sending(struct trial *trial, const struct end *end)
 {
     trial_check_port(trial, end->port);
-    if (transmit_is_over(&end->tx))
-        trial_stop(trial,
-                   end->tx.frames_end == trial->options->frames ? REASON_SENT : REASON_REPLAYED);
+    if (transmit_is_over(&end->sending.tx))
+        trial_stop(trial, end->sending.tx.frames_end == trial->options->frames ? REASON_SENT
+                                                                               : REASON_REPLAYED);
 }

@@ -18,11 +18,11 @@ bool trial_event(struct trial *trial, uint64_t now);
 
 static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t now)
 {
-    if (__builtin_expect(atomic_load_explicit(&trial->stop, memory_order_relaxed) != 0, 0))
+    if (__builtin_expect(atomic_load_explicit(&trial->request.stop, memory_order_relaxed) != 0, 0))
         return false;
     if (__builtin_expect(worker != 0, 0))
-        return now < trial->end_tick;
-    if (__builtin_expect(now >= __atomic_load_n(&trial->next_event, __ATOMIC_RELAXED), 0))
+        return now < trial->clock.end_tick;
+    if (__builtin_expect(now >= __atomic_load_n(&trial->clock.next_event, __ATOMIC_RELAXED), 0))
         return trial_event(trial, now);
     return true;
 }
@@ -41,7 +41,7 @@ static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
 static inline void trial_idle(struct trial *trial, bool worked, struct io_port *port, uint64_t now,
                               uint64_t until)
 {
-    if (trial->idle == IDLE_POLL)
+    if (trial->threads.idle == IDLE_POLL)
         clock_pause();
     else
         idle_rest(trial, worked, port, now, until);
@@ -60,13 +60,13 @@ void trial_check_sending(struct trial *trial, const struct end *end);
  * know it together, at the end. */
 static inline void end_note_missing(struct end *end)
 {
-    const struct sequence_tracker *t = &end->tracker;
+    const struct sequence_tracker *t = &end->receiving.tracker;
     const uint64_t missing = t->next - t->lowest - t->unique;
 
-    if (__builtin_expect(missing == end->missing || end->stream_count > 1, 1))
+    if (__builtin_expect(missing == end->receiving.missing || end->receiving.stream_count > 1, 1))
         return;
-    counter_add(&end->counters.rx_missing, missing - end->missing);
-    end->missing = missing;
+    counter_add(&end->counters.rx_missing, missing - end->receiving.missing);
+    end->receiving.missing = missing;
 }
 
 /* Receive one burst at an end, count and track it; returns how many frames came. */
@@ -83,10 +83,10 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
         return 0;
     }
     counter_add(&end->counters.useful_polls, 1);
-    if (__builtin_expect(end->stream_count > 1, 0))
+    if (__builtin_expect(end->receiving.stream_count > 1, 0))
         queues_receive(end, frames, count, clock_ticks());
     else
-        receive_burst(&end->rx, frames, count, clock_ticks(), NULL);
+        receive_burst(&end->receiving.rx, frames, count, clock_ticks(), NULL);
     port->ops->rx_release(port, frames, count);
     end_note_missing(end);
     return count;
@@ -96,7 +96,8 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
  * was it away meanwhile? */
 static inline void end_note_absence(struct end *end, uint64_t took, uint64_t rested, unsigned count)
 {
-    const uint64_t lost = absence_round(&end->absence, took, rested, count, end->missing);
+    const uint64_t lost =
+        absence_round(&end->receiving.absence, took, rested, count, end->receiving.missing);
 
     if (__builtin_expect(lost > 0, 0))
         counter_add(&end->counters.rx_missed_away, lost);
@@ -107,9 +108,9 @@ static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t n
 {
     unsigned sent = 0;
     if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
-        sent = transmit_step(&end->probe->tx, now);
-    sent += transmit_step(&end->tx, now);
-    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->tx.counts), 0))
+        sent = transmit_step(&end->probe->sending.tx, now);
+    sent += transmit_step(&end->sending.tx, now);
+    if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->sending.tx.counts), 0))
         trial_check_sending(trial, end);
     return sent;
 }
@@ -124,11 +125,11 @@ static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64
 /* When the next frame of an end is due; now, when the port refused some. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
-    const uint64_t due = transmitter_next_due(&end->tx, now);
+    const uint64_t due = transmitter_next_due(&end->sending.tx, now);
 
     if (__builtin_expect(end->probe == NULL, 1))
         return due;
-    const uint64_t probe_due = transmitter_next_due(&end->probe->tx, now);
+    const uint64_t probe_due = transmitter_next_due(&end->probe->sending.tx, now);
     return probe_due < due ? probe_due : due;
 }
 
@@ -136,7 +137,7 @@ static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 static inline void end_stop_sending(struct end *end, uint64_t now)
 {
     if (end->probe != NULL)
-        transmit_end(&end->probe->tx, now);
-    transmit_end(&end->tx, now);
+        transmit_end(&end->probe->sending.tx, now);
+    transmit_end(&end->sending.tx, now);
 }
 #endif

@@ -18,8 +18,8 @@ bool port_is_up(struct io_port *port)
 
 void port_faults_begin(struct trial *trial)
 {
-    trial->partial = false;
-    trial->fault[0] = '\0';
+    trial->outcome.partial = false;
+    trial->outcome.fault[0] = '\0';
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
         const bool up = port_is_up(end->port); /* first: it notes what was lost before */
@@ -28,7 +28,7 @@ void port_faults_begin(struct trial *trial)
             .was_up = up,
             .offered = counter_read(&end->counters.tx_offered),
             .refused = counter_read(&end->counters.ring_full_polls),
-            .looked_ns = trial->started_ns,
+            .looked_ns = trial->outcome.started_ns,
         };
     }
 }
@@ -71,18 +71,18 @@ static bool judge_end(struct trial *trial, unsigned index)
     const struct end *end = &trial->ends[index];
     const struct port_watch *w = &end->watch;
     const bool lost = w->went_down || io_links_lost(end->port) != w->links_lost;
-    const uint64_t trial_ns = trial->ended_ns - trial->started_ns;
+    const uint64_t trial_ns = trial->outcome.ended_ns - trial->outcome.started_ns;
     const bool took_nothing = end->counters.tx_offered == end->before.tx_offered &&
                               end->counters.ring_full_polls != end->before.ring_full_polls;
 
     if (lost && !trial->options->role->stands_between && link_loss_counts(trial, end)) {
-        snprintf(trial->fault, sizeof trial->fault,
+        snprintf(trial->outcome.fault, sizeof trial->outcome.fault,
                  "port %u (%.200s): its peer or device went away during the trial%s", index,
                  end->port->spec, port_is_up(end->port) ? " and came back" : "");
         return true;
     }
     if (trial_end_sends(trial, index) && (w->longest_stuck_ns >= STUCK_NS || took_nothing)) {
-        snprintf(trial->fault, sizeof trial->fault,
+        snprintf(trial->outcome.fault, sizeof trial->outcome.fault,
                  "port %u (%.200s): took nothing for %.1f s although frames were due: its peer "
                  "does not empty the ring",
                  index, end->port->spec,
@@ -94,15 +94,15 @@ static bool judge_end(struct trial *trial, unsigned index)
 
 void port_faults_judge(struct trial *trial)
 {
-    if (trial->reason == REASON_FAILURE)
-        trial->partial = true;
-    for (unsigned i = 0; i < trial->end_count && trial->fault[0] == '\0'; i++) {
+    if (trial->outcome.reason == REASON_FAILURE)
+        trial->outcome.partial = true;
+    for (unsigned i = 0; i < trial->end_count && trial->outcome.fault[0] == '\0'; i++) {
         struct io_port *port = trial->ends[i].port;
         if (port->failure[0] != '\0')
-            snprintf(trial->fault, sizeof trial->fault, "port %u (%.200s): %s", i, port->spec,
-                     port->failure);
+            snprintf(trial->outcome.fault, sizeof trial->outcome.fault, "port %u (%.200s): %s", i,
+                     port->spec, port->failure);
         else if (!judge_end(trial, i))
             continue;
-        trial->partial = true;
+        trial->outcome.partial = true;
     }
 }

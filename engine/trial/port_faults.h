@@ -25,6 +25,6 @@ void port_faults_look(struct trial *trial, uint64_t now_ns);
 /* Has a port its peer, and its device a carrier? */
 bool port_is_up(struct io_port *port);
 
-/* After the trial: whether its result is partial, and why in one line (trial->fault). */
+/* After the trial: whether its result is partial, and why in one line (trial->outcome.fault). */
 void port_faults_judge(struct trial *trial);
 #endif

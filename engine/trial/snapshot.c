@@ -8,7 +8,7 @@
 void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
 {
     trial_read_drops(trial);
-    snapshot->index = trial->snapshot_index++;
+    snapshot->index = trial->intervals.next_index++;
     snapshot->t_ns = trial_now_ns(trial);
     trial_totals(trial, &snapshot->totals);
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
@@ -32,14 +32,14 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
 
 void snapshot_take(struct trial *trial)
 {
-    const uint64_t written = atomic_load_explicit(&trial->snapshots_written, memory_order_relaxed);
-    const uint64_t read = atomic_load_explicit(&trial->snapshots_read, memory_order_acquire);
+    const uint64_t written = atomic_load_explicit(&trial->intervals.written, memory_order_relaxed);
+    const uint64_t read = atomic_load_explicit(&trial->intervals.read, memory_order_acquire);
     const uint64_t one = 1;
 
     if (written - read == SNAPSHOTS)
         return; /* the reader is stuck: the next line will cover this interval as well */
-    snapshot_fill(trial, &trial->snapshots[written % SNAPSHOTS]);
-    atomic_store_explicit(&trial->snapshots_written, written + 1, memory_order_release);
-    if (write(trial->wake_fd, &one, sizeof one) < 0)
+    snapshot_fill(trial, &trial->intervals.ring[written % SNAPSHOTS]);
+    atomic_store_explicit(&trial->intervals.written, written + 1, memory_order_release);
+    if (write(trial->intervals.wake_fd, &one, sizeof one) < 0)
         return; /* the counter of the eventfd is full: the reader is awake anyway */
 }

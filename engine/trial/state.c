@@ -53,7 +53,7 @@ uint64_t trial_sent_to(const struct trial *trial, unsigned end)
     const struct role *role = trial->options->role;
 
     if (!role->receives_own)
-        return trial->sent_told;
+        return trial->outcome.sent;
     if (role->latency == LATENCY_RTT && trial_has_probes(trial))
         return SENT_UNKNOWN;
     const struct end *from = &trial->ends[trial->end_count == 1 ? end : 1 - end];
@@ -83,7 +83,7 @@ uint64_t trial_frames_to_send(const struct trial *trial)
 uint64_t trial_now_ns(const struct trial *trial)
 {
     const uint64_t now_ns = clock_monotonic_ns();
-    return now_ns > trial->started_ns ? now_ns : trial->started_ns;
+    return now_ns > trial->outcome.started_ns ? now_ns : trial->outcome.started_ns;
 }
 
 unsigned trial_seed_index(const struct trial *trial, unsigned end)

@@ -32,28 +32,42 @@ enum reason {
     REASON_FAILURE
 };
 
+/* The sending half of an end. */
+struct end_sending {
+    struct transmitter tx;
+    struct histogram lateness, lateness_away;
+};
+
+/* The receiving half of an end. */
+struct end_receiving {
+    struct receiver rx;
+    struct sequence_tracker tracker;
+    uint64_t missing;        /* missing sequence numbers, when they were last counted */
+    uint64_t last_poll_tick; /* last poll by the worker, until the drain begins; 0: unknown */
+    struct absence absence;
+    struct histogram from_actual, from_intended;
+    struct variation variation;
+    struct flow_groups groups; /* with --flow-groups */
+
+    /* Streams of several queues (ends/queues.h). 0 and 1: only the end's own stream. */
+    unsigned stream_count;
+    uint16_t first_stream;
+    struct queue_stream *streams; /* all but the first */
+};
+
+/* One port, or one queue of a port, with the halves that send and receive there. */
 struct end {
     struct io_port *port;
     struct frame_address address; /* as seen from this port */
     struct flow_set flows;        /* as seen from this port */
     struct counters counters;     /* since ready */
-    struct counters before;       /* as they were when the trial began */
-    struct transmitter tx;
-    struct receiver rx;
-    struct sequence_tracker tracker;
-    uint64_t missing;     /* numbers between those that came, when last looked */
-    uint64_t looked_tick; /* when its worker last looked, until the drain does; 0: not alone */
-    struct absence absence;
-    struct histogram lateness, lateness_away, from_actual, from_intended;
+    struct counters before;       /* values when the trial began */
+    struct end_sending sending;
+    struct end_receiving receiving;
     struct port_watch watch;
-    unsigned stream_count; /* streams that are told apart here; 0 and 1: the end's own */
-    uint16_t first_stream;
-    struct queue_stream *streams; /* those after the first */
-    struct variation variation;
-    struct flow_groups groups;  /* with --flow-groups */
-    struct fault_counts faults; /* reference: of the frames that leave by this port */
-    uint64_t spent_ticks[2];    /* by its worker, in rounds [0] without and [1] with frames */
-    struct end *probe;          /* the probe stream on the same port (probes.h), or NULL */
+    struct fault_counts faults; /* reference: faults of the frames that leave by this port */
+    uint64_t spent_ticks[2];    /* of the worker, in rounds [0] without and [1] with frames */
+    struct end *probe;          /* the probe stream on the same port (ends/probes.h), or NULL */
     struct end *probe_memory;   /* kept between trials */
 };
 
@@ -74,53 +88,77 @@ struct snapshot {
 
 #define SNAPSHOTS 64
 
-struct trial {
-    const struct options *options;
-    struct traffic traffic;
-    struct replay replay;      /* of --replay; count 0: none */
-    struct schedule_plan plan; /* the traffic's schedule in frames a second */
-    struct end *ends;
-    unsigned end_count;
-    unsigned workers;
-    unsigned epoch;
-    unsigned number;  /* of the trial, from 1 */
-    struct zipf zipf; /* of the flows, if they follow it */
-    struct sender_clock sender_clock;
-    uint64_t idle;                                /* enum idle */
-    struct baton_round *batons;                   /* the file of --baton, or NULL */
-    struct baton_counts batons_passed[CORES_MAX]; /* by worker */
+/* Requests to the running trial. The control thread writes them. */
+struct trial_request {
+    atomic_int stop;           /* enum reason; REASON_NONE: the trial goes on */
+    atomic_bool interval;      /* an interval line is wanted now */
+    atomic_uint_fast64_t sent; /* frames for this receiver, from `stop`, or SENT_UNKNOWN */
+};
 
+/* Times of the trial. The main thread sets them before the workers begin. */
+struct trial_clock {
     uint64_t start_tick, end_tick;
-    uint64_t next_event;    /* tick of the next interval or of the end; 0: look at once (atomic) */
-    uint64_t next_interval; /* tick */
-    uint64_t interval_ticks;
+    uint64_t next_event; /* atomic: tick of the next interval or of the end; 0: an event waits */
+    uint64_t next_interval, interval_ticks;
+};
+
+/* How workers begin, end and share cores. */
+struct trial_threads {
+    unsigned count;
+    uint64_t idle; /* enum idle */
+    atomic_uint ready;
+    atomic_bool go, leave;
+    struct core_round *tokens;                  /* the file of --baton, or NULL */
+    struct core_token_counts passed[CORES_MAX]; /* by worker */
+};
+
+/* Finished intervals on their way to the printing thread: a ring with one writer, worker 0, and one
+ * reader. If the ring is full, an interval is merged into the next one. The last, partial interval
+ * has its own place, so that it is printed even if the reader is late. */
+struct trial_intervals {
+    struct snapshot ring[SNAPSHOTS];
+    atomic_uint_fast64_t written, read;
+    struct snapshot last;
+    uint64_t next_index;
+    int wake_fd; /* wakes the printing thread */
+};
+
+/* What the main thread finds out about a trial. */
+struct trial_outcome {
     uint64_t started_ns, ended_ns, drained_ns; /* CLOCK_MONOTONIC */
-    struct counters loop_totals;               /* when the loop ended: without what was drained */
+    struct counters loop_totals;               /* at the end of the loop, before the drain */
     struct cpu_times cpu_before, cpu_after;
     uint64_t run_delay_before_ns, run_delay_after_ns;
     struct cpu_stolen stolen_before, stolen_after;
-    struct hardware hardware; /* used with --hardware-counters */
+    struct hardware hardware; /* with --hardware-counters */
     enum reason reason;
-    bool draining, drained;
-    uint64_t residual_ns;       /* from the end of the loop to the last frame of the drain */
-    bool partial;               /* the result lacks something through a fault ... */
-    char fault[480];            /* ... which is this; empty: none */
-    atomic_int stop;            /* enum reason, set by the control thread */
-    atomic_bool interval_asked; /* ... that wants an interval line now */
-    atomic_uint_fast64_t sent;  /* frames for this receiver, as `stop` told, or SENT_UNKNOWN */
-    uint64_t sent_told;         /* the same, as it was when the trial ended: the next `start`
-                                   resets the one above */
-    atomic_uint workers_ready;
-    atomic_bool workers_go, workers_leave;
+    bool drained;
+    bool partial;         /* the result is incomplete because of a fault */
+    char fault[480];      /* description of the fault; empty: no fault */
+    uint64_t residual_ns; /* from the end of the loop to the last frame of the drain */
+    uint64_t sent;        /* request.sent at the end of the trial: the next `start` resets that */
+};
 
-    /* Finished intervals on their way to the printing thread: a ring with one writer (worker
-     * 0) and one reader. When it is full, lines merge into the next one; the last, partial
-     * interval has its own place, so that it is printed whatever the reader did. */
-    struct snapshot snapshots[SNAPSHOTS];
-    atomic_uint_fast64_t snapshots_written, snapshots_read;
-    struct snapshot last_snapshot;
-    uint64_t snapshot_index;
-    int wake_fd; /* tells the printing thread */
+struct trial {
+    /* From the command line and the `start` command. */
+    const struct options *options;
+    struct traffic traffic;
+    struct replay replay;      /* file of --replay; count 0: no file */
+    struct schedule_plan plan; /* the schedule in frames per second */
+    struct zipf zipf;          /* popularity of flows, if they follow Zipf's law */
+    struct sender_clock sender_clock;
+
+    struct end *ends;
+    unsigned end_count;
+    unsigned epoch;
+    unsigned number; /* of the trial, from 1 */
+    bool draining;
+
+    struct trial_request request;
+    struct trial_clock clock;
+    struct trial_threads threads;
+    struct trial_intervals intervals;
+    struct trial_outcome outcome;
 };
 
 /* Does this end send, does it receive and track, in this trial? */

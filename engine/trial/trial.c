@@ -22,10 +22,11 @@ static void begin_end(struct trial *trial, unsigned index)
     const struct options *o = trial->options;
     const uint64_t stream = o->queues > 1 ? o->stream + index : o->stream;
 
-    end->tx.shares_port = end->probe != NULL;
-    end->tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
-    end->tx.frames_end = trial_frames_to_send(trial);
-    end->tx.counts = end->tx.replay != NULL || end->tx.frames_end != UINT64_MAX;
+    end->sending.tx.shares_port = end->probe != NULL;
+    end->sending.tx.replay = trial->replay.count > 0 ? &trial->replay : NULL;
+    end->sending.tx.frames_end = trial_frames_to_send(trial);
+    end->sending.tx.counts =
+        end->sending.tx.replay != NULL || end->sending.tx.frames_end != UINT64_MAX;
     end_begin(trial, end, index, (uint16_t)stream);
     if (trial_end_tracks(trial, index)) {
         end_listen(trial, end, trial_times_load(trial));
@@ -40,7 +41,7 @@ static void empty_ports(struct trial *trial)
         struct io_port *port = trial->ends[i].port;
         for (unsigned polls = 0; polls < 64 && end_receive(trial, &trial->ends[i]) > 0; polls++)
             continue;
-        if (i > 0 && trial->workers > 1 && port->ops->thread_leave != NULL)
+        if (i > 0 && trial->threads.count > 1 && port->ops->thread_leave != NULL)
             port->ops->thread_leave(port);
     }
 }
@@ -63,13 +64,14 @@ static void set_times(struct trial *trial)
 {
     const uint64_t soon_ns = clock_monotonic_ns() + LEAD_NS;
 
-    trial->started_ns = trial->traffic.at_ns > soon_ns ? trial->traffic.at_ns : soon_ns;
-    trial->start_tick = clock_ticks_at(trial->started_ns);
-    trial->end_tick = trial->traffic.duration_ns == 0
-                          ? UINT64_MAX
-                          : trial->start_tick + clock_ns_to_ticks(trial->traffic.duration_ns);
-    trial->interval_ticks = clock_ns_to_ticks(trial->traffic.interval_ns);
-    trial->next_interval = trial->start_tick + trial->interval_ticks;
+    trial->outcome.started_ns = trial->traffic.at_ns > soon_ns ? trial->traffic.at_ns : soon_ns;
+    trial->clock.start_tick = clock_ticks_at(trial->outcome.started_ns);
+    trial->clock.end_tick =
+        trial->traffic.duration_ns == 0
+            ? UINT64_MAX
+            : trial->clock.start_tick + clock_ns_to_ticks(trial->traffic.duration_ns);
+    trial->clock.interval_ticks = clock_ns_to_ticks(trial->traffic.interval_ns);
+    trial->clock.next_interval = trial->clock.start_tick + trial->clock.interval_ticks;
     trial_set_next_event(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
@@ -78,21 +80,21 @@ static void set_times(struct trial *trial)
         end_set_times(trial, end, &plan, recorded ? 1 : (uint32_t)trial->traffic.burst,
                       trial_seed_index(trial, i));
         if (trial->options->queues > 1 && plan.shape == SCHEDULE_CONSTANT) /* take turns */
-            end->tx.pacing.next += end->tx.pacing.step / trial->options->queues * i;
-        if (end->tx.counts)
-            transmit_limit_burst(&end->tx);
-        queues_start(end, trial->start_tick);
+            end->sending.tx.pacing.next += end->sending.tx.pacing.step / trial->options->queues * i;
+        if (end->sending.tx.counts)
+            transmit_limit_burst(&end->sending.tx);
+        queues_start(end, trial->clock.start_tick);
     }
     probes_set_times(trial);
 }
 
 static void wait_for_start(struct trial *trial)
 {
-    while (atomic_load(&trial->stop) == 0) {
+    while (atomic_load(&trial->request.stop) == 0) {
         const uint64_t now_ns = clock_monotonic_ns();
-        if (now_ns >= trial->started_ns)
+        if (now_ns >= trial->outcome.started_ns)
             return;
-        const uint64_t left_ns = trial->started_ns - now_ns;
+        const uint64_t left_ns = trial->outcome.started_ns - now_ns;
         if (left_ns > 200000) {
             const struct timespec nap = {0, left_ns > 10000000 ? 10000000L : (long)left_ns / 2};
             nanosleep(&nap, NULL);
@@ -113,13 +115,13 @@ static uint64_t choose_idle(const struct trial *trial)
 static void begin(struct trial *trial)
 {
     clock_calibrate();
-    trial->idle = choose_idle(trial);
+    trial->threads.idle = choose_idle(trial);
     trial->epoch = (trial->epoch + 1) & 15;
     trial->draining = false;
-    trial->drained = false;
-    trial->residual_ns = 0;
-    trial->snapshot_index = 0;
-    trial->reason = REASON_NONE;
+    trial->outcome.drained = false;
+    trial->outcome.residual_ns = 0;
+    trial->intervals.next_index = 0;
+    trial->outcome.reason = REASON_NONE;
     trial->plan = schedule_plan(&trial->traffic.schedule, &trial->traffic.rate,
                                 trial->traffic.line_bps, trial_mean_frame_bytes(trial));
     trial->plan.replay = &trial->replay;
@@ -135,9 +137,10 @@ static void begin(struct trial *trial)
     for (unsigned i = 0; i < trial->end_count; i++)
         begin_end(trial, i);
     probes_begin(trial);
-    trial->run_delay_before_ns = cpu_run_delay_ns(NULL, 0);
-    trial->stolen_before = cpu_stolen_read(trial->options->cores, trial->options->core_count);
-    cpu_times_read(&trial->cpu_before);
+    trial->outcome.run_delay_before_ns = cpu_run_delay_ns(NULL, 0);
+    trial->outcome.stolen_before =
+        cpu_stolen_read(trial->options->cores, trial->options->core_count);
+    cpu_times_read(&trial->outcome.cpu_before);
     set_times(trial);
     port_faults_begin(trial);
     event_started(trial);
@@ -150,41 +153,42 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
     struct workers workers;
 
     if (trial->options->hardware_counters)
-        hardware_open(&trial->hardware);
+        hardware_open(&trial->outcome.hardware);
     if (!probes_make(trial, error, error_size) ||
         !workers_start(&workers, trial, error, error_size))
         return false;
     begin(trial);
     if (trial->options->hardware_counters)
-        hardware_start(&trial->hardware);
+        hardware_start(&trial->outcome.hardware);
     workers_go(trial);
     idle_begin(trial, 0);
     trial->options->role->run(trial, 0);
-    trial->ended_ns = trial_now_ns(trial);
+    trial->outcome.ended_ns = trial_now_ns(trial);
     workers_stop(trial);
     workers_join(&workers);
     if (!ends_flush(trial, error, error_size))
-        atomic_store(&trial->stop, REASON_FAILURE);
-    trial->reason = (enum reason)atomic_load(&trial->stop);
-    if (trial->reason == REASON_NONE)
-        trial->reason = REASON_DURATION;
+        atomic_store(&trial->request.stop, REASON_FAILURE);
+    trial->outcome.reason = (enum reason)atomic_load(&trial->request.stop);
+    if (trial->outcome.reason == REASON_NONE)
+        trial->outcome.reason = REASON_DURATION;
     if (trial->options->hardware_counters)
-        hardware_finish(&trial->hardware);
-    trial_totals(trial, &trial->loop_totals);
-    if (trial->options->role->drains && trial->reason != REASON_FAILURE) {
+        hardware_finish(&trial->outcome.hardware);
+    trial_totals(trial, &trial->outcome.loop_totals);
+    if (trial->options->role->drains && trial->outcome.reason != REASON_FAILURE) {
         trial->draining = true;
         trial_set_next_event(trial);
         drain(trial);
     }
     idle_end(trial, 0);
-    snapshot_fill(trial, &trial->last_snapshot); /* whatever is told of the end is of one moment */
-    trial->sent_told = atomic_load(&trial->sent);
-    trial->drained_ns = trial->last_snapshot.t_ns;
-    trial->cpu_after = trial->last_snapshot.cpu;
-    trial->run_delay_after_ns = workers_run_delay_ns(&workers);
-    trial->stolen_after = cpu_stolen_read(trial->options->cores, trial->options->core_count);
+    snapshot_fill(trial, &trial->intervals.last); /* whatever is told of the end is of one moment */
+    trial->outcome.sent = atomic_load(&trial->request.sent);
+    trial->outcome.drained_ns = trial->intervals.last.t_ns;
+    trial->outcome.cpu_after = trial->intervals.last.cpu;
+    trial->outcome.run_delay_after_ns = workers_run_delay_ns(&workers);
+    trial->outcome.stolen_after =
+        cpu_stolen_read(trial->options->cores, trial->options->core_count);
     for (unsigned i = 0; i < trial->end_count; i++) {
-        receive_end(&trial->ends[i].rx);
+        receive_end(&trial->ends[i].receiving.rx);
         queues_end(&trial->ends[i]);
         trial->ends[i].port->trial = 0;
     }
