@@ -3,34 +3,60 @@
 
 #include <string.h>
 
+struct end_view end_view_of(const struct options *o, unsigned end)
+{
+    struct end_view view = {.port_index = o->queues > 1 ? 0 : end, /* several queues of one port */
+                            .address = o->address,
+                            .flows = o->flows,
+                            .src_mac_given = o->src_mac_given,
+                            .src_ip_given = o->src_ip_given,
+                            .dst_ip_given = o->dst_ip_given,
+                            .src_udp_given = o->src_udp_given,
+                            .dst_udp_given = o->dst_udp_given};
+
+    if (view.port_index % 2 == 0)
+        return view;
+    view.address = frame_address_swapped(&o->address);
+    view.flows = flows_swapped(&o->flows);
+    view.src_mac_given = o->dst_mac_given;
+    view.src_ip_given = o->dst_ip_given;
+    view.dst_ip_given = o->src_ip_given;
+    view.src_udp_given = o->dst_udp_given;
+    view.dst_udp_given = o->src_udp_given;
+    if (o->src_mac_b_given)
+        memcpy(view.address.src_mac, o->address_b.src_mac, 6);
+    if (o->dst_mac_b_given)
+        memcpy(view.address.dst_mac, o->address_b.dst_mac, 6);
+    return view;
+}
+
 void end_join(struct end *end, const struct options *o, unsigned index, uint16_t stream)
 {
-    const bool swapped = o->queues <= 1 && index % 2 == 1;
+    const struct end_view view = end_view_of(o, index);
+    struct end_receiving *r = &end->receiving;
 
     end->sending.tx.port = end->port;
     end->sending.tx.counters = &end->counters;
     end->sending.tx.lateness = &end->sending.lateness;
     end->sending.tx.lateness_away = &end->sending.lateness_away;
-    end->receiving.rx.port = end->port;
-    end->receiving.rx.counters = &end->counters;
-    end->receiving.rx.tracker = &end->receiving.tracker;
-    end->receiving.rx.from_actual = &end->receiving.from_actual;
-    end->receiving.rx.from_intended = &end->receiving.from_intended;
-    end->receiving.rx.variation = &end->receiving.variation;
-    end->receiving.groups.count = (uint32_t)o->flow_groups;
-    end->receiving.rx.groups = o->flow_groups > 0 ? &end->receiving.groups : NULL;
-    end->receiving.rx.touch = o->touch;
-    end->receiving.rx.payload_only = end->port->udp_payload_only;
-    end->receiving.rx.stream = __builtin_bswap16(stream);
-    memcpy(end->receiving.rx.mac, end->address.src_mac, 6);
-    end->receiving.rx.mac_known = true;
-    receive_expect(&end->receiving.rx, &end->address, swapped ? o->dst_ip_given : o->src_ip_given,
-                   swapped ? o->src_ip_given : o->dst_ip_given,
-                   swapped ? o->dst_udp_given : o->src_udp_given,
-                   swapped ? o->src_udp_given : o->dst_udp_given);
-    receive_expect_flows(&end->receiving.rx, &end->flows);
+    r->rx.port = end->port;
+    r->rx.counters = &end->counters;
+    r->rx.tracker = &r->tracker;
+    r->rx.from_actual = &r->from_actual;
+    r->rx.from_intended = &r->from_intended;
+    r->rx.variation = &r->variation;
+    r->groups.count = (uint32_t)o->flow_groups;
+    r->rx.groups = o->flow_groups > 0 ? &r->groups : NULL;
+    r->rx.touch = o->touch;
+    r->rx.payload_only = end->port->udp_payload_only;
+    r->rx.stream = __builtin_bswap16(stream);
+    memcpy(r->rx.mac, end->address.src_mac, 6);
+    r->rx.mac_known = true;
+    receive_expect(&r->rx, &end->address, view.src_ip_given, view.dst_ip_given, view.src_udp_given,
+                   view.dst_udp_given);
+    receive_expect_flows(&r->rx, &end->flows);
     if (o->touch || o->payload != PAYLOAD_FIXED)
-        end->receiving.rx.pattern = payload_pattern((enum payload_kind)o->payload);
+        r->rx.pattern = payload_pattern((enum payload_kind)o->payload);
     queues_join(end, (unsigned)o->stream);
 }
 

@@ -5,6 +5,17 @@
 
 #include "trial/state.h"
 
+/* The command line as an end sees it: the ports 0, 2, ... send from --src-... to --dst-..., the
+ * others the other way round. */
+struct end_view {
+    unsigned port_index; /* of the --port */
+    struct frame_address address;
+    struct flow_set flows;
+    bool src_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
+};
+
+struct end_view end_view_of(const struct options *options, unsigned end);
+
 /* Connect what sends and receives at an end with its port, for frames of `stream`. */
 void end_join(struct end *end, const struct options *options, unsigned index, uint16_t stream);
 

@@ -38,47 +38,42 @@ static uint64_t size_opened_for(const struct trial *trial)
     return larger(asked, trial->replay.longest + FCS_BYTES);
 }
 
-/* `index`: of the port. */
-static struct io_config make_config(const struct trial *trial, unsigned index,
-                                    const struct frame_address *a, bool src_mac_given)
+static struct io_config make_config(const struct trial *trial, const struct end_view *view,
+                                    unsigned queue)
 {
     const struct options *o = trial->options;
-    const uint64_t longest = size_opened_for(trial);
-    struct io_config config = {
-        .spec = o->ports[index],
+    const unsigned port = view->port_index;
+
+    return (struct io_config){
+        .spec = o->ports[port],
         .arguments = "",
-        .index = index,
+        .index = port,
+        .specs = o->ports,
+        .spec_count = o->port_count,
         .frame_length = (uint32_t)o->traffic.frame_size - FCS_BYTES,
-        .frame_length_max = (uint32_t)longest - FCS_BYTES,
-        .src_ip = a->src_ip,
-        .dst_ip = a->dst_ip,
-        .src_udp = a->src_udp,
-        .dst_udp = a->dst_udp,
-        .src_mac_given = src_mac_given,
-        .src_ip_given = index % 2 == 0 ? o->src_ip_given : o->dst_ip_given,
-        .dst_ip_given = index % 2 == 0 ? o->dst_ip_given : o->src_ip_given,
+        .frame_length_max = (uint32_t)size_opened_for(trial) - FCS_BYTES,
+        .address = &view->address,
+        .src_mac_given = view->src_mac_given,
+        .src_ip_given = view->src_ip_given,
+        .dst_ip_given = view->dst_ip_given,
+        .tagged = o->address.tags > 0 || o->role->stands_between,
         .rx_may_block = !o->role->sends && o->role->ports == 1,
         .rx_untimed = role_only_receives(o->role) && !o->traffic.latency && !o->traffic.probes,
         .forwards = o->role->stands_between || o->role->echoes,
+        .unforced_buffers = o->unforced_buffers,
         .queue_count = (unsigned)o->queues,
-        .stream = (uint16_t)o->stream,
-        .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0),
-        .address = a,
-        .tagged = a->tags > 0 || o->role->stands_between,
-        .core = o->core_count > 0 ? o->cores[index < o->core_count ? index : 0] : -1,
+        .queue = queue,
+        .first = queue > 0 ? trial->ends[0].port : NULL,
+        .core = o->core_count > 0 ? o->cores[port < o->core_count ? port : 0] : -1,
         .cores = o->cores,
         .core_count = o->queues > 1 ? o->core_count : 0,
-        .specs = o->ports,
-        .spec_count = o->port_count,
-        .unforced_buffers = o->unforced_buffers,
-        .dpdk_memory_mb = (unsigned)o->dpdk_memory_mb,
-        .dpdk_pages = (enum io_pages)o->dpdk_pages,
-        .eal_arguments = o->eal_arguments,
-        .eal_argument_count = o->eal_argument_count,
+        .null = {.stream = (uint16_t)(o->stream + queue),
+                 .kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0)},
+        .dpdk = {.memory_mb = (unsigned)o->dpdk_memory_mb,
+                 .pages = (enum io_pages)o->dpdk_pages,
+                 .eal_arguments = o->eal_arguments,
+                 .eal_argument_count = o->eal_argument_count},
     };
-    memcpy(config.src_mac, a->src_mac, 6);
-    memcpy(config.dst_mac, a->dst_mac, 6);
-    return config;
 }
 
 bool ends_check_ports(const struct options *o, char *error, size_t size)
@@ -101,47 +96,47 @@ static bool open_end(struct trial *trial, unsigned index, char *error, size_t si
     struct end *end = &trial->ends[index];
     const unsigned queue = o->queues > 1 ? index : 0;
     const unsigned streams = o->role->tracks && o->queues > 1 ? (unsigned)o->queues : 1;
-    const char *spec = o->ports[index - queue];
-    const bool even = (index - queue) % 2 == 0;
-    const bool src_mac_given = even ? o->src_mac_given : o->dst_mac_given;
+    const struct end_view view = end_view_of(o, index);
     char reason[256] = "";
 
     if (!queues_make(end, streams))
         return fail(error, size, "out of memory: %u queues need %zu MB more", (unsigned)o->queues,
                     (size_t)streams * sizeof(struct queue_stream) >> 20);
-    end->address = even ? o->address : frame_address_swapped(&o->address);
-    if (!even && o->src_mac_b_given)
-        memcpy(end->address.src_mac, o->address_b.src_mac, 6);
-    if (!even && o->dst_mac_b_given)
-        memcpy(end->address.dst_mac, o->address_b.dst_mac, 6);
-    struct io_config config = make_config(trial, index - queue, &end->address, src_mac_given);
-    const struct io_ops *ops = io_of(spec, &config.arguments);
-    config.queue = queue;
-    config.first = queue > 0 ? trial->ends[0].port : NULL;
-    config.stream = (uint16_t)(o->stream + queue);
+    end->address = view.address;
+    struct io_config config = make_config(trial, &view, queue);
+    const struct io_ops *ops = io_of(config.spec, &config.arguments);
     end->port = ops->open(&config, reason, sizeof reason);
     if (end->port == NULL)
-        return fail(error, size, "port %u (%s): %s", index, spec, reason);
+        return fail(error, size, "port %u (%s): %s", index, config.spec, reason);
     end->port->ops = ops;
-    snprintf(end->port->spec, sizeof end->port->spec, "%s", spec);
-    if (!src_mac_given)
+    snprintf(end->port->spec, sizeof end->port->spec, "%s", config.spec);
+    if (!view.src_mac_given)
         memcpy(end->address.src_mac, end->port->mac, 6);
     return true;
 }
 
-/* Flows begin at the address of their end, which may be the port's own. */
+/* The flows of an end begin at its address, which may be that of its port. */
 static bool bind_flows(struct trial *trial, unsigned index, char *error, size_t size)
 {
     struct end *end = &trial->ends[index];
-    const struct flow_set *asked = &trial->options->flows;
     char reason[200];
 
-    const bool swapped = trial->options->queues <= 1 && index % 2 == 1;
-
-    end->flows = swapped ? flows_swapped(asked) : *asked;
+    end->flows = end_view_of(trial->options, index).flows;
     if (flows_bind(&end->flows, &end->address, reason, sizeof reason))
         return true;
     return fail(error, size, "port %u (%s): flows: %s", index, end->port->spec, reason);
+}
+
+/* Each end of a path sends to the other, unless the command line names another address. */
+static void address_other_end(struct trial *trial)
+{
+    const struct options *o = trial->options;
+    struct frame_address *first = &trial->ends[0].address, *second = &trial->ends[1].address;
+
+    if (!o->dst_mac_given)
+        memcpy(first->dst_mac, second->src_mac, 6);
+    if (!o->src_mac_given)
+        memcpy(second->dst_mac, first->src_mac, 6);
 }
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
@@ -166,12 +161,8 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
         if (!open_end(trial, trial->end_count, error, size))
             return false;
     }
-    if (o->role->has_both_ends) { /* what was not given, each end knows of the other */
-        if (!o->dst_mac_given)
-            memcpy(trial->ends[0].address.dst_mac, trial->ends[1].address.src_mac, 6);
-        if (!o->src_mac_given)
-            memcpy(trial->ends[1].address.dst_mac, trial->ends[0].address.src_mac, 6);
-    }
+    if (o->role->has_both_ends)
+        address_other_end(trial);
     for (unsigned i = 0; i < trial->end_count; i++) {
         if (!bind_flows(trial, i, error, size))
             return false;
@@ -184,8 +175,8 @@ bool ends_open(struct trial *trial, const struct options *o, char *error, size_t
 
 static bool fits_mtu(const struct trial *trial, char *error, size_t size)
 {
-    const uint32_t beside = io_bytes_beside_mtu(trial->options->address.tags == 1);
-    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - beside;
+    const uint32_t outside = io_bytes_outside_mtu(trial->options->address.tags == 1);
+    const uint64_t own_bytes = trial->traffic.frame_size - FCS_BYTES - outside;
     const uint64_t mtu_bytes = larger(own_bytes, trial->replay.mtu_bytes);
 
     for (unsigned i = 0; i < trial->end_count; i++) {

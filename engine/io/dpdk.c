@@ -40,6 +40,7 @@ IO_BACKEND(io_dpdk);
 
 #include "io/dpdk.h"
 #include "io/node.h"
+#include "traffic/frame.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -174,7 +175,7 @@ static void set_mac(struct dpdk_queue *q, const struct io_config *config)
     uint8_t made[6] = {2};
 
     random_fill(made + 1, sizeof made - 1);
-    memcpy(q->base.mac, config->src_mac_given ? config->src_mac : made, sizeof made);
+    memcpy(q->base.mac, config->src_mac_given ? config->address->src_mac : made, sizeof made);
 }
 
 /* Return the NUMA node of the device, or that of the queue's worker if there is no device. */

@@ -77,8 +77,8 @@ static bool log_capture(const struct io_config *config)
     const cookie_io_functions_t functions = {.write = log_write};
     FILE *stream = fopencookie(NULL, "w", functions);
 
-    for (unsigned i = 0; i < config->eal_argument_count; i++)
-        log_to_stderr |= strncmp(config->eal_arguments[i], "--log-level", 11) == 0;
+    for (unsigned i = 0; i < config->dpdk.eal_argument_count; i++)
+        log_to_stderr |= strncmp(config->dpdk.eal_arguments[i], "--log-level", 11) == 0;
     if (stream == NULL)
         return false;
     setvbuf(stream, NULL, _IOLBF, BUFSIZ);
@@ -246,7 +246,7 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
 {
     char lcores[1024], memory[16], prefix[48], allow[sizeof "--allow=" + 256];
     struct dpdk_spec function;
-    const bool small = config->dpdk_pages == IO_PAGES_SMALL;
+    const bool small = config->dpdk.pages == IO_PAGES_SMALL;
     char *argv[ARGUMENTS_MAX] = {"switchmark-traffic",
                                  small ? "--no-huge" : "--in-memory",
                                  small ? "--no-shconf" : "--single-file-segments",
@@ -272,8 +272,8 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
         argv[argc++] = "--no-pci";
         argv[argc++] = "--iova-mode=va";
     }
-    for (unsigned i = 0; i < config->eal_argument_count && argc < ARGUMENTS_MAX - 1; i++)
-        argv[argc++] = (char *)(uintptr_t)config->eal_arguments[i];
+    for (unsigned i = 0; i < config->dpdk.eal_argument_count && argc < ARGUMENTS_MAX - 1; i++)
+        argv[argc++] = (char *)(uintptr_t)config->dpdk.eal_arguments[i];
     if (eal_init_contained(argc, argv) < 0) {
         const char *reason = dpdk_eal_last_error();
         return fail(error, size, "DPDK does not start: %s",
@@ -294,7 +294,7 @@ bool dpdk_eal_start(const struct io_config *config, char *error, size_t size)
     if (access("/sys/devices/system/cpu", R_OK) != 0)
         return fail(error, size,
                     "DPDK needs /sys; mount sysfs in this container (read-only will do)");
-    const bool enough = config->dpdk_pages == IO_PAGES_SMALL
+    const bool enough = config->dpdk.pages == IO_PAGES_SMALL
                             ? ordinary_memory_is_there(memory_mb, error, size)
                             : memory_is_there(memory_mb, error, size);
     if (!enough || !files_are_enough(error, size))

@@ -264,7 +264,7 @@ uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config 
         !socket_device(spec->target, &device, ignored, sizeof ignored))
         return config->frame_length_max;
     return RTE_MAX(config->frame_length_max,
-                   RTE_MIN(device.mtu_bytes + 22, (uint32_t)FRAME_LENGTH_MAX));
+                   RTE_MIN(device.mtu_bytes + IO_HEADER_BYTES_MAX, (uint32_t)FRAME_LENGTH_MAX));
 }
 
 uint32_t dpdk_spec_slot_bytes(uint32_t longest)
@@ -342,7 +342,7 @@ unsigned dpdk_spec_memory_mb(const struct io_config *config)
 {
     const unsigned needed_mb = BASE_MB + (unsigned)(buffer_bytes(config) >> 20);
 
-    if (config->dpdk_memory_mb > 0)
-        return config->dpdk_memory_mb;
+    if (config->dpdk.memory_mb > 0)
+        return config->dpdk.memory_mb;
     return needed_mb < MEMORY_MB ? MEMORY_MB : RTE_ALIGN_CEIL(needed_mb, 2U);
 }

@@ -145,6 +145,6 @@ bool io_fits(const struct io_port *port, const struct io_frame *frame)
     if (frame->length < IO_HEADER_BYTES)
         return false;
     return frame->length <=
-               port->mtu_bytes + io_bytes_beside_mtu(type[0] == 0x81 && type[1] == 0x00) &&
+               port->mtu_bytes + io_bytes_outside_mtu(type[0] == 0x81 && type[1] == 0x00) &&
            io_has_room(port, frame->length);
 }

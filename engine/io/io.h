@@ -44,36 +44,47 @@ struct io_buffers {
     bool busy_poll; /* the socket prefers busy polling */
 };
 
-struct io_config {
-    const char *spec;          /* the whole port specification, for messages and `ready` */
-    const char *arguments;     /* what follows "BACKEND:" in the port specification */
-    unsigned index;            /* which --port this is, from 0 */
-    uint32_t frame_length;     /* of the configured traffic, without FCS */
-    uint32_t frame_length_max; /* longest frame without FCS that will be sent or received */
-    uint8_t src_mac[6], dst_mac[6];
-    uint32_t src_ip, dst_ip; /* host byte order */
-    uint16_t src_udp, dst_udp;
-    bool src_mac_given, src_ip_given, dst_ip_given;
-    bool rx_may_block;     /* the role does nothing but receive on this one port */
-    bool rx_untimed;       /* the role only counts: frames may be handed over late, together */
-    bool forwards;         /* what is received is sent on, from the same buffers */
-    unsigned queue_count;  /* queues of this port, 0 standing for 1 ... */
-    unsigned queue;        /* ... and which of them to open; 0 comes first */
-    struct io_port *first; /* the port of queue 0, when another one is opened */
-    uint16_t stream;       /* `null` invents frames of this stream, of this kind (FRAME_...), */
-    unsigned kind;         /* as they would be sent to this address; */
-    const struct frame_address *address; /* NULL: plain ones */
-    bool tagged;              /* frames have VLAN tags, or may have: give them up whole */
-    int core;                 /* the core of the worker that opens and uses the port, -1: any */
-    const int *cores;         /* with several queues: of the worker of each, */
-    unsigned core_count;      /* so many of them */
-    const char *const *specs; /* every --port of this process: DPDK is set up once for all */
-    unsigned spec_count;
-    unsigned dpdk_memory_mb;  /* 0: the backend's default */
-    enum io_pages dpdk_pages; /* of DPDK's memory */
-    bool unforced_buffers;    /* socket buffers as an ordinary user gets them */
+/* For `null`, which generates received frames. */
+struct io_null_config {
+    uint16_t stream;
+    unsigned kind; /* FRAME_... */
+};
+
+/* For `dpdk`, which is set up once for all ports of the process. */
+struct io_dpdk_config {
+    unsigned memory_mb; /* 0: the default of the backend */
+    enum io_pages pages;
     const char *const *eal_arguments;
     unsigned eal_argument_count;
+};
+
+struct io_config {
+    const char *spec;         /* the whole port specification, for messages and `ready` */
+    const char *arguments;    /* the part of the specification behind "BACKEND:" */
+    unsigned index;           /* number of the --port, from 0 */
+    const char *const *specs; /* every --port of this process */
+    unsigned spec_count;
+
+    uint32_t frame_length;     /* of the configured traffic, without FCS */
+    uint32_t frame_length_max; /* longest frame that will be sent or received, without FCS */
+    const struct frame_address *address; /* of this port and its peer */
+    bool src_mac_given, src_ip_given, dst_ip_given;
+    bool tagged; /* frames may have VLAN tags, which must arrive as part of the frame */
+
+    bool rx_may_block;     /* the role only receives, and only on this port */
+    bool rx_untimed;       /* the role only counts: frames may be handed over late and together */
+    bool forwards;         /* the role sends received frames from the same buffers */
+    bool unforced_buffers; /* no socket buffers above the limits of an ordinary user */
+
+    unsigned queue_count;  /* queues of this port; 0 means 1 */
+    unsigned queue;        /* the queue to open; queue 0 is opened first */
+    struct io_port *first; /* the port of queue 0, for all other queues */
+    int core;              /* core of the worker that opens and uses the port; -1: any */
+    const int *cores;      /* with several queues: the core of the worker of each queue */
+    unsigned core_count;
+
+    struct io_null_config null;
+    struct io_dpdk_config dpdk;
 };
 
 /* What sets a kind of port apart from one that sends and receives whole frames on a device:
@@ -238,15 +249,21 @@ static inline bool io_has_room(const struct io_port *port, uint32_t length)
     return port->room == 0 || length <= port->room;
 }
 
+/* The MTU rule. A device does not count the Ethernet header against its MTU, nor an 802.1Q tag
+ * right behind the addresses. Linux counts every other tag (802.1ad, or a second tag): a packet
+ * socket refuses such a frame, and the kernel silently drops it if a DPDK driver sends it. */
 #define IO_HEADER_BYTES 14
+#define IO_HEADER_BYTES_MAX 22 /* with two tags */
 
-/* The bytes of a frame that a device does not count against its MTU: the Ethernet header, and an
- * 802.1Q tag right behind the addresses. Linux counts every other tag (802.1ad, a second one): a
- * packet socket refuses such a frame, and what DPDK's drivers give the kernel is dropped silently.
- */
-static inline uint32_t io_bytes_beside_mtu(bool begins_with_8021q)
+static inline uint32_t io_bytes_outside_mtu(bool begins_with_8021q)
 {
     return begins_with_8021q ? IO_HEADER_BYTES + 4 : IO_HEADER_BYTES;
+}
+
+/* A frame with this many bytes behind its Ethernet header fits the port, whatever its tags are. */
+static inline bool io_fits_behind_header(const struct io_port *port, uint32_t bytes)
+{
+    return bytes <= port->mtu_bytes && io_has_room(port, bytes + IO_HEADER_BYTES);
 }
 
 /* Can this port send the frame? It must have a whole header, since packet sockets refuse less; the

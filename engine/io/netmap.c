@@ -44,6 +44,7 @@ IO_BACKEND(io_netmap);
 #include "fail.h"
 #include "io/netmap.h"
 #include "io/socket.h"
+#include "traffic/frame.h"
 
 static bool parse(const char *text, struct netmap_arguments *parsed, char *error, size_t size)
 {
@@ -131,7 +132,7 @@ static bool describe(struct netmap_port *port, const struct netmap_arguments *ar
     if (config->frame_length_max > room)
         return fail(error, size, "frames of %u bytes do not fit netmap's buffers of %u (buf_size)",
                     config->frame_length_max, room);
-    memcpy(device.mac, config->src_mac, 6);
+    memcpy(device.mac, config->address->src_mac, 6);
     if (if_nametoindex(arguments->name) != 0) {
         if (!socket_device(arguments->name, &device, error, size))
             return false;

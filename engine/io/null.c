@@ -55,19 +55,10 @@ static void null_close(struct io_port *base)
 /* What the peer of this port would send: our addresses the other way round. */
 static void invent(struct null_port *port, const struct io_config *config)
 {
-    struct frame_address own = {.src_ip = config->src_ip,
-                                .dst_ip = config->dst_ip,
-                                .src_udp = config->src_udp,
-                                .dst_udp = config->dst_udp};
-    if (config->address != NULL)
-        own = *config->address;
-    memcpy(own.src_mac, config->src_mac, 6);
-    memcpy(own.dst_mac, config->dst_mac, 6);
-    const struct frame_address peer = frame_address_swapped(&own);
-
+    const struct frame_address peer = frame_address_swapped(config->address);
     const uint32_t asked = config->frame_length + FCS_BYTES, smallest = frame_size_min(&peer);
     frame_template_build(&port->invented, &peer, asked > smallest ? asked : smallest,
-                         config->stream, config->kind, 0, false);
+                         config->null.stream, config->null.kind, 0, false);
     for (unsigned i = 0; i < IO_BURST_MAX; i++)
         memcpy(port->rx_buffers + i * port->stride, port->invented.bytes, port->invented.length);
 }
@@ -94,7 +85,7 @@ static struct io_port *null_open(const struct io_config *config, char *error, si
         return NULL;
     }
     snprintf(port->base.driver, sizeof port->base.driver, "null");
-    memcpy(port->base.mac, config->src_mac, 6);
+    memcpy(port->base.mac, config->address->src_mac, 6);
     port->base.mtu_bytes = FRAME_SIZE_MAX - 18;
     port->base.room = (uint32_t)port->stride;
     invent(port, config);

@@ -172,7 +172,7 @@ static struct io_port *pcap_open(const struct io_config *config, char *error, si
         return NULL;
     }
     snprintf(port->base.driver, sizeof port->base.driver, "pcap");
-    memcpy(port->base.mac, config->src_mac, 6);
+    memcpy(port->base.mac, config->address->src_mac, 6);
     port->base.mtu_bytes = FRAME_SIZE_MAX - 18;
     port->base.room = (uint32_t)port->stride;
     return &port->base;

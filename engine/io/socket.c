@@ -1,6 +1,8 @@
 /* The port of a socket: its arguments, device, buffers and options. */
 #include "io/socket.h"
 
+#include "traffic/frame.h"
+
 #include <errno.h>
 #include <linux/if_packet.h>
 #include <stdio.h>
@@ -91,7 +93,7 @@ bool socket_device(const char *name, struct network_device *device, char *error,
 void socket_describe(struct io_port *port, const struct network_device *device,
                      const struct io_config *config)
 {
-    memcpy(port->mac, config->src_mac_given ? config->src_mac : device->mac, 6);
+    memcpy(port->mac, config->src_mac_given ? config->address->src_mac : device->mac, 6);
     port->mtu_bytes = device->mtu_bytes;
 }
 

@@ -18,7 +18,7 @@ static const uint8_t all_nodes_prefix[12] = {0xff, 0x02};
 
 static bool is_ip6(const struct io_config *config)
 {
-    return config->address != NULL && config->address->ip6;
+    return config->address->ip6;
 }
 
 static socklen_t address_bytes(const struct io_config *config)
@@ -105,7 +105,8 @@ static void forbid_fragments(int fd, int family)
 static bool connect_peer(int fd, const struct io_config *config, char *error, size_t size)
 {
     const uint8_t *prefix = is_ip6(config) ? config->address->dst_prefix : any_prefix;
-    const union socket_address peer = make_address(config, prefix, config->dst_ip, config->dst_udp);
+    const union socket_address peer =
+        make_address(config, prefix, config->address->dst_ip, config->address->dst_udp);
 
     if (!config->dst_ip_given || connect(fd, &peer.any, address_bytes(config)) == 0)
         return true;
@@ -116,11 +117,12 @@ static bool connect_peer(int fd, const struct io_config *config, char *error, si
 static bool open_broadcast(struct socket_port *port, const struct io_config *config,
                            const char *device, char *error, size_t size)
 {
-    const union socket_address local = make_address(config, any_prefix, 0, config->src_udp);
+    const union socket_address local =
+        make_address(config, any_prefix, 0, config->address->src_udp);
 
     port->broadcast_fd = open_socket(&local, port->address_bytes, device, error, size);
     port->broadcast = make_address(config, all_nodes_prefix, is_ip6(config) ? 1 : INADDR_BROADCAST,
-                                   config->dst_udp);
+                                   config->address->dst_udp);
     if (is_ip6(config))
         port->broadcast.v6.sin6_scope_id = if_nametoindex(device);
     return port->broadcast_fd >= 0;
@@ -134,7 +136,7 @@ static struct socket_port *make_port(const struct io_config *config,
     const bool given = config->src_ip_given;
     const uint8_t *prefix = given && is_ip6(config) ? config->address->src_prefix : any_prefix;
     const union socket_address local =
-        make_address(config, prefix, given ? config->src_ip : 0, config->src_udp);
+        make_address(config, prefix, given ? config->address->src_ip : 0, config->address->src_udp);
     const int fd = open_socket(&local, address_bytes(config), arguments->device, error, size);
 
     if (fd < 0)

@@ -85,8 +85,7 @@ static void send_on(struct trial *trial, struct end *from, struct end *to, struc
     if (trial->options->mac_update)
         update_macs(to, frames, count);
     const bool handed_over = in->ops == out->ops && in->ops->forward != NULL;
-    const bool all_fit =
-        all.longest <= out->mtu_bytes && io_has_room(out, all.longest + IO_HEADER_BYTES);
+    const bool all_fit = io_fits_behind_header(out, all.longest);
     const unsigned fitting = all_fit ? count : put_fitting_first(out, frames, count);
     const unsigned sent = handed_over ? in->ops->forward(in, out, frames, fitting)
                                       : io_send_copies(out, frames, fitting);

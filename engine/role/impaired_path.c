@@ -14,7 +14,7 @@ static uint32_t room_for_frames(const struct trial *trial, unsigned direction)
     const struct io_port *in = trial->ends[direction].port, *out = trial->ends[direction ^ 1U].port;
     const uint32_t mtu = in->mtu_bytes > out->mtu_bytes ? in->mtu_bytes : out->mtu_bytes;
     const uint32_t asked = (uint32_t)trial->options->traffic.frame_size;
-    uint32_t room = mtu + 22 < ROOM_MAX ? mtu + 22 : ROOM_MAX; /* Ethernet with two tags */
+    uint32_t room = mtu < ROOM_MAX - IO_HEADER_BYTES_MAX ? mtu + IO_HEADER_BYTES_MAX : ROOM_MAX;
 
     room = room > ROOM_MIN ? room : ROOM_MIN;
     return room > asked ? room : asked;

@@ -395,8 +395,11 @@ static void unfit_files_are_refused(void **state)
 static struct io_port *open_port(uint32_t longest)
 {
     char words[128];
-    const struct io_config config = {
-        .spec = "", .arguments = words, .frame_length = 60, .frame_length_max = longest};
+    const struct io_config config = {.spec = "",
+                                     .arguments = words,
+                                     .frame_length = 60,
+                                     .frame_length_max = longest,
+                                     .address = &address};
 
     snprintf(words, sizeof words, "read=%s", path);
     const struct io_ops *ops = io_of("pcap:", NULL);

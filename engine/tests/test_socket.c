@@ -7,12 +7,14 @@
 #include <unistd.h>
 
 #include "io/socket.h"
+#include "traffic/frame.h"
 
 static unsigned takes;       /* frames the next calls accept */
 static int then_error;       /* errno after that */
 static uint32_t taken[4096]; /* first four bytes of each accepted frame */
 static unsigned taken_count;
-static const struct io_config config;
+static const struct frame_address address;
+static const struct io_config config = {.address = &address};
 
 int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
@@ -190,7 +192,8 @@ static void an_answer_that_cannot_go_is_a_failure(void **state)
     (void)state;
     char error[200] = "";
     struct sockaddr_in from = {.sin_family = AF_INET};
-    const struct io_config open = {.spec = "udp:", .arguments = "", .frame_length_max = 1514};
+    const struct io_config open = {
+        .spec = "udp:", .arguments = "", .frame_length_max = 1514, .address = &address};
     struct io_port *port = io_of("udp:", NULL)->open(&open, error, sizeof error);
     assert_non_null(port);
     struct io_frame frame = {.data = (uint8_t[64]){0}, .length = 64, .cookie = &from};

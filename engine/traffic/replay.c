@@ -43,7 +43,7 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
     if (frame->length > replay->longest)
         replay->longest = frame->length;
     const uint32_t beside =
-        io_bytes_beside_mtu(load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN);
+        io_bytes_outside_mtu(load16(frame->data + OFFSET_ETHERTYPE) == WIRE_VLAN);
     if (frame->length > beside && frame->length - beside > replay->mtu_bytes) {
         replay->mtu_bytes = frame->length - beside;
         replay->mtu_frame = number;
