@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import field_validator, model_validator
+from pydantic import model_validator
 
 from switchmark.model.io import Io
 from switchmark.model.placement import Placement
@@ -13,7 +13,6 @@ from switchmark.model.value import Amount, Count, FreeForm, Ratio, UtcTime, Valu
 from switchmark.record.cost import CpuCost
 
 MAY_FALL = ("rx_frames", "rx_bytes", "rx_missing", "rx_early")  # of an interval's counters, below 0
-_OLD, _TODAY = "rx_probe", "rx_verification"
 
 
 class ClockOffset(Value):
@@ -62,15 +61,6 @@ class Interval(Value):
     t_ns: int
     duration_ns: Count
     counters: dict[str, int]
-
-    @field_validator("counters", mode="before")
-    @classmethod
-    def _with_the_names_of_today(cls, counters: object) -> object:
-        """Read old records, in which verification frames were called probes, as those of a probe
-        stream are."""
-        if not isinstance(counters, dict) or _OLD not in counters:
-            return counters
-        return {_TODAY if name == _OLD else name: value for name, value in counters.items()}
 
     @model_validator(mode="after")
     def _only_some_may_fall(self) -> Interval:

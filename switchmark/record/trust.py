@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import AliasChoices, Field, model_validator
+from pydantic import model_validator
 
 from switchmark.model.value import Count, Value
 
@@ -12,9 +12,8 @@ from switchmark.model.value import Count, Value
 class Verification(Value):
     """The pre-flight check: learning frames both ways, arrival, no flooding."""
 
-    # Earlier records call them probes.
-    frames_sent: Count = Field(validation_alias=AliasChoices("frames_sent", "probes_sent"))
-    frames_arrived: Count = Field(validation_alias=AliasChoices("frames_arrived", "probes_arrived"))
+    frames_sent: Count
+    frames_arrived: Count
     strays: Count  # frames of one pair seen at another pair's port
     witness_frames: Count | None  # frames that left the switch's third port after teaching
     passed: bool

@@ -34,22 +34,6 @@ def test_a_sound_record_survives_a_round_trip() -> None:
     assert Record.model_validate_json(record.model_dump_json()) == record
 
 
-def test_earlier_names_of_figures_are_read() -> None:
-    """The frames of the check before a trial were once called probes."""
-    record = synthetic_record()
-    earlier = record.model_dump_json()
-    for name in ("sent", "arrived"):
-        assert f'"frames_{name}":6' in earlier
-        earlier = earlier.replace(f'"frames_{name}":6', f'"probes_{name}":6')
-    assert Record.model_validate_json(earlier) == record
-
-
-def test_verification_frames_of_earlier_samples_are_read() -> None:
-    """Once called probes, too, in what the engines counted."""
-    earlier = Interval(index=0, t_ns=1, duration_ns=1, counters={"rx_frames": 2, "rx_probe": 3})
-    assert earlier.counters == {"rx_frames": 2, "rx_verification": 3}
-
-
 @pytest.mark.parametrize(
     ("path", "value", "says"),
     [

@@ -38,41 +38,70 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert versions(ROOT) == {__version__}
 
 
-def test_a_release_is_one_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with the files that a release changes, and with changes since the last one."""
     for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)  # a hook of git's has some that name its own repository
+        monkeypatch.delenv(name)  # a hook of git sets variables that name another repository
     for name in ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_SYSTEM"):
         monkeypatch.setenv(name, os.devnull)
+    for name in ("GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"):
+        monkeypatch.setenv(name, "x")
+    monkeypatch.setenv("EMAIL", "x@example.org")
     for name in (*VERSIONED, "CHANGELOG.md", "tools/release"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
-    (tmp_path / "CHANGELOG.md").write_text("# Changes\n\n## Unreleased\n\n- One.\n\n## 0.0.1\n")
-    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(tmp_path)]
+    (tmp_path / "CHANGELOG.md").write_text(
+        f"# Changes\n\n## Unreleased\n\n- One.\n\n## {__version__}\n\n- Two.\n"
+    )
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
-        subprocess.run([*git, *words], check=True)
-    named = {"GIT_AUTHOR_NAME": "x", "GIT_COMMITTER_NAME": "x", "EMAIL": "x@example.org"}
+        subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    return tmp_path
 
-    def release(version: str) -> subprocess.CompletedProcess[str]:
-        words = [str(tmp_path / "tools/release"), version]
-        return subprocess.run(
-            words, env={**os.environ, **named}, capture_output=True, text=True, check=False
-        )
 
-    assert release("91.2.0").returncode == 0
-    assert versions(tmp_path) == {"91.2.0"}
-    assert "## Unreleased\n\n## 91.2.0 (" in (tmp_path / "CHANGELOG.md").read_text()
-    told = subprocess.run(
-        [*git, "describe", "--dirty"], capture_output=True, text=True, check=True
-    ).stdout
-    assert told == "v91.2.0\n"
-    for version, words in (
-        ("91.2.0", "is not above 91.2.0"),
-        ("9", "is no version"),
-        ("92.0.0", "nothing stands under Unreleased"),
+def release(checkout: Path, version: str) -> subprocess.CompletedProcess[str]:
+    """Run tools/release in a checkout."""
+    return subprocess.run(
+        [checkout / "tools/release", version], capture_output=True, text=True, check=False
+    )
+
+
+def described(checkout: Path) -> str:
+    """Return the tag of the checkout, with `-dirty` if files differ from it."""
+    words = ["git", "describe", "--dirty"]
+    return subprocess.run(
+        words, cwd=checkout, capture_output=True, text=True, check=True
+    ).stdout.strip()
+
+
+def test_release_sets_version_and_tags(checkout: Path) -> None:
+    """All files have the new version, and the chapter of the changelog has its date."""
+    assert release(checkout, "91.2.0").returncode == 0
+    assert versions(checkout) == {"91.2.0"}
+    assert "## Unreleased\n\n## 91.2.0 (" in (checkout / "CHANGELOG.md").read_text()
+    assert described(checkout) == "v91.2.0"
+
+
+def test_first_release_keeps_present_version(checkout: Path) -> None:
+    """The version in the files has no tag yet: its chapter gets a date, and the commit a tag."""
+    assert release(checkout, __version__).returncode == 0
+    assert versions(checkout) == {__version__}
+    assert f"\n## {__version__} (2" in (checkout / "CHANGELOG.md").read_text()
+    assert described(checkout) == f"v{__version__}"
+
+
+def test_release_refuses_in_one_line(checkout: Path) -> None:
+    """An earlier or present version, a word, and a version without changes are refused."""
+    assert release(checkout, "91.2.0").returncode == 0
+    for version, message in (
+        ("91.1.0", "is below 91.2.0"),
+        ("91.2.0", "v91.2.0 is released"),
+        ("9", "is not a version"),
+        ("92.0.0", "there is nothing under Unreleased"),
     ):
-        refused = release(version)
-        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1)
-        assert words in refused.stderr
+        refused = release(checkout, version)
+        assert (refused.returncode, refused.stderr.count("\n")) == (2, 1), refused.stderr
+        assert message in refused.stderr
 
 
 def pins(name: str) -> dict[str, str]:
