@@ -4,7 +4,7 @@
 
 builds a copy with each fault, holds it against the truth that is to find it, and says what that
 refuted; and whether all truths together refute nothing of a copy without a fault. `--write` puts
-the rows into docs/certify.md.
+the rows into docs/evidence/mutants.md.
 The usual installation, its certificates and state are not touched.
 """
 
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENT = ROOT / "docs" / "certify.md"
+DOCUMENT = ROOT / "docs" / "evidence" / "mutants.md"
 BEGIN, END = "<!-- table: mutants -->", "<!-- end: mutants -->"
-HEAD = "| fault | in | found by | what it said | after |\n|---|---|---|---|---:|"
+HEAD = "| fault | in | found by | message | after |\n|---|---|---|---|---:|"
 BUDGET = "6m"  # a fault is found in seconds where nothing else runs
 # What a certification needs of the engine: the ways to kernel ports, built in seconds.
 OPTIONS = ("-Ddpdk=disabled", "-Dnetmap=disabled", "-Dtests=disabled", "-Dbuildtype=release")
@@ -103,7 +103,7 @@ MUTANTS = (
     Mutant("capped", "delay", "times above 300 us are called 300 us", RECEIVE,
            ".actual_ns = elapsed_ns(since - late),",
            ".actual_ns = elapsed_ns(since - late) > 300000 ? 300000 : elapsed_ns(since - late),"),
-    Mutant("coarse", "resolution", "times are told in steps of 50 us", RECEIVE,
+    Mutant("coarse", "resolution", "times are reported in steps of 50 us", RECEIVE,
            ".actual_ns = elapsed_ns(since - late),",
            ".actual_ns = elapsed_ns(since - late) / 50000 * 50000 + 1,"),
     Mutant("rate-low", "pacing", "frames leave 2 % slower than asked", PACING,
@@ -124,23 +124,23 @@ MUTANTS = (
     Mutant("loss-hidden", "loss", "one lost frame in 50 is taken for received",
            SEQUENCE, "    t->gap_count++;",
            "    t->gap_count++;\n    t->unique += t->gap_count % 50 == 0;"),
-    Mutant("round-trip-half", "delay", "a client's times are half of what they are", RECEIVE,
+    Mutant("round-trip-half", "delay", "a client's times are half of the true times", RECEIVE,
            "    end_run(rx);\n    int64_t since = ticks_since(now, stamp_intended(payload)), late",
            "    end_run(rx);\n    int64_t since = ticks_since(now, stamp_intended(payload)) / 2,"
            " late"),
-    Mutant("bench-rate-low", "rate", "the rate told is 2 % low", LOADS,
+    Mutant("bench-rate-low", "rate", "the reported rate is 2 % too low", LOADS,
            "return frames * 1e9 / duration_ns if duration_ns else 0.0",
            "return 0.98 * frames * 1e9 / duration_ns if duration_ns else 0.0"),
     Mutant("bench-loss-few", "loss", "one lost frame in 100 is left out", LOADS,
            "return self.offered_frames - self.unique_frames",
            "return (self.offered_frames - self.unique_frames) * 99 // 100"),
-    Mutant("bench-percentile", "percentiles", "the median told is the 25th percentile", HISTOGRAM,
+    Mutant("bench-percentile", "percentiles", "the median is the 25th percentile", HISTOGRAM,
            "values = self._values_at([float(name) for name in names])",
            "values = self._values_at([float(name) / 2 for name in names])"),
-    Mutant("bench-duplicates", "duplicates", "copies are told twice", DEPLOYED,
+    Mutant("bench-duplicates", "duplicates", "copies are reported twice", DEPLOYED,
            "duplicates=sum(one.duplicates for one in losses),",
            "duplicates=2 * sum(one.duplicates for one in losses),"),
-    Mutant("bench-reordered", "reordering", "frames out of order are told as half", DEPLOYED,
+    Mutant("bench-reordered", "reordering", "half of the frames out of order count", DEPLOYED,
            "reordered=sum(one.reordered for one in losses),",
            "reordered=sum(one.reordered for one in losses) // 2,"),
 )  # fmt: skip
@@ -281,7 +281,9 @@ def _fault(line: str) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="tools/mutants", description=__doc__.split("\n\n")[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{NONE}, {', '.join(BY_NAME)}")
-    parser.add_argument("--write", action="store_true", help="put the table into docs/certify.md")
+    parser.add_argument(
+        "--write", action="store_true", help="put the table into docs/evidence/mutants.md"
+    )
     asked = parser.parse_args()
     unknown = [name for name in asked.names if name not in (NONE, *BY_NAME)]
     if unknown:
