@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from switchmark.formatting import format_ns, percent, with_prefix
+from switchmark.formatting import format_ns, percent, printable, with_prefix
 from switchmark.model.choices import Dimension
 from switchmark.record.marks import MARKS
 from switchmark.report import answer_words, words
@@ -83,7 +83,7 @@ def summarise_in_words(
     room = max(MOST_LINES // 2, MOST_LINES - around)
     each = answer_words.fits_by_contender(deciding, room)
     return Summary(
-        head=f"{run.info.campaign}, {run.info.started_at[:19]}Z",
+        head=f"{printable(run.info.campaign)}, {run.info.started_at[:19]}Z",
         nothing=nothing,
         heading=answer_words.heading(deciding) if deciding else "",
         explanation=explanation,

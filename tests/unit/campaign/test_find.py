@@ -199,7 +199,7 @@ def test_the_page_has_examples_and_counts_them_right() -> None:
     examples = blocks("yaml")
     assert len(examples) >= 5
     assert load_text(examples[1], "c.yaml", KNOWN).count == 40
-    assert "That is 2 × 10 × 2 = 40 trials." in PAGE.read_text()  # noqa: RUF001
+    assert "This file has 2 × 10 × 2 = 40 trials." in PAGE.read_text()  # noqa: RUF001
 
 
 @pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)

@@ -452,7 +452,7 @@ def test_a_tap_that_goes_away_and_a_qemu_that_ends_are_told(
         made._wait_opened("sm-none", engine)
     monkeypatch.setattr("switchmark.environment.vm.node._has_carrier", lambda _device: False)
     with pytest.raises(
-        TrialFailed, match="machine tx0: QEMU ended with exit code -15: it said noth"
+        TrialFailed, match="machine tx0: QEMU ended with exit code -15: it printed nothing"
     ):
         made._wait_opened("tap0", engine)
 
