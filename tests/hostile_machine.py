@@ -48,7 +48,7 @@ HEADERS = "Host: 127.0.0.1:8088\r\nOrigin: http://127.0.0.1:8088\r\nAuthorizatio
 def _group(name: bytes) -> None:
     """A group may be named by whom it was given to; the kernel refuses but a line's end."""
     told = b"4:cpu,cpuacct:/user/%s\n1:name=systemd:/\n0::/%s (deleted)\n" % (name, name)
-    first, _, last = cgroups.memberships(told=told)
+    first, _, last = cgroups.memberships(content=told)
     assert first.controllers == ("cpu", "cpuacct") and last.hierarchy == "0"
     assert os.fsencode(first.path) == b"user/" + name.rstrip(b"/")
     assert os.fsencode(last.path) == name + b" (deleted)"
@@ -93,7 +93,7 @@ MACHINE: dict[str, Reader] = {
             lambda name: not set(name) & set(b"\n/\0") and name not in (b".", b"..")
         )),
     "groups of a process": Reader(
-        lambda text: cgroups.memberships(told=text.encode(errors="surrogatepass")),
+        lambda text: cgroups.memberships(content=text.encode(errors="surrogatepass")),
         edited(["4:cpu,cpuacct:/a\n1:name=systemd:/\n0::/b/c\n"])),
     "names of LXC's groups": Reader(
         _lxc_group, edited([f"lxc.payload.{CONTAINER}-1", f"lxc.pivot.{CONTAINER}"])),

@@ -158,7 +158,7 @@ def _mounted(name: bytes) -> None:
     """The kernel writes what would end a field in octal digits."""
     told = b"".join(b"\\%03o" % one if one in b" \t\n\\#" else bytes([one]) for one in name)
     line = b"22 1 0:21 / /%s rw,nosuid shared:5 - tmpfs %s rw\n" % (told, told)
-    (found,) = mounts.mounted(line)
+    (found,) = mounts.read_mounts(line)
     assert os.fsencode(found.point) == b"/" + name
 
 

@@ -45,7 +45,7 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
         place.try_all()  # a bench that measures would have what this command gives up
     with suppress(OSError):  # (a container may refuse the calls; there is less to give up there)
         if keeps is Keeps.BENCH:
-            capabilities.give_up_unused()
+            capabilities.drop_unused()
         elif keeps is not Keeps.OWN:
             kept = list(capabilities.FILES.values()) if _others(args) else []
             if keeps is Keeps.LISTENS:

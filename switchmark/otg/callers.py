@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import os
 
-from switchmark.host.kernel.connections import Place, holder_uid
+from switchmark.host.kernel.connections import Endpoint, owner_uid
 from switchmark.otg.refusal import Refused
 
 
-def check_caller(client: Place, server: Place, token: str | None) -> None:
+def check_caller(client: Endpoint, server: Endpoint, token: str | None) -> None:
     """Raise `Refused` where the client is another user's, unless a token is asked for."""
     if token is not None:
         return
-    uid = holder_uid(client, server)
+    uid = owner_uid(client, server)
     if uid is None or uid not in _allowed():
         whose = "of nobody" if uid is None else f"of another user (uid {uid})"
         raise Refused(

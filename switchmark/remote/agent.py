@@ -36,7 +36,7 @@ from switchmark.host.facts import gather
 from switchmark.host.host import Session, Spawned
 from switchmark.host.interface_check import check_facing
 from switchmark.host.kernel import capabilities, procfs
-from switchmark.host.kernel.heap import give_back
+from switchmark.host.kernel.heap import return_free_memory
 from switchmark.host.session import open_session
 from switchmark.host.undo.clean import clean_stale
 from switchmark.host.undo.entries import Directory
@@ -283,12 +283,12 @@ def main() -> None:
     """Serve until the bench is done, or gone."""
     os.environ["PATH"] = os.environ.get("PATH", "/usr/bin:/bin") + ":/usr/sbin:/sbin"
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    capabilities.give_up_unused()
-    give_back()
+    capabilities.drop_unused()
+    return_free_memory()
     channel = Channel()
     code = 0
     try:
-        capabilities.hand_on()
+        capabilities.make_ambient()
         with open_session(measuring=True, wait_s=LOCK_WAIT_S) as session:
             clean_stale()  # now, after an agent that was waited for, too
             agent = HostAgent(session, channel)

@@ -264,7 +264,7 @@ REFUSED = """
 import ctypes, json, os, sys
 from switchmark.host.kernel import capabilities
 if sys.argv[1] == "unused":
-    capabilities.give_up_unused()
+    capabilities.drop_unused()
 c = ctypes.CDLL(None, use_errno=True)
 theirs = os.open(sys.argv[2], os.O_RDONLY)
 bad_tick = (ctypes.c_long * 64)(0x4000)

@@ -13,7 +13,7 @@ import pytest
 
 from switchmark.host.cores.cpu_limit import find_hierarchy
 from switchmark.host.kernel import cgroups
-from switchmark.host.kernel.mounts import mounted
+from switchmark.host.kernel.mounts import read_mounts
 from switchmark.host.place import Facility
 from switchmark.record import GroupQuota
 from tests.integration.main_job import SHORT, Bench, need, settings, went_well
@@ -49,7 +49,7 @@ print(json.dumps([asdict(read_limits()), found.throttled_periods, found.seconds]
 
 def hierarchy_of(controller: str) -> Path | None:
     """Where the controller can limit groups here, in a hierarchy of either version."""
-    for one in mounted():
+    for one in read_mounts():
         if one.kind == "cgroup" and controller in one.options:
             return Path(one.point)
         listed = Path(one.point) / "cgroup.subtree_control"

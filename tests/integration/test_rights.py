@@ -28,7 +28,7 @@ import sys, time
 from switchmark.model.rights import Rights
 from switchmark.host.kernel import capabilities
 from switchmark.host.session import open_session
-capabilities.hand_on()
+capabilities.make_ambient()
 with open_session(measuring=False) as session:
     process = session.host.spawn(["/bin/sleep", "60"], may=Rights(("net_admin", "ipc_lock")))
     print(process.pid, flush=True)

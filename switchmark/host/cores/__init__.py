@@ -1,2 +1,1 @@
-"""The cores of a machine: who runs where, what they did, and how much CPU time a program may
-use."""
+"""CPU cores: placement, affinity, CPU time, quotas, counters and the state of a machine."""

@@ -1,9 +1,9 @@
-"""Hardware counters over a stretch of time: cycles, instructions, misses, energy.
+"""Hardware counters during a trial: cycles, instructions, misses, energy.
 
-Hardware events are counted, never sampled (perf_event_open(2)): for the threads of a switch that
-has any, else for the cores on which an in-kernel switch works, everything there included. Energy is
-RAPL's, from the kernel's powercap tree. A machine, a container or a guest may have neither; then
-there is a reason instead of a figure.
+Hardware events are counted, never sampled (perf_event_open(2)). They are counted for the threads of
+the switch. For a switch in the kernel, which has no threads, they are counted on the cores where it
+works, with all other work there. Energy comes from RAPL, by the kernel's powercap tree. If a
+machine, container or guest does not provide them, a reason takes the place of the figure.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _HARDWARE, _CACHE = 0, 3  # enum perf_type_id
 _READ_FORMAT = 1 | 2  # PERF_FORMAT_TOTAL_TIME_ENABLED | _RUNNING
 _INHERIT, _CLOSE_ON_EXEC = 1 << 1, 8
 _DTLB_READ_MISS = 3 | (0 << 8) | (1 << 16)
-# Few enough to be counted all at once: more would take turns, and each turn disturbs.
+# The CPU can count these at the same time. More events would take turns, and each turn disturbs.
 EVENTS: dict[str, tuple[int, int]] = {
     "cycles": (_HARDWARE, 0),
     "instructions": (_HARDWARE, 1),
@@ -41,8 +41,8 @@ EVENTS: dict[str, tuple[int, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """The counts. `share` is the part of the time in which they really counted (other counters took
-    turns)."""
+    """The counts. `share` is the share of the time in which the counters ran: below 1, they took
+    turns with other counters, and the counts were scaled up."""
 
     scope: str
     values: Mapping[str, int]
@@ -51,7 +51,7 @@ class Counted:
 
 @dataclass
 class HardwareCounters:
-    """Counters that run from `open_for` to `stop`. `absent` says why there are none."""
+    """Counters that run from `open_for` to `stop`. `absent` is the reason if there are none."""
 
     scope: str = ""
     absent: str = ""
@@ -59,14 +59,17 @@ class HardwareCounters:
 
     @classmethod
     def open_for(cls, pids: Sequence[int], cores: Iterable[int]) -> HardwareCounters:
-        """Count for all threads of these processes or, without any, on these cores."""
+        """Count for all threads of these processes or, without processes, on these cores."""
         number = SYSTEM_CALLS.get(platform.machine())
         if number is None:
             return cls(absent=f"no perf_event_open number is known for {platform.machine()}")
-        own = sorted(set(cores))
+        distinct = sorted(set(cores))
         threads = threads_of(pids)
-        targets = [(thread, -1) for thread in threads] if pids else [(-1, core) for core in own]
-        scope = "the switch's threads" if pids else f"all on cores {','.join(map(str, own))}"
+        if pids:
+            targets, scope = [(thread, -1) for thread in threads], "the switch's threads"
+        else:
+            targets = [(-1, core) for core in distinct]
+            scope = f"all on cores {','.join(map(str, distinct))}"
         counters = cls(scope=scope)
         for name, (kind, config) in EVENTS.items():
             files = [_open(number, kind, config, *target) for target in targets]
@@ -85,7 +88,7 @@ class HardwareCounters:
         self._files = {}
 
     def stop(self) -> Counted | None:
-        """Read the counters and close them; None where nothing was counted."""
+        """Read the counters and close them; None if nothing was counted."""
         values: dict[str, int] = {}
         share = 1.0
         for name, files in self._files.items():
@@ -103,7 +106,7 @@ class HardwareCounters:
 
 
 def _open(number: int, kind: int, config: int, pid: int, cpu: int) -> int:
-    """The file of a counter, or the negative errno."""
+    """Return the file descriptor of a counter, or the negative errno."""
     attributes = struct.pack("IIQQQQQ", kind, 112, config, 0, 0, _READ_FORMAT, _INHERIT)
     buffer = ctypes.create_string_buffer(attributes.ljust(112, b"\0"), 112)
     fd = libc().syscall(number, buffer, pid, cpu, -1, ctypes.c_ulong(_CLOSE_ON_EXEC))
@@ -127,7 +130,7 @@ class EnergyReading:
 
     @classmethod
     def take(cls, root: Path = POWERCAP) -> EnergyReading:
-        """Read all domains that can be read; empty on machines without."""
+        """Read all RAPL domains that can be read; empty if there are none."""
         joules, wraps = {}, {}
         for zone in sorted(root.glob("*:*")):
             with suppress(OSError, ValueError):
@@ -140,18 +143,18 @@ class EnergyReading:
 
 @dataclass(frozen=True, slots=True)
 class MeterReading:
-    """Readings on one host after the traffic, of that host alone."""
+    """Readings on one host after the traffic."""
 
     clocks: CpuReading
     counted: Counted | None
-    counters_absent: str  # why nothing was counted
+    counters_absent: str  # the reason if nothing was counted
     energy_before: EnergyReading
     energy: EnergyReading
     energy_absent: str
 
 
 def energy_absent(root: Path = POWERCAP) -> str:
-    """Why there is no figure of energy."""
+    """Return the reason why there is no energy figure."""
     if not root.is_dir():
         return "this kernel has no powercap tree (RAPL)"
     if not list(root.glob("*:*")):

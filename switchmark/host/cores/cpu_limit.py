@@ -1,8 +1,8 @@
-"""A CPU quota on processes, through control groups of version 1 or 2.
+"""Sets a CPU quota on processes by control groups of version 1 or 2.
 
-The group is made for the session, and the processes are put into it with all their threads; or it
-is the group that their container has given them. The kernel's counts for it (periods, throttled
-periods) are read back. The version is the one whose hierarchy has the `cpu` controller.
+The session creates a group and moves the processes with all their threads into it, or it uses the
+group of their container. The kernel's counts for the group (periods, throttled periods) are read
+back. The version is that of the hierarchy with the `cpu` controller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from switchmark.errors import UnavailableError
 from switchmark.host.cores.throttling import Throttling
 from switchmark.host.host import Session
 from switchmark.host.kernel import cgroups
-from switchmark.host.kernel.mounts import mounted
+from switchmark.host.kernel.mounts import read_mounts
 from switchmark.host.undo.entries import Cgroup, CgroupController
 
 PERIOD_US = 100_000  # the kernel's default, and that of the container engines
@@ -31,13 +31,13 @@ class Hierarchy:
 
 
 def find_hierarchy(mountinfo: bytes | None = None) -> Hierarchy | None:
-    """The hierarchy with the `cpu` controller; None on a machine without."""
+    """Return the hierarchy with the `cpu` controller; None if there is none."""
     unified = None
-    for one in mounted(mountinfo):
-        if one.kind == "cgroup" and "cpu" in one.options:
-            return Hierarchy(1, Path(one.point))
-        if one.kind == "cgroup2":
-            unified = Path(one.point)
+    for mount in read_mounts(mountinfo):
+        if mount.kind == "cgroup" and "cpu" in mount.options:
+            return Hierarchy(1, Path(mount.point))
+        if mount.kind == "cgroup2":
+            unified = Path(mount.point)
     if unified is None:
         return None
     with suppress(OSError):
@@ -47,23 +47,24 @@ def find_hierarchy(mountinfo: bytes | None = None) -> Hierarchy | None:
 
 
 def group_of(pids: Sequence[int], hierarchy: Hierarchy) -> Path | None:
-    """The one group that holds all these processes and is neither the root nor without quota; None
-    where there is none."""
-    found = {
-        one.path
+    """Return the group that contains all these processes, if it can have a quota.
+
+    None if they are in several groups, or in the root group."""
+    paths = {
+        member.path
         for pid in pids
-        for one in cgroups.memberships(pid)
-        if ("cpu" in one.controllers if hierarchy.version == 1 else one.hierarchy == "0")
+        for member in cgroups.memberships(pid)
+        if ("cpu" in member.controllers if hierarchy.version == 1 else member.hierarchy == "0")
     }
-    if len(found) != 1 or not (own := found.pop()):
+    if len(paths) != 1 or not (path := paths.pop()):
         return None
-    group = hierarchy.root / own
+    group = hierarchy.root / path
     setting = "cpu.max" if hierarchy.version == 2 else "cpu.cfs_quota_us"
     return group if (group / setting).exists() else None
 
 
 class CpuLimit:
-    """A group with a quota and processes in it. `lift` before they are asked to end."""
+    """A group with a quota and its processes. Call `lift` before the processes are ended."""
 
     def __init__(self, session: Session, hierarchy: Hierarchy, cores: float) -> None:
         self.hierarchy = hierarchy
@@ -72,20 +73,21 @@ class CpuLimit:
         self._made = hierarchy.root / f"sm{session.id}-limit"
         self._group = self._made
         self._entries: list[int] = []
-        self._past = Throttling(0, 0, 0.0)  # of groups that went away with their container
+        self._past = Throttling(0, 0, 0.0)  # counts of groups that ended with their container
 
     @property
     def group(self) -> str:
-        """The control group, seen from the root of its hierarchy."""
+        """The path of the control group below the root of its hierarchy."""
         return str(self._group.relative_to(self.hierarchy.root))
 
     @classmethod
     def impose(
         cls, session: Session, pids: Sequence[int], cores: float, *, own_group: bool = True
     ) -> CpuLimit:
-        """Limit these processes together to `cores` of CPU time a second, in a group made for it or
-        in the container's group that they share. Raises UnavailableError where the kernel has no
-        quotas."""
+        """Limit these processes together to `cores` seconds of CPU time per second.
+
+        The session creates a group for them (`own_group`), or uses the group of their container.
+        Raises UnavailableError if the kernel has no quotas."""
         hierarchy = find_hierarchy()
         if hierarchy is None:
             raise UnavailableError(
@@ -96,24 +98,24 @@ class CpuLimit:
         try:
             limit._hold(pids, own_group)
         except BaseException:
-            with suppress(OSError):  # what is still in the group goes first
+            with suppress(OSError):  # The group may still contain processes.
                 limit.remove()
             raise
         return limit
 
     def about_to_restart(self) -> None:
-        """Keep the kernel's counts: a container's group goes away with the container."""
+        """Save the kernel's counts: the group of a container ends with the container."""
         if self._group != self._made:
             self._past = self.read()
 
     def impose_again(self, pids: Sequence[int]) -> None:
-        """Limit the processes that took the place of those that have ended."""
+        """Limit the processes that replaced those that have ended."""
         self._hold(pids, own_group=self._group == self._made)
 
     def _hold(self, pids: Sequence[int], own_group: bool) -> None:
-        lent = None if own_group else group_of(pids, self.hierarchy)
-        self._group = lent or self._made
-        if lent is not None:
+        shared = None if own_group else group_of(pids, self.hierarchy)
+        self._group = shared or self._made
+        if shared is not None:
             self._set(str(self.quota_us))
             return
         if not self._group.is_dir():
@@ -140,14 +142,14 @@ class CpuLimit:
         (self._group / "cpu.cfs_quota_us").write_text(quota_us)
 
     def in_force(self) -> bool:
-        """Whether the kernel says that the quota is the one that was set."""
+        """Return True if the kernel reports the quota that was set."""
         if self.hierarchy.version == 2:
             text = (self._group / "cpu.max").read_text().split()
             return text == [str(self.quota_us), str(PERIOD_US)]
         return int((self._group / "cpu.cfs_quota_us").read_text()) == self.quota_us
 
     def read(self) -> Throttling:
-        """The kernel's counts since the limit was first imposed."""
+        """Return the kernel's counts since the limit was first imposed."""
         now = Throttling.of(self._group)
         return Throttling(
             self._past.periods + now.periods,
@@ -156,7 +158,7 @@ class CpuLimit:
         )
 
     def lift(self) -> None:
-        """Lift the limit, since a program needs CPU time to end, too. Idempotent."""
+        """Lift the limit, since a program also needs CPU time to end. Idempotent."""
         with suppress(OSError):
             self._set("max" if self.hierarchy.version == 2 else "-1")
 

@@ -1,8 +1,8 @@
 """Reads the machine's state around a trial, in one or two milliseconds a reading.
 
-Two threads of the engine hand a cache line to and fro on the cores that the trial uses; its process
-waits between readings. The rest is a few small files of the kernel. A part that the machine does
-not tell is left out of the reading.
+Two threads of the engine pass a cache line back and forth between the cores that the trial uses.
+Their process waits between readings. The other values come from small files of the kernel. A value
+that the machine does not report is left out.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ _THERMAL = Path("/sys/class/thermal")
 
 
 def cores_used(placement: Placement) -> list[int]:
-    """The cores of a trial, each once: the switch's first, then the applications'."""
-    applications = (core for own in placement.application_cores.values() for core in own)
+    """Return the different cores of a trial: first those of the switch, then the applications'."""
+    applications = (core for cores in placement.application_cores.values() for core in cores)
     return list(dict.fromkeys([*placement.switch_cores, *applications]))[:MOST_CORES]
 
 
 class StateReader:
-    """Reads the state of some cores, as often as wanted. A context manager."""
+    """Reads the state of some cores repeatedly. A context manager."""
 
     def __init__(self, host: Host, engine: Callable[[], Path], cores: Sequence[int]) -> None:
-        """Start the process that measures. Where it cannot run, readings lack its part."""
+        """Start the process that measures. If it cannot run, readings have no cache-line times."""
         self._cores = list(cores)
         self._process: Spawned | None = None
         if len(self._cores) < 2:
-            return  # there is no way to measure
+            return  # A cache line cannot move between fewer than two cores.
         with suppress(SwitchmarkError):
             listed = ",".join(map(str, self._cores))
             self._process = host.spawn([str(engine()), "cache-line", listed])
@@ -53,16 +53,15 @@ class StateReader:
         self.close()
 
     def wait_ready(self) -> None:
-        """Wait for the first reading, which comes unasked: from then on the process answers at
-        once."""
-        if self._process is not None and self._answer() is None:
+        """Wait for the first reading, which the process prints when it is ready."""
+        if self._process is not None and self._next_times() is None:
             self.close()
 
     def read(self) -> MachineState:
         """Read the state now."""
         lines_ns, steps_ns = self._measured()
         stolen = stolen_by_core_s()
-        throttles = self._told("thermal_throttle/core_throttle_count")
+        throttles = self._numbers("thermal_throttle/core_throttle_count")
         known = [stolen[core] for core in self._cores if core in stolen]
         return MachineState(
             at_ns=time.monotonic_ns(),
@@ -70,7 +69,7 @@ class StateReader:
             lines_ns=lines_ns,
             steps_ns=steps_ns,
             stolen_s=round(sum(known), 3) if known else None,
-            frequencies_mhz=[khz / 1000 for khz in self._told("cpufreq/scaling_cur_freq")],
+            frequencies_mhz=[khz / 1000 for khz in self._numbers("cpufreq/scaling_cur_freq")],
             throttled=sum(throttles) if throttles else None,
             temperature_c=max(_package_temperatures_c(), default=None),
         )
@@ -88,22 +87,23 @@ class StateReader:
             return [], []
         with suppress(SwitchmarkError):
             self._process.write_line("line")
-            if (told := self._answer()) is not None:
-                return told
-        self.close()  # what it says later would be taken for the answer to another question
+            if (times := self._next_times()) is not None:
+                return times
+        # A late line would be read as the next reading, so the process ends here.
+        self.close()
         return [], []
 
-    def _answer(self) -> tuple[list[float | None], list[float | None]] | None:
+    def _next_times(self) -> tuple[list[float | None], list[float | None]] | None:
         assert self._process is not None
         with suppress(TimeoutError, SwitchmarkError), parsing("cache-line"):
             line = self._process.read_line(ANSWER_S)
             if line is not None:
-                told = json.loads(line)
-                return list(told["lines_ns"]), list(told["steps_ns"])
+                event = json.loads(line)
+                return list(event["lines_ns"]), list(event["steps_ns"])
         return None
 
-    def _told(self, name: str) -> list[int]:
-        """A number that the kernel keeps of each core; empty where a core has none."""
+    def _numbers(self, name: str) -> list[int]:
+        """Return a number of each core from the kernel; empty if a core has none."""
         texts = [read(_CPUS / f"cpu{core}" / name) for core in self._cores]
         return [int(text) for text in texts if text] if all(texts) else []
 

@@ -1,4 +1,4 @@
-"""How often, and for how long, the kernel stopped processes because their CPU quota was used up."""
+"""The number and duration of stops that the kernel imposed because a CPU quota was used up."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class OwnThrottling:
 
     @classmethod
     def read(cls) -> OwnThrottling:
-        """Read the counts of now."""
+        """Read the present counts."""
         with suppress(OSError):
             return cls.of(cgroups.own_groups("cpu"))
         return cls()
@@ -44,22 +44,22 @@ class OwnThrottling:
     @classmethod
     def of(cls, groups: list[Path]) -> OwnThrottling:
         """Read the counts of these groups, innermost first; those without a quota count 0."""
-        found = []
+        counts = []
         for group in groups:
             with suppress(OSError, ValueError):
-                found.append(Throttling.of(group))
+                counts.append(Throttling.of(group))
         innermost_s = 0.0
         for group in groups[:1]:
             with suppress(OSError, ValueError):
                 innermost_s = _seconds(_values(group / "cpu.stat.local"))
         return cls(
-            sum(one.throttled_periods for one in found),
-            sum(one.throttled_s for one in found),
+            sum(count.throttled_periods for count in counts),
+            sum(count.throttled_s for count in counts),
             innermost_s,
         )
 
     def since(self, before: OwnThrottling) -> OwnThrottling:
-        """The throttling from `before` to this reading."""
+        """Return the throttling from `before` to this reading."""
         return OwnThrottling(
             max(0, self.throttled_periods - before.throttled_periods),
             max(0.0, self.throttled_s - before.throttled_s),
@@ -78,5 +78,5 @@ def _values(path: Path) -> dict[str, int]:
 
 
 def _seconds(values: dict[str, int]) -> float:
-    """The throttled time, in the unit of version 1 or of version 2."""
+    """Return the throttled time from the field of version 1 (ns) or version 2 (us)."""
     return values.get("throttled_time", 1000 * values.get("throttled_usec", 0)) / 1e9

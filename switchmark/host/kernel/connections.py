@@ -1,4 +1,7 @@
-"""Whose a local connection is, as the kernel tells; a server need not believe its client."""
+"""Looks up the owner (user ID) of a local TCP connection in the kernel.
+
+A server need not trust what its client sends about itself.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ from pathlib import Path
 
 _ESTABLISHED = "01"
 _LOCAL, _REMOTE, _STATE, _UID, _INODE = 1, 2, 3, 7, 9  # fields of a row of /proc/net/tcp
-_WORD = 4  # addresses are printed as words of the machine
+_WORD = 4  # bytes; the kernel prints addresses as words in the byte order of the machine
 
-Place = tuple[str, int]
+Endpoint = tuple[str, int]
 
 
-def holder_uid(client: Place, server: Place) -> int | None:
-    """The user whose program holds the client's end of this connection on this machine; None where
-    nobody holds it (any more): the kernel says 0 of what has been closed, which root's is, too."""
+def owner_uid(client: Endpoint, server: Endpoint) -> int | None:
+    """Return the user ID of the program that has the client's end of this connection.
+
+    None if no program has it. The kernel reports user ID 0, which is root's, for a connection that
+    was closed; such rows are excluded by their state and inode."""
     try:
         return next(
             int(row[_UID])
@@ -27,23 +32,23 @@ def holder_uid(client: Place, server: Place) -> int | None:
         return None
 
 
-def _rows(client: Place, server: Place) -> Iterator[list[str]]:
-    # IPv4 through a socket of both families stands among those of IPv6.
+def _rows(client: Endpoint, server: Endpoint) -> Iterator[list[str]]:
+    # IPv4 connections of a socket for both families are listed with those of IPv6.
     for name, mapped in (("tcp", False), ("tcp6", True)):
-        wanted = [_printed(client, mapped), _printed(server, mapped)]
+        ends = [_kernel_format(client, mapped), _kernel_format(server, mapped)]
         path = Path("/proc/thread-self/net", name)
         for line in path.read_text().splitlines()[1:] if path.exists() else ():
             row = line.split()
-            if [row[_LOCAL], row[_REMOTE]] == wanted:
+            if [row[_LOCAL], row[_REMOTE]] == ends:
                 yield row
 
 
-def _printed(place: Place, mapped: bool) -> str:
-    """A place as the kernel prints it."""
-    address = ipaddress.ip_address(place[0])
+def _kernel_format(endpoint: Endpoint, mapped: bool) -> str:
+    """Return an address and port in the format of /proc/net/tcp."""
+    address = ipaddress.ip_address(endpoint[0])
     if mapped and address.version == 4:
         address = ipaddress.IPv6Address(f"::ffff:{address}")
     packed = address.packed
-    words = (packed[at : at + _WORD] for at in range(0, len(packed), _WORD))
-    hexes = (f"{int.from_bytes(word, sys.byteorder):08X}" for word in words)
-    return f"{''.join(hexes)}:{place[1]:04X}"
+    parts = (packed[at : at + _WORD] for at in range(0, len(packed), _WORD))
+    hexes = (f"{int.from_bytes(word, sys.byteorder):08X}" for word in parts)
+    return f"{''.join(hexes)}:{endpoint[1]:04X}"

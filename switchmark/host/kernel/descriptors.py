@@ -1,22 +1,22 @@
-"""File descriptors: whether some are free, asked before something that needs several is begun."""
+"""Checks that file descriptors are free before an operation that needs several of them."""
 
 from __future__ import annotations
 
 import os
 
-EVENT_LOOP = 3  # descriptors: its poll, and the two ends of the pair that wakes it
+EVENT_LOOP = 3  # descriptors: one for polling, and a socket pair that wakes the loop
 
 
 def require_free(count: int) -> None:
-    """Raise OSError unless so many descriptors are free at this moment.
+    """Raise OSError unless `count` file descriptors are free at this moment.
 
-    Python leaves an event loop that got only some of its descriptors half made, and prints a
-    traceback of its own when it throws that away (asyncio, 3.11 to 3.13).
+    If an event loop gets only some of its descriptors, Python prints a traceback when it discards
+    the loop (asyncio, 3.11 to 3.13).
     """
-    held: list[int] = []
+    descriptors: list[int] = []
     try:
         for _ in range(count):
-            held.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+            descriptors.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
     finally:
-        for one in held:
-            os.close(one)
+        for descriptor in descriptors:
+            os.close(descriptor)

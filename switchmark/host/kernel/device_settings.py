@@ -1,4 +1,4 @@
-"""Settings of a network device of this namespace, by ioctl and /proc: up, IPv6, offloads."""
+"""Settings of a network device in this namespace, by ioctl and /proc: up, IPv6, offloads."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ SIOCETHTOOL, SIOCGIFFLAGS, SIOCSIFFLAGS = 0x8946, 0x8913, 0x8914
 IFF_UP, IFF_PROMISC = 1, 0x100
 ETHTOOL_GDRVINFO, ETHTOOL_DRVINFO_BYTES = 0x3, 196
 
-# Offloads switched off on every veth end, on both sides. With transmit checksums offloaded,
-# frames cross a veth with half a checksum, which no receiver of raw frames could accept; and
-# with segmentation or receive offload, one frame counted here would be several counted there.
+# These offloads are switched off at both ends of every veth pair. With offloaded transmit checksums
+# frames cross a veth with a partial checksum, which a receiver of raw frames rejects. With
+# segmentation or receive offload, one frame at one end would be counted as several at the other.
 OFFLOADS_OFF = {
     "tx-checksumming": 0x17,
     "tcp-segmentation-offload": 0x1F,
@@ -27,13 +27,16 @@ OFFLOADS_OFF = {
 
 
 class RequestRefused(OSError):
-    """What the kernel or a device answers to a request; another OSError: it was not asked, since
-    there is no socket to ask by (too many open files, no permission)."""
+    """The kernel or a device refused the request.
+
+    Another OSError means that the request was not sent, since there is no socket for it (too many
+    open files, no permission)."""
 
 
 def is_promiscuous(device: str) -> bool:
-    """Whether a device of this namespace takes every frame; False where there is no device. Raises
-    OSError where the kernel cannot be asked."""
+    """Return True if a device receives every frame; False if there is no such device.
+
+    Raises OSError if the request cannot be sent."""
     try:
         return bool(_flags(device) & IFF_PROMISC)
     except RequestRefused:
@@ -41,22 +44,24 @@ def is_promiscuous(device: str) -> bool:
 
 
 def set_up(device: str, *, without: int = 0) -> None:
-    """Set a device up, and these flags off, by ioctl: opening a netlink socket takes longer than
-    all the rest."""
+    """Set a device up, and clear the flags `without`.
+
+    An ioctl is used, because to open a netlink socket takes longer than the whole request."""
     flags = (_flags(device) | IFF_UP) & ~without
     _ioctl(SIOCSIFFLAGS, struct.pack("16sH14x", device.encode(), flags))
 
 
 def _flags(device: str) -> int:
-    """The flags of a device, as `netdevice(7)` names them. Raises OSError."""
-    told = _ioctl(SIOCGIFFLAGS, struct.pack("16sH14x", device.encode(), 0))
-    return int(struct.unpack("16sH14x", told)[1])
+    """Return the flags of a device (netdevice(7)). Raises OSError."""
+    reply = _ioctl(SIOCGIFFLAGS, struct.pack("16sH14x", device.encode(), 0))
+    return int(struct.unpack("16sH14x", reply)[1])
 
 
 def disable_ipv6(device: str) -> None:
-    """Switch IPv6 off: no router solicitations and no multicast reports among the frames that are
-    counted. Where /proc/sys cannot be written, as in a container, the device gets no IPv6 address
-    and joins no group whose membership is reported. Raises OSError."""
+    """Switch IPv6 off, so that no router solicitations and multicast reports are counted.
+
+    If /proc/sys is read-only, as in a container, the device gets no IPv6 address instead, and then
+    joins no group whose membership is reported. Raises OSError."""
     setting = Path(f"/proc/sys/net/ipv6/conf/{device}/disable_ipv6")
     try:
         setting.write_text("1\n")
@@ -73,33 +78,35 @@ def disable_ipv6(device: str) -> None:
 
 
 def disable_offloads(device: str) -> None:
-    """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is off already. Raises
-    OSError where the kernel cannot be asked."""
+    """Switch `OFFLOADS_OFF` off; an offload that the kernel or device lacks is already off.
+
+    Raises OSError if the request cannot be sent."""
     for command in OFFLOADS_OFF.values():
         with suppress(RequestRefused):
             set_by_ethtool(device, command, 0)
 
 
 def driver_of(device: str) -> str | None:
-    """The name of the driver of a device of this namespace; None where it does not tell. Raises
-    OSError where the kernel cannot be asked."""
+    """Return the name of the driver of a device; None if the device does not report it.
+
+    Raises OSError if the request cannot be sent."""
     try:
-        told = _ethtool(device, struct.pack(f"I{ETHTOOL_DRVINFO_BYTES - 4}x", ETHTOOL_GDRVINFO))
+        reply = _ethtool(device, struct.pack(f"I{ETHTOOL_DRVINFO_BYTES - 4}x", ETHTOOL_GDRVINFO))
     except RequestRefused:
         return None
-    return told[4:36].split(b"\0")[0].decode(errors="replace") or None
+    return reply[4:36].split(b"\0")[0].decode(errors="replace") or None
 
 
 def set_by_ethtool(device: str, command: int, value: int) -> None:
-    """Give one ethtool setting a value. Raises OSError."""
+    """Set one ethtool setting. Raises OSError."""
     _ethtool(device, struct.pack("II", command, value))
 
 
 def _ethtool(device: str, request: bytes) -> bytes:
-    """The request as the kernel has filled it in. Raises OSError."""
-    held = array.array("B", request)
-    _ioctl(SIOCETHTOOL, struct.pack("16sP", device.encode(), held.buffer_info()[0]))
-    return held.tobytes()
+    """Send a request; return it with the fields that the kernel filled in. Raises OSError."""
+    buffer = array.array("B", request)
+    _ioctl(SIOCETHTOOL, struct.pack("16sP", device.encode(), buffer.buffer_info()[0]))
+    return buffer.tobytes()
 
 
 def _ioctl(number: int, request: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""The heap of the C library, in a process that runs for days."""
+"""Heap settings of the C library for a process that runs for days."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import ctypes
 from contextlib import suppress
 
 _M_MMAP_THRESHOLD, _M_ARENA_MAX = -3, -8  # malloc.h
-LARGE_BYTES = 128 << 10  # what glibc begins with
+LARGE_BYTES = 128 << 10  # the initial threshold of glibc
 
 
-def give_back() -> None:
-    """From now on have memory that is free given back to the kernel. Called before there are
-    threads.
+def return_free_memory() -> None:
+    """Let the C library return free memory to the kernel. Call it before there are threads.
 
-    glibc gives threads heaps of their own, so that none waits for another: a process that begins a
-    thread for each trial has free memory in many. (Who waits for Python's lock waits for no heap.)
-    And what is large has pages of its own only until something larger was freed: from then on it
-    makes the heap grow, which can seldom shrink. Other C libraries do neither."""
+    glibc has two habits that keep free memory in a process. Each thread has its own heap, so a
+    process that starts a thread for each trial has free memory in many heaps. Threads blocked on
+    Python's global lock do not contend for a heap, so one heap is enough. A large block has its own
+    pages only until a larger block was freed; from then on it is taken from the heap, which can
+    seldom shrink. A fixed threshold prevents this. Other C libraries have neither habit."""
     with suppress(OSError, AttributeError):
         library = ctypes.CDLL(None)
         library.mallopt(_M_ARENA_MAX, 1)

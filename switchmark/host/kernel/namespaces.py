@@ -28,7 +28,7 @@ def create_namespace(name: str) -> None:
     """Make a named network namespace with only `lo` (up), IPv6 off."""
 
     def unshare_and_name() -> None:
-        mounts.checked(mounts.libc().unshare(CLONE_NEWNET), f"network namespace {name}")
+        mounts.check_result(mounts.libc().unshare(CLONE_NEWNET), f"network namespace {name}")
         name_namespace(name, threading.get_native_id())
         disable_ipv6("all")
         disable_ipv6("default")
@@ -64,7 +64,7 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
             if netns is not None:
                 with opened(netns) as fd:
                     entered = mounts.libc().setns(fd, CLONE_NEWNET)
-                    mounts.checked(entered, f"network namespace {netns}")
+                    mounts.check_result(entered, f"network namespace {netns}")
             results.append(action())
         except BaseException as error:
             errors.append(error)

@@ -14,7 +14,7 @@ import struct
 from contextlib import closing, suppress
 from pathlib import Path
 
-from switchmark.host.kernel.mounts import checked, libc
+from switchmark.host.kernel.mounts import check_result, libc
 
 PIDFD_GETFD = 438  # the same number on all architectures that this runs on
 SOL_PACKET, PACKET_STATISTICS = 263, 6  # include/uapi/linux/if_packet.h
@@ -66,5 +66,5 @@ def _duplicate(process: int, descriptor: int) -> socket.socket | None:
     number = libc().syscall(PIDFD_GETFD, process, descriptor, 0)
     if number >= 0:
         return socket.socket(fileno=number)
-    checked(number, "pidfd_getfd", fine=(errno.EBADF,))
+    check_result(number, "pidfd_getfd", accepted=(errno.EBADF,))
     return None

@@ -7,7 +7,7 @@ import signal
 from contextlib import suppress
 from pathlib import Path
 
-from switchmark.host.kernel.mounts import checked, libc
+from switchmark.host.kernel.mounts import check_result, libc
 
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC = 0x00020000, 0x04000000, 0x08000000
 CLONE_NEWUSER, CLONE_NEWPID, CLONE_NEWNET = 0x10000000, 0x20000000, 0x40000000
@@ -18,7 +18,7 @@ _PR_SET_PDEATHSIG = 1
 
 def unshare(flags: int, what: str) -> None:
     """Move this process, or its next children, to new namespaces. Raises OSError."""
-    checked(libc().unshare(flags), what)
+    check_result(libc().unshare(flags), what)
 
 
 def enter_user_namespace(more: int) -> None:
@@ -37,9 +37,9 @@ def mount(source: str, target: Path, kind: str, flags: int, options: str = "") -
     result = libc().mount(
         source.encode(), os.fsencode(target), kind.encode(), flags, options.encode() or None
     )
-    checked(result, f"mount {kind or 'options'} on {target}")
+    check_result(result, f"mount {kind or 'options'} on {target}")
 
 
 def die_with_parent() -> None:
     """Have the kernel kill this process when the thread that forked it ends. Raises OSError."""
-    checked(libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "PR_SET_PDEATHSIG")
+    check_result(libc().prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0), "PR_SET_PDEATHSIG")

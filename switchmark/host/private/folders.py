@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.host.kernel.mounts import MS_BIND, below
+from switchmark.host.kernel.mounts import MS_BIND, mounts_below
 from switchmark.host.private.calls import (
     MS_NODEV,
     MS_NOEXEC,
@@ -128,7 +128,7 @@ def make_mounts(layout: Layout) -> None:
     mount("switchmark", SYS, "sysfs", _SYSTEM)  # of the new network namespace
     if cgroups is not None:
         _bind(cgroups, CGROUPS)
-    for point in below(SYS):
+    for point in mounts_below(SYS):
         _make_read_only(Path(point))
     for folder, mode in layout.hidden.items():
         if folder.is_dir():

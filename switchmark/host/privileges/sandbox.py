@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 
-from switchmark.host.kernel.capabilities import narrowed_to
+from switchmark.host.kernel.capabilities import capability_prefix
 from switchmark.model.rights import Rights
 
 # What any program may write: the names of its own threads are in the last one.
@@ -24,7 +24,7 @@ def narrowed(
     """The command line that starts it with these rights; `env` is what its environment has beside
     ours. Raises UnavailableError without `setpriv`."""
     words = [*command, *(env or {}).values()]
-    started = [*narrowed_to(may.capabilities, words), *command]
+    started = [*capability_prefix(may.capabilities, words), *command]
     if may.writes is None:
         return started
     # Outside of what takes capabilities away: our own files may lie where it takes some to read.

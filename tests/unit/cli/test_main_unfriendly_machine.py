@@ -93,7 +93,7 @@ def test_a_process_may_be_called_anything(tmp_path: Path) -> None:
 
 def test_a_mount_point_may_be_called_anything() -> None:
     line = b"40 25 0:9 / /mnt/\xff\\040a\\134b\xc3\xa9 rw - tmpfs tmpfs rw,mode=755\n"
-    (found,) = mounts.mounted(line)
+    (found,) = mounts.read_mounts(line)
     assert os.fsencode(found.point) == b"/mnt/\xff a\\b\xc3\xa9"
     assert (found.kind, found.options) == ("tmpfs", ("rw", "mode=755"))
 

@@ -11,9 +11,9 @@ import pytest
 
 BEGIN = """
 import re, sys, threading
-from switchmark.host.kernel.heap import give_back
+from switchmark.host.kernel.heap import return_free_memory
 if sys.argv[1] == "ours":
-    give_back()
+    return_free_memory()
 def mapped():
     return open("/proc/self/maps").read()
 """

@@ -26,12 +26,12 @@ from tests.unit.records import synthetic_record, write_run
 
 
 def test_a_group_may_have_a_name_of_no_encoding() -> None:
-    (one,) = cgroups.memberships(told=b"0::/user/\xff:a\n")
+    (one,) = cgroups.memberships(content=b"0::/user/\xff:a\n")
     assert os.fsencode(one.path) == b"user/\xff:a"
 
 
 def test_a_group_outside_of_what_is_seen_is_no_place() -> None:
-    assert cgroups.memberships(told=b"0::/../../b\n") == []
+    assert cgroups.memberships(content=b"0::/../../b\n") == []
 
 
 def test_a_number_behind_the_name_of_lxcs_group_has_digits() -> None:

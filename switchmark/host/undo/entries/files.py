@@ -24,7 +24,7 @@ class Directory(NewPath):
     def undo(self) -> None:
         if Path(self.path).is_symlink():
             raise OSError(f"{self.path}: not removed, it has become a symbolic link")
-        if held := mounts.below(self.path):
+        if held := mounts.mounts_below(self.path):
             # Deleting through a mount would destroy what is mounted, which is not ours.
             raise OSError(f"{self.path}: not removed, {held[0]} is still mounted in it")
         with suppress(FileNotFoundError):
@@ -75,5 +75,5 @@ class MountsBelow(NewPath):
 
     @override
     def undo(self) -> None:
-        for target in mounts.below(self.path):
+        for target in mounts.mounts_below(self.path):
             mounts.unmount(Path(target))
