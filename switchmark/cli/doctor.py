@@ -1,6 +1,6 @@
-"""`switchmark doctor`: what this machine can measure and what not, and what to do about it.
+"""`switchmark doctor`: the switches that this machine can measure, and remedies for the others.
 
-It reads and asks, and changes nothing.
+It reads facts of the machine and tries operations; it changes nothing.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ import typer
 
 from switchmark.cli import doctor_lines
 from switchmark.cli.options import seconds_of
-from switchmark.cli.output import print_json, print_line
+from switchmark.cli.output import Line, Tone, print_json, print_lines
 from switchmark.engine.binary import build_problem, engine_version, find_engine
 from switchmark.environment.qemu import kvm_here
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.host import facts, place
 from switchmark.host.cores.watch import MachineWatch, watch_machine
-from switchmark.host.diagnosis import Finding, diagnose
+from switchmark.host.diagnosis import Finding, Level, diagnose
 from switchmark.host.facts import Facts
 from switchmark.host.limits_diagnosis import diagnose_limits
 from switchmark.host.local import LocalHost
@@ -43,16 +43,23 @@ from switchmark.switch.support.applications import without_dpdk
 from switchmark.switch.support.base import Switch
 
 LONGEST_WATCH_S = 3600.0
+_CONTINUED = 8  # spaces before a line that continues a finding
+_TONES = {
+    f"  {Level.POOR}": Tone.CAUTION,
+    "nothing can be measured": Tone.FAILED,
+    "can be measured here": Tone.HEADING,
+    "cannot be measured here": Tone.HEADING,
+}
 EPILOG = """
 Examples:
   switchmark doctor
-  switchmark doctor --watch 30s     longer: machines that change their state now and then
-  switchmark doctor --watch 0       only what can be known at once
+  switchmark doctor --watch 30s     watch longer, for machines that change their state rarely
+  switchmark doctor --watch 0       do not watch
   switchmark doctor --json | jq .switches
 
 Exit codes:
   0    switches can be measured here
-  3    they cannot; the verdict says why
+  3    no switch can be measured; the last line gives the reason
 """
 
 
@@ -82,11 +89,11 @@ def command(
     ] = "5s",
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all facts.")] = False,
 ) -> int:
-    """Say what this machine can and cannot do, and what that means for results.
+    """Print what this machine can measure, what it cannot, and the remedies.
 
-    Names each switch's version or why it is missing and how to get it; environments, cores,
-    clock, memory and hugepages. Then it watches for some seconds what the host and other programs
-    do, and says how long a proof takes on such a machine. Changes nothing.
+    The command lists each switch with its version, or with the reason why it cannot run, then the
+    environments, cores, clock, memory and hugepages. Afterwards it watches the machine for some
+    seconds and estimates how long a proof takes on it. It changes nothing.
     """
     diagnosis = examine(seconds_of("--watch", watch, 0.0, LONGEST_WATCH_S))
     if json:
@@ -180,7 +187,7 @@ def _engine() -> Availability:
         return unavailable_for(error)
     if (problem := build_problem(path)) is not None:
         return refused(problem)
-    return available(f"{engine_version(path) or 'version not told'} ({path})")
+    return available(f"{engine_version(path) or 'version unknown'} ({path})")
 
 
 def _tell(diagnosis: Diagnosis) -> None:
@@ -198,5 +205,12 @@ def _tell(diagnosis: Diagnosis) -> None:
         watched = doctor_lines.watched_title(found.watch.watched_s)
         lines += doctor_lines.machine_lines(watched, found.watched)
     lines += doctor_lines.verdict_lines(found.verdict)
+    tone = Tone.PLAIN
+    shown = []
     for line in lines:
-        print_line(line)
+        if not line.startswith(" " * _CONTINUED):
+            tone = next(
+                (tone for start, tone in _TONES.items() if line.startswith(start)), Tone.PLAIN
+            )
+        shown.append(Line(line, tone))
+    print_lines(shown)

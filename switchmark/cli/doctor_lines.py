@@ -52,7 +52,8 @@ def place_lines(
     noun = "environment" if len(where) == 1 else "environments"
     yield from _wrapped(f"in the {noun} {', '.join(where) or 'none'}", 2, 4)
     groups: dict[Availability, list[str]] = {}
-    for name, one in [*switches.items(), *environments.items()]:
+    named = {f"environment {name}": one for name, one in environments.items()}
+    for name, one in [*switches.items(), *named.items()]:
         if not one.available:
             groups.setdefault(one, []).append(name)
     if groups:

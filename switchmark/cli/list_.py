@@ -1,7 +1,7 @@
 """`switchmark list`: the names that campaigns, flags and notations may use.
 
-For switches it also says what they are, and whether this machine can run them; `doctor` says what
-to do where it cannot.
+Switches have their ports, connect modes and options beside them, and whether this machine can run
+them; `doctor` prints the remedies.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import UnavailableError
 from switchmark.instrument.registry import INSTRUMENTS
 from switchmark.method.registry import METHODS
-from switchmark.model.capabilities import Availability, Capabilities, unavailable
+from switchmark.model.capabilities import Availability, Capabilities, SwitchOption, unavailable
 from switchmark.model.choices import OWN_ENGINE, PLAIN
 from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.ports import PortKind
@@ -35,19 +35,22 @@ from switchmark.version import __version__
 EPILOG = """
 Examples:
   switchmark list                 everything
-  switchmark list switches        the switches under test, with their ports and modes
+  switchmark list switches        the switches, with their ports, modes and options
   switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
-  switchmark list hosts --testbed lab.yaml   what that file names, and whether it is reached
+  switchmark list hosts --testbed lab.yaml   the hosts in that file, and their state
 
-What to do where a switch cannot run here is answered by: switchmark doctor
+If a switch cannot run here, `switchmark doctor` prints the remedy.
 """
 
 IOS: dict[str, str] = {
     Io.AUTO: "the fastest for the port: dpdk on vhost-user and memif, raw-mmsg on a kernel device",
     **{io: row.meaning for io, row in IO_ROWS.items()},
 }
+
+
+_HEADINGS = {"here": "on this machine", "connect_modes": "connect modes", "seen": "state"}
 
 
 class What(StrEnum):
@@ -72,16 +75,15 @@ class Listing:
 
 
 def command(
-    what: Annotated[list[What] | None, typer.Argument(help="These kinds only.")] = None,
+    what: Annotated[list[What] | None, typer.Argument(help="Only these kinds.")] = None,
     testbed: TestbedFile = None,
     json: AsJson = False,
 ) -> int:
-    """Name the switches, environments, campaigns, scenarios, methods, I/O kinds and generators
-    there are.
+    """List the names that campaign files, flags and notations may use: switches, environments,
+    campaigns, scenarios, methods, I/O kinds and generators.
 
-    These are the names that campaign files, flags and notations use. The hosts of a testbed file
-    are reached for it, so they are listed only where they are asked for; the exit code is 3 when
-    one of them cannot take part in trials as it is.
+    The hosts of a testbed file are listed only on request, because the command connects to each of
+    them. The exit code is then 3 if a host cannot take part in trials.
     """
     there = installed()
     kinds = what or [kind for kind in What if kind is not What.HOSTS]
@@ -99,7 +101,8 @@ def _tell(listings: Mapping[What, Listing]) -> None:
         if number:
             print_line()
         rows = [[_cell(row[column]) for column in listing.columns] for row in listing.rows]
-        print_table(listing.columns, rows, title=kind.value)
+        headings = [_HEADINGS.get(column, column) for column in listing.columns]
+        print_table(headings, rows, title=kind.value)
 
 
 def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
@@ -214,9 +217,14 @@ def _switch(name: str, there: Installed) -> dict[str, Any]:
         "longest_frame_bytes": can.longest_frame_bytes,
         "needs_hugepages": can.needs_hugepages,
         "page_sizes": [str(size) for size in can.page_sizes],
-        "options": [f"{option.name} ({option.allowed})" for option in can.options],
+        "options": [_option(option) for option in can.options],
         "description": can.description,
     }
+
+
+def _option(option: SwitchOption) -> str:
+    """`emc (on, off; default on)`."""
+    return f"{option.name} ({option.allowed}; default {option.default})"
 
 
 def switch_availability(name: str) -> Availability:

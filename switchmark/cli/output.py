@@ -151,12 +151,12 @@ def print_lines(lines: Iterable[Line]) -> None:
     """Print lines on standard output, with colours where these are wanted."""
     out = console()
     if not out.is_terminal or out.no_color or out.color_system is None:
-        print("\n".join(line.text for line in lines))
+        print("\n".join(printable(line.text) for line in lines))
         return
     from rich.text import Text
 
     for line in lines:
-        out.print(Text(line.text, style=line.tone.value), soft_wrap=True)
+        out.print(Text(printable(line.text), style=line.tone.value), soft_wrap=True)
 
 
 def print_table(

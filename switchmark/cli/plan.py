@@ -1,6 +1,6 @@
-"""`switchmark plan`: what a campaign would run, in which order, where and for how long.
+"""`switchmark plan`: the trials of a campaign, with their order, cores and time.
 
-Everything here is computed; the machine is looked at and left as it is.
+Everything is computed from facts of the machine; nothing on it is changed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
 from switchmark.cli import complete
 from switchmark.cli.options import CampaignName, Overrides, TestbedFile
-from switchmark.cli.output import note, print_json, print_line, print_table, writing
+from switchmark.cli.output import note, print_json, print_line, print_remark, print_table, writing
 from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UnavailableError
 from switchmark.formatting import format_duration
@@ -28,6 +28,7 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
 from switchmark.model.trial import Trial
+from switchmark.statistics.defaults import PROVE
 from switchmark.testbed.target import Target, find_target
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ class Plan:
         try:
             return prepare(self.asked, self.there, target=self.target)
         except UnavailableError as error:
-            more = "; to plan it for another machine, describe that: --target FILE"
+            more = "; to plan for another machine, describe that machine: --target FILE"
             if self.target is not None:
                 more = f" (target {self.target.name})"
             raise UnavailableError(f"{error}{more}") from None
@@ -128,10 +129,11 @@ def command(
     testbed: TestbedFile = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
 ) -> None:
-    """Show what a campaign would run: every trial in its order, its cores, and how long it takes.
+    """Show the trials of a campaign in their order, with their cores and the time they take.
 
-    Says what `run` would refuse: switches, environments, neighbours, NICs and hosts that are not
-    there, loads and flows that the engine refuses, too little memory. Touches nothing.
+    The command also prints the reasons for which `run` would refuse the campaign, for example a
+    missing switch or environment, a load that the engine cannot send, or too little memory. It
+    changes nothing on the machine.
     """
     made = make_plan(campaign, overrides or [], target)
     left_out = [f"left out: {reason}" for reason in made.prepared.left_out]
@@ -154,7 +156,7 @@ def command(
             print_line(f"\n{drawing}")
     where = "here" if made.target is None else f"on target {made.target.name}"
     for problem in refused:
-        note(f"run would refuse it {where}: {problem}")
+        note(f"run would refuse this campaign {where}: {problem}")
 
 
 def make_plan(what: str, overrides: list[str], target: str | None = None) -> Plan:
@@ -217,27 +219,32 @@ def _described(trial: Trial) -> dict[str, Any]:
 def _print_summary(made: Plan) -> None:
     campaign, time = made.campaign, made.time
     heading = f"{campaign.name}: {campaign.description}" if campaign.description else campaign.name
-    print_line(heading)
+    print_remark(heading)
     blocks = f" in {campaign.repetitions} blocks" if campaign.repetitions > 1 else ""
-    blocks = " a block" if campaign.proves else blocks
-    print_line(
-        f"{_number(len(made.trials), 'trial')}{blocks}, order by seed {campaign.seed}; before "
-        f"them {_number(len(made.baselines), 'baseline')} over the bare wire"
+    blocks = " in each block" if campaign.proves else blocks
+    before = (
+        f", after {_number(len(made.baselines), 'baseline')} without a switch"
+        if made.baselines
+        else ""
+    )
+    print_remark(
+        f"{_number(len(made.trials), 'trial')}{blocks}{before}; order by seed {campaign.seed}"
     )
     if campaign.budget_s is not None:
-        print_line(
-            f"block after block until every lead is decided, {format_duration(campaign.budget_s)} "
-            "at most"
+        prove = (campaign.prove or PROVE) * 100
+        print_remark(
+            f"blocks are measured until every lead of {prove:.3g} % or more is decided, "
+            f"{format_duration(campaign.budget_s)} at most"
         )
     else:
-        print_line(
+        print_remark(
             f"about {format_duration(time.total_s)}, of it {format_duration(time.measuring_s)} of "
             "measuring"
         )
     if campaign.mixed_connect_modes:
-        print_line("connect modes are mixed on purpose: each switch runs in its own")
+        print_remark("connect modes are mixed on purpose: each switch uses its default mode")
     if (pages := made.prepared.pages) is not None:
-        print_line(f"page_size auto stands for {pages.size}: {pages.reason}")
+        print_remark(f"page_size auto selects {pages.size}: {pages.reason}")
     print_line()
 
 
@@ -250,7 +257,8 @@ def _print_trials(made: Plan, limit: int | None) -> None:
     rows = [[number, to_notation(trial)] for number, trial in enumerate(shown, start=1)]
     print_table(["#", "trial"], rows, right=["#"])
     if len(shown) < len(made.trials):
-        print_line(f"... and {len(made.trials) - len(shown):,} more (--all shows them)")
+        more = len(made.trials) - len(shown)
+        print_line(f"... and {more:,} more trials; --all shows them")
 
 
 def _print_placements(made: Plan) -> None:
@@ -272,10 +280,15 @@ def _print_placements(made: Plan) -> None:
         right=["#", "pairs"],
     )
     for line in stand_ins(made):
-        print_line(line)
+        print_remark(line)
     print_line()
-    columns = ["#", "switch", "scenario", "pairs", "core", "who runs there"]
-    print_table(columns, list(maps), title="map of the cores", right=["#", "pairs", "core"])
+    columns = ["#", "switch", "scenario", "pairs", "core", "programs"]
+    print_table(
+        columns,
+        list(maps),
+        title="map of the cores (tx, rx: sender, receiver; cl, sv: client, server)",
+        right=["#", "pairs", "core"],
+    )
 
 
 def stand_ins(made: Plan) -> list[str]:

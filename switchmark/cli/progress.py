@@ -112,7 +112,7 @@ class LiveView:
         for number, line in enumerate(self.lines(self._width)):
             if number == room:
                 break
-            view.append(f"{line.text}\n" if line.text else "\n", style=line.tone.value)
+            view.append(f"{printable(line.text)}\n", style=line.tone.value)
         view.rstrip()
         return view
 

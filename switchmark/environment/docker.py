@@ -105,7 +105,7 @@ class DockerEnvironment(NetnsEnvironment):
                 "no Docker daemon answers, and there is no `dockerd` to start one",
                 remedy="apt install docker.io",
             )
-        return available("a daemon of its own")
+        return available("with a separate daemon")
 
     def maker(self) -> Callable[[Session, Attached], DockerNode]:
         """A function that makes a node; its container joins the namespace when the engine

@@ -119,7 +119,10 @@ def kvm_here() -> Availability:
     except UnavailableError:
         reason = accelerator.no_kvm()
         return Availability(
-            reason is None, version="not tried: no QEMU", reason=reason, remedy=remedy
+            reason is None,
+            version="unknown, because QEMU is not installed",
+            reason=reason,
+            remedy=remedy,
         )
     if found is None:
         return available(f"{accelerator.DEV_KVM} is there; tried with the first guest")

@@ -106,7 +106,7 @@ def hypervisor(machine: str, info: CpuInfo, read: Read) -> str | None:
     if machine == "x86_64":
         if "hypervisor" not in info.flags:
             return None
-        return vendor or read("/sys/hypervisor/type") or "a hypervisor that does not say its name"
+        return vendor or read("/sys/hypervisor/type") or "a hypervisor without a name"
     if vendor and vendor.startswith(_HYPERVISORS):
         metal = ".metal" in (read("/sys/class/dmi/id/product_name") or "")
         return None if metal else vendor

@@ -54,7 +54,8 @@ def _cores(facts: Facts) -> Finding:
     usable, total = len(facts.usable_cpus), len(facts.cpus)
     isolated = sum(cpu.isolated for cpu in facts.cpus)
     count = usable + (isolated if usable == total - isolated else 0)
-    seen = f"{facts.physical_cores} cores, {total} CPUs, {len(facts.nodes)} NUMA node(s)"
+    nodes = f"{len(facts.nodes)} NUMA {'node' if len(facts.nodes) == 1 else 'nodes'}"
+    seen = f"{facts.physical_cores} cores, {total} CPUs, {nodes}"
     if count < total:
         seen += f"; this process may use {count}"
     needs = "a polling switch, a sender and a receiver need three"
@@ -63,8 +64,8 @@ def _cores(facts: Facts) -> Finding:
             "cores",
             seen,
             Level.POOR,
-            f"one core: {needs}; everything shares one, rates are those of the scheduler as much"
-            " as of the switch, and every result is marked oversubscribed",
+            f"{needs}; all programs share one core, so rates depend on the scheduler as much as on"
+            " the switch, and every result is marked oversubscribed",
             "use a machine with three cores or more",
         )
     if count == 2:
@@ -72,16 +73,17 @@ def _cores(facts: Facts) -> Finding:
             "cores",
             seen,
             Level.NOTE,
-            f"two cores: {needs}; a polling switch has one for itself, the applications take"
-            " turns on the other, and such results are marked oversubscribed; with an"
-            " in-kernel switch sender and receiver have a core each",
+            f"{needs}; here a polling switch has one core, the applications take turns on the other"
+            " one, and such results are marked oversubscribed; with a switch in the kernel, sender"
+            " and receiver each have a core",
         )
     pairs = (count - 1) // 2
     return Finding(
         "cores",
         seen,
         Level.GOOD,
-        f"room for a polling switch and {pairs} pair(s) with a core for each application;"
+        f"room for a polling switch and {pairs} {'pair' if pairs == 1 else 'pairs'} with a core"
+        " for each application;"
         " more pairs share cores and are marked oversubscribed",
     )
 
@@ -112,8 +114,8 @@ def _isolation(facts: Facts) -> Finding:
         "isolation",
         "none",
         Level.NOTE,
-        "other programs and the kernel may run on the measured cores for moments: the far"
-        " percentiles of latency show it, mean throughput hardly does",
+        "other programs and the kernel may run on the measured cores for moments, which raises high"
+        " percentiles of latency and hardly changes mean throughput",
         "boot with isolcpus=... nohz_full=... to keep some cores free",
     )
 
@@ -124,8 +126,8 @@ def _governor(facts: Facts) -> Finding:
             "governor",
             "none",
             Level.NOTE,
-            "the kernel does not steer the clock here (as in most virtual machines); whoever"
-            " does may change it between trials: repetitions show it",
+            "the kernel does not control the clock speed here, as in most virtual machines; the"
+            " host may change it between trials, which widens the spread of repetitions",
         )
     if facts.governor == "performance":
         return Finding("governor", facts.governor, Level.GOOD, "the clock does not follow the load")
@@ -140,15 +142,15 @@ def _governor(facts: Facts) -> Finding:
 
 def _turbo(facts: Facts) -> Finding:
     if facts.turbo is None:
-        return Finding("turbo", "not told", Level.NOTE, "cannot be seen from here, nor set")
+        return Finding("turbo", "unknown", Level.NOTE, "it is not visible in this virtual machine")
     if not facts.turbo:
         return Finding("turbo", "off", Level.GOOD, "the clock has one speed")
     return Finding(
         "turbo",
         "on",
         Level.NOTE,
-        "the clock depends on temperature and on how many cores are busy: compare switches by"
-        " repetitions, and do not compare with other machines",
+        "the clock speed depends on temperature and on the number of busy cores: compare switches"
+        " by repetitions, and do not compare with other machines",
         "echo 1 > /sys/devices/system/cpu/intel_pstate/no_turbo"
         " (or echo 0 > /sys/devices/system/cpu/cpufreq/boost)",
     )
@@ -194,13 +196,13 @@ def _tsc(facts: Facts) -> Finding:
 
 def _virtualised(facts: Facts) -> Finding:
     if facts.virtualised is None:
-        return Finding("virtualised", "no", Level.GOOD, "nobody else takes the cores away")
+        return Finding("virtualised", "no", Level.GOOD, "no other guest shares the cores")
     return Finding(
         "virtualised",
         facts.virtualised,
         Level.NOTE,
-        "other guests may take the cores for moments that the bench cannot see: trust the"
-        " confidence intervals of repetitions, not single trials",
+        "other guests may use the cores for moments that the bench cannot see: use the confidence"
+        " intervals of repetitions, not single trials",
     )
 
 
@@ -210,8 +212,8 @@ def _mitigations(facts: Facts) -> Finding:
         "mitigations",
         f"{len(active)} active" if active else "none active",
         Level.GOOD if not active else Level.NOTE,
-        "each system call is dearer by them: kernel switches and socket I/O pay, polling ones"
-        " hardly; they are in every record"
+        "each system call takes longer because of them, which slows switches in the kernel and"
+        " socket I/O, and hardly polling switches; each record lists them"
         if active
         else "system calls cost what the CPU takes",
     )
@@ -219,11 +221,15 @@ def _mitigations(facts: Facts) -> Finding:
 
 def _memory(facts: Facts) -> Finding:
     if facts.memory_free_mb is None:
-        return Finding("memory", "not told", Level.NOTE, "cannot be checked")
+        return Finding("memory", "unknown", Level.NOTE, "it cannot be checked")
     seen = f"{facts.memory_free_mb} of {facts.memory_total_mb} MiB available"
     if facts.memory_free_mb < COMFORTABLE_MEMORY_MB:
         return Finding(
-            "memory", seen, Level.POOR, "scarce: many pairs may fail to start", "free some memory"
+            "memory",
+            seen,
+            Level.POOR,
+            "scarce: trials of many pairs may fail",
+            "free some memory",
         )
     return Finding("memory", seen, Level.GOOD, "enough")
 
@@ -239,8 +245,8 @@ def _hugepages(facts: Facts) -> Finding:
         "hugepages",
         seen,
         Level.POOR,
-        f"less than {COMFORTABLE_HUGEPAGES_MB} MiB free: runs that need more have the memory of "
-        "DPDK on pages of 4 KiB",
+        f"less than {COMFORTABLE_HUGEPAGES_MB} MiB is free: runs that need more place the memory "
+        "of DPDK on pages of 4 KiB",
         f"echo {used + wanted} > {NR_HUGEPAGES}",
     )
 
@@ -250,6 +256,10 @@ def _load(facts: Facts) -> Finding:
     seen = f"{load:.2f} over the last minute"
     if load > BUSY_SHARE * len(facts.cpus):
         return Finding(
-            "load", seen, Level.POOR, "other programs are busy and will disturb", "stop them first"
+            "load",
+            seen,
+            Level.POOR,
+            "busy programs will disturb trials",
+            "stop them first",
         )
     return Finding("load", seen, Level.GOOD, "the machine is quiet")

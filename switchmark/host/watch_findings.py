@@ -23,16 +23,16 @@ def findings(seen: MachineWatch, prove: float, proof_s: float | None) -> list[Fi
             "steal",
             seen.stolen_share,
             "given to other guests",
-            "other guests of the hypervisor take your cores",
-            "no other guest took your cores, or this hypervisor does not tell",
-            "use a host of your own, or pin the guest's cores",
+            "other guests of the hypervisor use your cores",
+            "as far as this hypervisor reports it",
+            "use a host without other guests, or pin the cores of this guest",
         ),
         _taken(
             "others",
             seen.others_share,
             "used by other programs",
-            "other programs are at work: such trials are marked disturbed",
-            "nobody else is at work",
+            "other programs run, and such trials are marked disturbed",
+            "too little to disturb",
             "stop them while you measure, or isolate cores",
         ),
         _proof(seen, prove, proof_s),
@@ -43,13 +43,13 @@ def _lines(seen: MachineWatch) -> Iterator[Finding]:
     topic = "cache line"
     if seen.lines is None:
         why = "one core" if len(seen.cores) < 2 else "the engine could not read it"
-        yield Finding(topic, why, Level.NOTE, "states of the machine cannot be told apart")
+        yield Finding(topic, why, Level.NOTE, "the states of the machine cannot be recognised")
     elif (levels := seen.lines.lines) is None:
         yield Finding(
             topic,
             f"{seen.lines.line_ns:.0f} ns between cores {_cores(seen)}",
             Level.GOOD,
-            "the host left your cores where they are: one state, and all trials can be compared",
+            "the host did not move your cores, so all trials can be compared",
         )
     else:
         near, far = f"{levels.near_ns:.0f}", f"{levels.far_ns:.0f}"
@@ -57,8 +57,8 @@ def _lines(seen: MachineWatch) -> Iterator[Finding]:
             topic,
             f"{near} or {far} ns between cores {_cores(seen)}",
             Level.NOTE,
-            f"the host moves your cores {_how_often(seen)}: a cache line takes {near} or {far} ns, "
-            "and rates follow it; comparisons take the state of each trial into account",
+            f"the host moves your cores {_how_often(seen)}, and rates depend on the time of a "
+            "cache line; comparisons take the state of each trial into account",
         )
 
 
@@ -73,12 +73,11 @@ def _clock(seen: MachineWatch) -> Iterator[Finding]:
     if seen.clock is not None and seen.slowed_share > SLOWED_WORTH_NAMING:
         quick, slow = seen.clock.near_ns, seen.clock.far_ns
         yield Finding(
-            "clock",
-            f"a step takes {quick:.2f} or {slow:.2f} ns",
+            "CPU speed",
+            f"one addition takes {quick:.2f} or {slow:.2f} ns",
             Level.NOTE,
-            "something shares the cores' execution units (a sibling's load) "
-            f"{seen.slowed_share:.0%} of the time: it comes and goes within a trial, and shows as "
-            "spread",
+            f"during {seen.slowed_share:.0%} of the time another program shares the execution "
+            "units of the cores, probably on an SMT sibling, which widens the spread of trials",
         )
 
 
@@ -93,12 +92,12 @@ def _taken(topic: str, share: float, whose: str, meaning: str, calm: str, remedy
 def _proof(seen: MachineWatch, prove: float, proof_s: float | None) -> Finding:
     topic, what = "proof", f"two switches {prove:.0%} apart"
     if proof_s is None:
-        meaning = f"{what} are not distinguished within the usual time: ask for `prove: 10%`"
-        return Finding(topic, "undecided after 10 min", Level.NOTE, meaning)
+        meaning = f"{what} cannot be distinguished within the usual time; use `prove: 10%`"
+        return Finding(topic, "more than 10 min", Level.NOTE, meaning)
     time = format_duration(round(proof_s))
-    meaning = f"{what} (`prove: {prove:.0%}`) are distinguished in about {time}"
+    meaning = f"{what} (`prove: {prove:.0%}`) can be distinguished in about {time}"
     if max(seen.stolen_share, seen.others_share) > TAKEN_TOO_MUCH:
-        calm = f"{meaning} while nobody else takes the cores, and later while somebody does"
+        calm = f"{meaning} on idle cores, and later on busy ones"
         return Finding(topic, f"{time} at least", Level.NOTE, calm)
     return Finding(topic, f"about {time}", Level.GOOD, meaning)
 

@@ -95,7 +95,7 @@ class Sriov(WithOptions, PortMakingSwitch):
             problem := place.missing(Facility.NETWORK_NAMESPACE) or not_installed("ip", "iproute2")
         ) is not None:
             return problem
-        remedy = f"set {SETTING} to the network device of a NIC with SR-IOV, in use by nobody"
+        remedy = f"set {SETTING} to the network device of a NIC with SR-IOV that no program uses"
         device = self.nic or os.environ.get(SETTING)
         if not device:
             return unavailable("no NIC is named", remedy=remedy)

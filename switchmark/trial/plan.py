@@ -213,6 +213,7 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
         main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
         smt=trial.smt,
         numa=trial.numa,
+        is_baseline=trial.switch == WIRE,
     )
 
 

@@ -65,6 +65,7 @@ class Demand:
     smt: str = "auto"  # or avoid, siblings
     numa: str = "auto"  # or same, other, generator-apart
     outside: tuple[str, ...] = ()  # nodes of the generator, if it is placed apart
+    is_baseline: bool = False  # there is no switch
 
     @property
     def nodes(self) -> list[str]:
@@ -455,6 +456,9 @@ def _bench_cores(cores: _Assigned, used: Sequence[int], ordered: Sequence[Cpu]) 
 
 
 def _switch_reason(demand: Demand, switch: Sequence[int], movable: Sequence[int]) -> str:
+    if demand.is_baseline:
+        left = f", and {core_list(switch)} stays idle instead of the switch" if switch else ""
+        return f"no switch: the applications exchange frames directly{left}"
     if demand.in_kernel_switch:
         return "the switch works in the kernel, on the senders' cores"
     kind = "polling switch" if demand.polling_switch else "switch process"

@@ -44,9 +44,9 @@ def test_place_in_a_container() -> None:
         "  in the environment bare",
         "",
         "cannot be measured here",
-        "  linux-bridge, macvlan, netns: this container cannot make network namespaces "
-        "(Operation not",
-        "    permitted)",
+        "  linux-bridge, macvlan, environment netns: this container cannot make network namespaces "
+        "(Operation",
+        "    not permitted)",
         "    remedy: docker run --privileged, or use environment=bare with switches whose ports "
         "are sockets",
         "      (such as basicfwd)",

@@ -123,11 +123,11 @@ def test_plan_shows_trials_count_and_time(
     shown = capsys.readouterr().out.splitlines()
     assert shown[0] == "first-look: three switches"
     assert shown[1:3] == [
-        "12 trials a block, order by seed 1; before them 8 baselines over the bare wire",
-        "block after block until every lead is decided, 3 min at most",
+        "12 trials in each block, after 8 baselines without a switch; order by seed 1",
+        "blocks are measured until every lead of 10 % or more is decided, 3 min at most",
     ]
     # No page size is chosen where the place refuses the campaign.
-    assert shown[3].startswith("page_size auto stands for ") or shown[3] == ""
+    assert shown[3].startswith("page_size auto selects ") or shown[3] == ""
     assert sum("(D=" in line for line in shown) == 12
     at = shown.index("placement on this machine")
     end = shown.index("", at)
@@ -135,7 +135,9 @@ def test_plan_shows_trials_count_and_time(
         "basicfwd", "linux-bridge", "ovs-dpdk",
     ]  # fmt: skip
     assert all("bench on core" in line for line in shown[at + 2 : end])
-    cores = shown[shown.index("map of the cores") + 2 :]
+    cores = shown[
+        next(n for n, line in enumerate(shown) if line.startswith("map of the cores")) + 2 :
+    ]
     assert any(line.split()[1] == "basicfwd" and "switch" in line for line in cores)
 
 
@@ -150,7 +152,7 @@ def test_plan_tells_maps_of_the_same_switch_apart(
     file.write_text("switch: basicfwd\nsweeps: [{smt: siblings}, {numa: [same, other]}]\n")
     assert run(["plan", str(file)]) == 0
     shown = capsys.readouterr().out.splitlines()
-    at = shown.index("map of the cores")
+    at = next(n for n, line in enumerate(shown) if line.startswith("map of the cores"))
     maps: dict[str, dict[int, str]] = {}
     for line in shown[at + 2 :]:
         number, _, _, _, core, *who = line.split()
@@ -170,7 +172,7 @@ def test_plan_says_that_modes_are_mixed(
     mixed = ["--set", "connect_mode=auto", "--set", "mixed_connect_modes=true"]
     assert run(["plan", first_look, *mixed]) == 0
     shown = capsys.readouterr().out.splitlines()
-    assert "connect modes are mixed on purpose: each switch runs in its own" in shown
+    assert "connect modes are mixed on purpose: each switch uses its default mode" in shown
 
 
 def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +180,7 @@ def test_plan_cuts_long_lists_unless_all_are_wanted(capsys: pytest.CaptureFixtur
     assert run(["plan", what]) == 0
     shown = capsys.readouterr().out.splitlines()
     assert sum("(D=" in line for line in shown) == 40
-    assert "... and 60 more (--all shows them)" in shown
+    assert "... and 60 more trials; --all shows them" in shown
     assert run(["plan", what, "--all"]) == 0
     assert capsys.readouterr().out.count("(D=") == 100
 

@@ -158,7 +158,7 @@ def test_cores_are_explained() -> None:
     assert "a polling switch, a sender and a receiver need three" in two.meaning
     assert "marked oversubscribed" in two.meaning
     many = findings_of(with_cpus(8))["cores"]
-    assert many.level is Level.GOOD and "3 pair(s)" in many.meaning
+    assert many.level is Level.GOOD and "3 pairs" in many.meaning
     narrowed = replace(with_cpus(8), usable_cpus=(0, 1))
     assert "may use 2" in findings_of(narrowed)["cores"].seen
 

@@ -84,17 +84,17 @@ def told(seen: MachineWatch, proof_s: float | None = 80.0) -> dict[str, tuple[Le
 
 def test_a_restless_machine_in_words() -> None:
     seen = told(seen_on(Watched(TWO, 30.0, 12.0, 2), others=0.45, slowed=0.7))
-    line = "the host moves your cores about every 6 s: a cache line takes 25 or 180 ns"
+    line = "the host moves your cores about every 6 s, and rates depend on the time of a cache line"
     assert seen["cache line"][1].startswith(line)
-    assert "70% of the time" in seen["clock"][1]
+    assert "70% of the time" in seen["CPU speed"][1]
     assert seen["others"][0] is Level.POOR
-    assert "distinguished in about 1 min 20 s while nobody else" in seen["proof"][1]
+    assert "distinguished in about 1 min 20 s on idle cores" in seen["proof"][1]
 
 
 def test_a_calm_machine_in_words() -> None:
     seen = told(seen_on(Watched(None, 26.0, 10.0, 0)))
     assert {level for level, _ in seen.values()} == {Level.GOOD}
-    assert "clock" not in seen
+    assert "CPU speed" not in seen
     assert seen["proof"][1].endswith("in about 1 min 20 s")
     assert "prove: 10%" in told(seen_on(Watched(None, 26.0, 10.0, 0)), None)["proof"][1]
 
