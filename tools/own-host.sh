@@ -1,10 +1,10 @@
 # shellcheck shell=bash
-# own_host MODULE ARGUMENT...: run a Python module of the tests as root in a host of its own:
-# namespaces of network, mounts, processes, names and shared memory, with own /run, /tmp and
-# /dev/shm. Nothing else disturbs it, it disturbs nothing, and whatever is left in it is seen.
+# own_host MODULE ARGUMENT...: run a Python module of the tests as root in a separate host: namespaces of
+# network, mounts, processes, names and shared memory, with empty /run, /tmp and /dev/shm. Other programs
+# and this host do not disturb each other, and everything that remains in it can be found.
 PYTHON=${PYTHON:-$PWD/.venv/bin/python}
 export PYTHON PYTHONPATH="$PWD"
-unset PYTHONDONTWRITEBYTECODE # (a bench starts in two thirds of the time where it is compiled)
+unset PYTHONDONTWRITEBYTECODE # a compiled bench starts in two thirds of the time
 export SWITCHMARK_TRAFFIC="${SWITCHMARK_TRAFFIC:-$PWD/.venv/bin/switchmark-traffic}"
 
 # shellcheck disable=SC2016 # (expanded by the inner shell)
@@ -15,7 +15,7 @@ mount -t sysfs own /sys
 mount --rbind "$aside" /sys/fs/cgroup
 umount -l "$aside"; rmdir "$aside"
 for folder in /run /tmp /var/tmp /dev/shm; do
-  # The checkout and its programs stay where they are, the rest of the folder is hidden.
+  # The checkout and its programs stay in place; the rest of the folder is hidden.
   kept=()
   for path in "$PWD" "${PYTHON%/*/*}" "$(realpath "${PYTHON%/*/*}")" "${SWITCHMARK_TRAFFIC%/*}" \
     "${SWITCHMARK_QEMU%/*/*}" "${SWITCHMARK_VM_TRAFFIC%/*}" "$SWITCHMARK_VM_KERNEL"; do
@@ -33,7 +33,7 @@ cd "$PWD"
 chmod 755 /run
 [ ! -d /dev/hugepages ] || mount -t hugetlbfs own /dev/hugepages
 mkdir -p /run/lock
-ip netns add first && ip netns delete first # (what `ip` mounts for itself is there from then on)
+ip netns add first && ip netns delete first # from here on, the mounts of ip exist
 hostname own-host
 ip link set lo up
 "$PYTHON" -m "$@"

@@ -1,8 +1,8 @@
-"""Runs a program of bench/ or tools/ by a Python that has the bench's packages.
+"""Run a program of bench/ or tools/ with a Python that has the packages of the bench.
 
-Such a program imports this module first. Started with another Python, as `python3 bench/...` is, it
-starts again with that of .venv; if that has not been made, it ends at once with the remedy, and
-not after minutes of measuring. Importing this from anything else changes nothing but the path.
+Such a program imports this module first. If its Python lacks packages, for example after
+`python3 bench/...`, it starts again with the Python of .venv. If there is no .venv, it ends at once
+with the remedy, not after minutes of measuring. An import from another program has no effect.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-NEEDED = ("duckdb", "numpy", "pydantic", "scipy", "typer")  # and with them all that they need
+NEEDED = (
+    "duckdb",
+    "numpy",
+    "pydantic",
+    "scipy",
+    "typer",
+)  # their dependencies are installed with them
 
 
 def missing() -> list[str]:
@@ -22,16 +28,16 @@ def missing() -> list[str]:
 
 
 def run_by_own_python(program: Path) -> None:
-    """Start this program again with the Python of .venv if this one lacks packages. Exit if there
-    is no .venv, or if it lacks them, too."""
+    """Start this program again with the Python of .venv if this Python lacks packages. Exit if
+    there is no .venv, or if it also lacks them."""
     if not (lacking := missing()):
         return
-    own = ROOT / ".venv" / "bin" / "python"
-    if os.access(own, os.X_OK) and Path(sys.prefix).resolve() != own.parents[1].resolve():
-        os.execv(own, [str(own), *sys.orig_argv[1:]])
+    python = ROOT / ".venv" / "bin" / "python"
+    if os.access(python, os.X_OK) and Path(sys.prefix).resolve() != python.parents[1].resolve():
+        os.execv(python, [str(python), *sys.orig_argv[1:]])
     sys.exit(
         f"{program.relative_to(ROOT)}: {sys.executable} lacks {', '.join(lacking)}; "
-        "run ./quickstart --setup-only, which makes .venv with them"
+        "run ./quickstart --setup-only, which installs them into .venv"
     )
 
 

@@ -1,17 +1,17 @@
-# Shared by quickstart and check: system packages, the virtual environment, the build.
-# Sourced, not run. Everything here is idempotent, and quick when there is nothing to do.
+# Shared by quickstart, check and dev: system packages, the virtual environment, the build.
+# Source this file. All functions are idempotent, and fast if there is nothing to do.
 # shellcheck shell=bash disable=SC2034
 
-# Nothing can be built without these.
+# The build needs all of these.
 BUILD_PACKAGES=(build-essential pkg-config python3-venv python3-dev zlib1g-dev)
-# What the main job needs besides; without one of them, a part of it is left out by name.
-# libdpdk-dev brings every DPDK driver along.
+# Measurements also use these. If one is missing, the part that needs it is left out and named.
+# libdpdk-dev contains all drivers of DPDK.
 RUN_PACKAGES=(
   libdpdk-dev liburing-dev openvswitch-switch-dpdk lxc busybox-static iproute2
 )
 
-# What the image of the bench needs (Containerfile): to build it, and to run. Contenders that
-# need namespaces of their own (LXC) are of no use in a container.
+# The image of the bench (Containerfile) needs these packages for its build and at run time. LXC cannot
+# be used in a container, because it makes namespaces.
 IMAGE_BUILD_PACKAGES=(
   build-essential pkg-config python3-venv python3-dev zlib1g-dev libdpdk-dev liburing-dev
 )
@@ -19,7 +19,7 @@ IMAGE_PACKAGES=(
   python3 iproute2 procps libnuma1 libbsd0 zlib1g openvswitch-switch-dpdk dpdk-dev
 )
 
-# By this file of Debian's no package starts a service; ours is known by what it says.
+# While this file of Debian exists, no package starts a service. Its text distinguishes our file.
 POLICY=/usr/sbin/policy-rc.d
 SERVICES_STAY_OFF='#!/bin/sh
 # while switchmark installs packages
@@ -36,19 +36,19 @@ missing_packages() {
   done
 }
 
-# Tried, not concluded from the user id: root of a container may not be able to write there.
+# Try to write: root of a container may not have this permission.
 DPKG_FOLDER=/var/lib/dpkg
 may_install() { command -v apt-get >/dev/null && [ -w "$DPKG_FOLDER" ]; }
 
-# A C compiler and zlib, where no dpkg can tell.
+# Return 0 if a C compiler and zlib are installed, on systems without dpkg.
 can_build() { command -v pkg-config >/dev/null && echo '#include <zlib.h>' | cc -E - >/dev/null 2>&1; }
 
-# administrator PACKAGE...: the command that installs them, for a message.
+# administrator PACKAGE...: print the command that installs the packages, for a message.
 administrator() { printf 'an administrator installs them with: sudo apt-get install -y %s' "$*"; }
 
-# install_packages ASSUME_YES REQUIRED... [-- OPTIONAL...]: asks once, names what it will install.
-# Optional packages that cannot be had are named and left out. It never calls sudo: a user who may
-# not install packages is told the command for an administrator.
+# install_packages ASSUME_YES REQUIRED... [-- OPTIONAL...]: list the missing packages, ask once, and
+# install them. Optional packages that cannot be installed are named and left out. This function never
+# calls sudo. If the user may not install packages, it prints the command for an administrator.
 install_packages() {
   local assume_yes=$1 answer required=() missing optional
   shift
@@ -64,7 +64,7 @@ with venv and the headers of zlib by hand (and of DPDK, for its switches)" 3
   if may_install; then
     say "system packages to install: ${missing[*]}"
     if [ "$assume_yes" != yes ]; then
-      [ -t 0 ] || die "packages are missing and nobody is there to ask; run again with --yes" 2
+      [ -t 0 ] || die "packages are missing, and there is no terminal for a question; run again with --yes" 2
       read -r -p "    Install them with apt-get now? [Y/n] " answer
       case "$answer" in '' | [Yy]*) ;; *) die "nothing was installed" 2 ;; esac
     fi
@@ -83,20 +83,20 @@ a network, use an image that has them" 3
   fi
 }
 
-# apt_install PACKAGE...: those that apt-get has. Services that packages would start (openvswitch,
-# lxc-net) stay off: the bench starts its own private instances, and a machine's network must not
-# change because a bench was installed.
+# apt_install PACKAGE...: install the packages that apt-get has. Services of these packages, for example
+# openvswitch and lxc-net, stay off: the bench starts private instances, and an installation must not
+# change the network of the machine.
 apt_install() (
-  # A policy that a killed run has left is removed, too; a policy of the machine's own stays.
+  # A policy that a killed run left is also removed. A policy of the machine stays.
   if [ ! -e "$POLICY" ] || [ "$(cat "$POLICY")" = "$SERVICES_STAY_OFF" ]; then
-    trap 'rm -f "$POLICY"' EXIT # after Ctrl-C, too
+    trap 'rm -f "$POLICY"' EXIT # also after Ctrl-C
     printf '%s\n' "$SERVICES_STAY_OFF" >"$POLICY"
     chmod 755 "$POLICY"
   fi
   get() {
     env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
   }
-  apt-get update -qq || true # what it has already may be enough
+  apt-get update -qq || true # the present lists may be sufficient
   if ! get "$@"; then
     had=()
     for package in "$@"; do
@@ -118,7 +118,7 @@ find_python() {
   return 1
 }
 
-# Ubuntu 22.04's own python3 is 3.10; its archive has 3.11 beside it.
+# python3 of Ubuntu 22.04 is 3.10, but its archive also has 3.11.
 ensure_python() {
   find_python >/dev/null || install_packages "$1" python3.11 python3.11-venv python3.11-dev
   find_python >/dev/null || die "needs Python 3.11 or newer with venv" 3
@@ -175,8 +175,8 @@ setup_venv() {
   printf '%s\n' "$stamp" >.venv/.stamp
 }
 
-# reserve_hugepages PAGES: at least this many free 2 MiB pages, said out loud. Where they cannot be
-# reserved, DPDK runs on 4 KiB pages.
+# reserve_hugepages PAGES: reserve pages of 2 MiB until at least this number is free, and print the
+# change. If this is not possible, DPDK runs on pages of 4 KiB.
 HUGEPAGES=/sys/kernel/mm/hugepages/hugepages-2048kB
 reserve_hugepages() {
   local wanted=$1 free total now
@@ -194,5 +194,5 @@ echo $now | sudo tee $HUGEPAGES/nr_hugepages. Without them, DPDK uses 4 KiB page
   echo "$now" >"$HUGEPAGES/nr_hugepages" || true
   free=$(cat "$HUGEPAGES/free_hugepages")
   [ "$free" -ge "$wanted" ] ||
-    say "only $free of $wanted hugepages could be had: DPDK may have to use 4 KiB pages"
+    say "only $free of $wanted hugepages could be reserved: DPDK may have to use 4 KiB pages"
 }

@@ -67,5 +67,5 @@ def test_a_wrong_key_is_refused_before_a_guest_boots(
 
 def test_vale_is_refused_without_its_module(tool: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SWITCHMARK_NETMAP", "/nowhere")
-    with pytest.raises(tool.UsageError, match=r"no folder with a netmap\.ko"):
+    with pytest.raises(tool.UsageError, match=r"not a folder with netmap\.ko"):
         tool.guest_for("vale")

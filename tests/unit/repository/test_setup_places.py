@@ -130,7 +130,7 @@ def test_hugepages_are_reserved_where_they_can_be(place: Path) -> None:
     (place / "pages/nr_hugepages").write_text("100\n")
     done = call(place, "reserve_hugepages 1024")
     assert (place / "pages/nr_hugepages").read_text() == "1100\n"
-    assert "only 24 of 1024 hugepages could be had" in done.stderr
+    assert "only 24 of 1024 hugepages could be reserved" in done.stderr
 
 
 def test_stamp_of_the_source_is_the_same_in_each_locale(tmp_path: Path) -> None:
