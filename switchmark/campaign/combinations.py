@@ -1,7 +1,7 @@
-"""Which switch can carry which scenario, in which environment, over which kind of port.
+"""The page docs/combinations.md: switches, scenarios, environments and port kinds.
 
-The page docs/combinations.md is made from the capabilities that the code itself plans by, and
-from the list of what the integration tests run; nothing in it is typed.
+It is made from the capabilities with which campaigns are planned, and from the list of the
+combinations that the tests run.
 """
 
 from __future__ import annotations
@@ -18,26 +18,29 @@ COLUMNS_BETWEEN = ("p2p", "v2v", "pairs-2", "loopback-2")
 HARDWARE = frozenset({"pci", "pf", "vf"})  # kinds of port that only a NIC has
 
 INTRODUCTION = """\
-# What can be combined
+# Combinations
 
-Made by `python -m tests.combinations` from the switches' and environments' own capabilities and
-from the list of combinations that the tests run (`qemu`, and the switches `ovs`, `vale` and
-`sriov`, by `tools/vm-tests`); a test compares.
+This page lists which switch supports which scenario, in which environment and with which port kind.
+`python -m tests.combinations` makes it from the code, and a test compares both.
 
-Each cell names environments. **Bold**: run in the tests. Plain: possible, not run there.
-*(NIC)*: possible, needs hardware. `no` and a number: impossible, for the reason below the table.
-`pairs-2` stands for any number of pairs, `loopback-1` and `loopback-3` for chains (with the VNF
-`forwarder`; which VNFs fit which ports is in [scenarios.md](scenarios.md)). Bidirectional traffic
-runs wherever its scenario does.
+- A cell has the environments in which the scenario can run. **Bold**: the tests run it. Plain: it
+  is possible, and the tests do not run it. *(NIC)*: it needs hardware.
+- After `no` come the environments in which it cannot run, each with the number of the
+  [reason](#reasons). `no (9)` without an environment holds for all of them.
+- `pairs-2` represents any number of pairs, `loopback-1` and `loopback-3` represent chains with the
+  VNF `forwarder`. [Scenarios](scenarios.md#chains) lists the VNFs for each port kind. Traffic in
+  both directions can run in the same combinations.
+- Combinations with `qemu`, and with the switches `ovs`, `vale` and `sriov`, are run by
+  [`tools/vm-tests`](vm-tests.md).
 """
 
 INTRODUCTION_BETWEEN = """\
 ## Between hosts
 
-The same with `location: remote`, each path beginning on this host and ending on another
-([testbed.md](testbed.md)); `loopback-2` has one VNF on each. *The cable* is what its end can be on
-either host: an interface of the kernel's, by which driver where there is a choice (`cable_driver`),
-or the PCI address of a NIC, which needs one. `direct` is the cable with no switch.
+This table is for `location: remote`: each path begins on the local host and ends on a remote host
+([testbed.md](testbed.md)). `loopback-2` has one VNF on each host. The column *the cable* has the
+possible ends of the cable: an interface of the kernel, with its drivers if several are possible
+(`cable_driver`), or the PCI address of a NIC. `direct` is the cable without a switch.
 """
 
 
@@ -54,7 +57,7 @@ def page(
         _rows(switches, environments, run, reasons, between=True),
     )
     notes = [f"{number}. {reason}" for reason, number in reasons.items()]
-    parts = [INTRODUCTION, here, "", INTRODUCTION_BETWEEN, between, "", "## Why not", ""]
+    parts = [INTRODUCTION, here, "", INTRODUCTION_BETWEEN, between, "", "## Reasons", ""]
     return "\n".join([*parts, *notes]) + "\n"
 
 
@@ -75,8 +78,8 @@ def _rows(
                 )
                 for column in (COLUMNS_BETWEEN if between else COLUMNS)
             ]  # fmt: skip
-            possible = any(not word.startswith("no:") for c in cells for word in c.split(", "))
-            if between and not possible and kind is not can.port_kinds[0]:
+            is_possible = any(not cell.startswith("no ") for cell in cells)
+            if between and not is_possible and kind is not can.port_kinds[0]:
                 continue  # the switch has another row
             yield [f"`{switch}`", kind.value, *([_cable(can)] if between else []), *cells]
 
@@ -96,15 +99,23 @@ def _cell(
     run: Collection[Combination],
     reasons: dict[str, int],
 ) -> str:
-    words: dict[str, None] = {}
-    for one in combinations:
-        why = problem(one, can, environments)
-        if why is not None:
-            words[f"no: {reasons.setdefault(why.reason, len(reasons) + 1)}"] = None
-        elif one in run:
-            words[f"**{one.environment}**"] = None
-        elif one.port_kind.value in HARDWARE:
-            words[f"{one.environment} *(NIC)*"] = None
+    """The environments in which a combination is possible, then those in which it is not."""
+    possible: list[str] = []
+    refused: dict[str, int] = {}
+    for combination in combinations:
+        environment = combination.environment
+        refusal = problem(combination, can, environments)
+        if refusal is not None:
+            refused[environment] = reasons.setdefault(refusal.reason, len(reasons) + 1)
+        elif combination in run:
+            possible.append(f"**{environment}**")
+        elif combination.port_kind.value in HARDWARE:
+            possible.append(f"{environment} *(NIC)*")
         else:
-            words[one.environment] = None
-    return ", ".join(words)
+            possible.append(environment)
+    if not possible and len(set(refused.values())) == 1:
+        return f"no ({next(iter(refused.values()))})"
+    missing = "no " + ", ".join(f"{name} ({number})" for name, number in refused.items())
+    return "; ".join(
+        [*([", ".join(possible)] if possible else []), *([missing] if refused else [])]
+    )

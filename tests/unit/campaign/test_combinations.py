@@ -34,7 +34,7 @@ def test_cells_say_run_possible_and_why_not() -> None:
     made = page({"few": few, "direct": few}, environments, run)
     row = next(line for line in made.splitlines() if line.startswith("| `few`"))
     cells = [cell.strip() for cell in row.split("|")[3:-1]]
-    assert cells[0] == "**netns**, no: 1" and cells[3] == "netns, no: 1"
-    assert cells[4] == "no: 2" and "few takes at most 2 ports, and 2 pairs need 4" in made
+    assert cells[0] == "**netns**; no lxc (1)" and cells[3] == "netns; no lxc (1)"
+    assert cells[4] == "no (2)" and "few takes at most 2 ports, and 2 pairs need 4" in made
     assert "1. lxc has no veth ports" in made
     assert "direct is one wire, and cannot join a chain of VNFs" in made

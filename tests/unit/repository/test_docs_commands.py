@@ -116,7 +116,7 @@ def test_the_examples_of_help_can_be_typed(name: str) -> None:
 def test_what_is_misspelt_is_seen() -> None:
     text = "```bash\nsudo switchmark run quick --resme \\\n  --quiet\n```\nor `switchmark shwo`"
     assert [problem(words_of(line)) for line in typed(text)] == [
-        "No such option: --resme (Possible options: --resume, --set, --testbed)",
+        "No such option: --resme (Possible options: --resume, --set, --verbose)",
     ]
     assert [problem(words_of(line)) for line in mentioned(text)] == ["there is no command shwo"]
     assert problem(words_of("pool serv")) == "pool has no command serv"
