@@ -98,7 +98,7 @@ class DockerEnvironment(NetnsEnvironment):
         problem = place.missing(*NEEDS) or not_installed("docker", "docker.io") or no_busybox()
         if problem is not None:
             return problem
-        if version := docker_daemon.users_own():
+        if version := docker_daemon.user_daemon_version():
             return available(f"{version} (the running daemon)")
         if which("dockerd") is None:
             return unavailable(

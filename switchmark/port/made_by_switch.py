@@ -67,4 +67,4 @@ def put_inside(made: MadePort, end: VethEnd, mtu_bytes: int) -> None:
     if made.macvlan_on is not None:
         netlink.create_macvlan(made.macvlan_on, end, mtu_bytes)
     elif made.device is not None:
-        netlink.take_in(made.device, end, mtu_bytes)
+        netlink.move_renamed(made.device, end, mtu_bytes)

@@ -175,7 +175,7 @@ class Job:
         its containers by their group."""
         if not self.session:
             return []
-        found = {one.pid for one in procfs.marked(self.session)}
+        found = {one.pid for one in procfs.session_processes(self.session)}
         for pid in procfs.pids():
             with suppress(OSError):
                 if f"sm{self.session}" in Path(f"/proc/{pid}/cgroup").read_text():

@@ -65,7 +65,7 @@ def remains(state: Path, session_id: str) -> list[str]:
         ]
     mounts = Path("/proc/self/mountinfo").read_text().splitlines()
     found += [line for line in mounts if session_id in line]
-    found += [f"process {one.pid}" for one in procfs.marked(session_id)]
+    found += [f"process {one.pid}" for one in procfs.session_processes(session_id)]
     for pid in procfs.pids():
         if procfs.ProcessIdentity.of(pid) is None:
             continue

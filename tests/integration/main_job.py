@@ -273,7 +273,7 @@ def describe(record: Record) -> str:
 
 def pids_of_session(session: str) -> set[int]:
     """What it has started: by its mark, and what runs in its containers by their group."""
-    found = {identity.pid for identity in procfs.marked(session)}
+    found = {identity.pid for identity in procfs.session_processes(session)}
     for pid in procfs.pids():
         with suppress(OSError):
             if f"sm{session}" in Path(f"/proc/{pid}/cgroup").read_text():

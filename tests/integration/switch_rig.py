@@ -230,7 +230,7 @@ def arrivals(ends: list[VethEnd], expected: list[int]) -> list[int]:
 
 def traces(session_id: str) -> set[str]:
     """Everything on the machine that bears the session's mark: to compare before and after."""
-    found = {f"process {identity.pid}" for identity in procfs.marked(session_id)}
+    found = {f"process {identity.pid}" for identity in procfs.session_processes(session_id)}
     for folder in ("/run/netns", "/sys/class/net", "/dev/shm", "/var/run/dpdk", "/dev/hugepages"):
         if Path(folder).is_dir():
             names = (path for path in Path(folder).iterdir() if f"sm{session_id}" in path.name)

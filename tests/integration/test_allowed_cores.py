@@ -30,7 +30,7 @@ CORE = max(os.sched_getaffinity(0))  # (the first would also be the default of m
 def threads_elsewhere(session: Session) -> dict[str, set[int]]:
     """The threads of the session's processes that may run on other cores than CORE."""
     found = {}
-    for thread in procfs.threads_of(one.pid for one in procfs.marked(session.id)):
+    for thread in procfs.threads_of(one.pid for one in procfs.session_processes(session.id)):
         with suppress(OSError):  # it has ended
             allowed = os.sched_getaffinity(thread)
             if allowed != {CORE}:

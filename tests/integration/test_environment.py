@@ -134,7 +134,7 @@ def test_stubborn_engine_is_killed(state: Path, environment: Environment) -> Non
         node.close()
         if environment.name == "docker":  # its daemon runs until the end of the session
             daemon = docker_daemon.daemon_for(session, state)
-            assert docker_daemon.ask(session, daemon, "ps", "-aq") == ""
+            assert docker_daemon.run_docker(session, daemon, "ps", "-aq") == ""
             return
         until(
             lambda: not any("process" in text for text in remains(state, session.id)),
@@ -153,7 +153,9 @@ def test_what_hangs_tells_it_in_the_sessions_folder(
     with open_session() as session:
         root = build_root(Path(os.environ["SWITCHMARK_TRAFFIC"]))
         docker_daemon.daemon_for(session, root)
-        named = {one.pid: Path(f"/proc/{one.pid}/comm") for one in procfs.marked(session.id)}
+        named = {
+            one.pid: Path(f"/proc/{one.pid}/comm") for one in procfs.session_processes(session.id)
+        }
         (pid,) = [pid for pid, path in named.items() if path.read_text() == "containerd\n"]
         os.kill(pid, signal.SIGUSR1)
         told = [session.run_dir / "docker", Path("/tmp")]

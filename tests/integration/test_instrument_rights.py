@@ -148,7 +148,7 @@ def test_a_running_instrument_may_do_what_it_declares(
         run.begin(RUN_S)
         until(lambda: len(run.process_ids()) > 1 and all(map(has_begun, run.process_ids())), "both")
         seen = 0
-        for one in procfs.marked(session.id):
+        for one in procfs.session_processes(session.id):
             for path in Path(f"/proc/{one.pid}/task").glob("*/status"):
                 status = dict(re.findall(r"^(Cap\w+|NoNewPrivs):\t(\w+)$", path.read_text(), re.M))
                 assert status["NoNewPrivs"] == "1"

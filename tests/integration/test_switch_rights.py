@@ -81,7 +81,7 @@ def test_a_running_switch_may_do_what_it_declares(name: str, ports: str, session
         rig = {end.process.pid for end in ends if isinstance(end, VhostEnd)}
         try:
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
-            started = {one.pid for one in procfs.marked(session.id)} - rig
+            started = {one.pid for one in procfs.session_processes(session.id)} - rig
             assert set(switch.process_ids()) <= started
             its = rights(switch, [end.port for end in ends])
             assert its is not None and set(declared(name, ports)) == set(its.capabilities)

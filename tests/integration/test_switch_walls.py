@@ -57,7 +57,7 @@ def test_a_running_switch_is_behind_its_wall(
         rig = {end.process.pid for end in ends if isinstance(end, VhostEnd)}
         try:
             bring_up(switch, session, ends, natural_mode(switch), max(os.sched_getaffinity(0)))
-            started = {one.pid for one in procfs.marked(session.id)} - rig
+            started = {one.pid for one in procfs.session_processes(session.id)} - rig
             assert set(switch.process_ids()) <= started
             for pid in started:
                 path, by = address_of(pid, "SM_TEST_FILE"), instruction_of(pid)

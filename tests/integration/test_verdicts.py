@@ -108,7 +108,7 @@ def marks_of(record: Record) -> set[str]:
 
 def pid_of(session_id: str, role: str) -> int:
     """Of the session's one engine in this role."""
-    for one in procfs.marked(session_id):
+    for one in procfs.session_processes(session_id):
         words = Path(f"/proc/{one.pid}/cmdline").read_bytes().split(b"\0")
         if len(words) > 1 and words[1] == role.encode():
             return one.pid

@@ -213,4 +213,4 @@ def test_nothing_is_left_after_kill_9(bench: Bench, tmp_path: Path) -> None:
     code, _, err = bench.run("clean")
     assert code == 0, err
     assert bench.left(session) == []
-    assert not any(one.pid in machines for one in procfs.marked(session))
+    assert not any(one.pid in machines for one in procfs.session_processes(session))

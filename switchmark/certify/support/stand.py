@@ -120,7 +120,7 @@ def raised_priority(session_id: str) -> Iterator[None]:
 def set_priority(session_id: str, nice: str) -> None:
     """Set the priority of this process and of all of a session. With "0" processes that are started
     later are their equals."""
-    for pid in [os.getpid(), *(one.pid for one in procfs.marked(session_id))]:
+    for pid in [os.getpid(), *(one.pid for one in procfs.session_processes(session_id))]:
         set_autogroup_nice(pid, nice)
 
 

@@ -1,1 +1,1 @@
-"""Containers for switches and VNFs, and the daemon that runs them."""
+"""Containers for switches and VNFs, and the Docker daemon."""

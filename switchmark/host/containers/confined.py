@@ -1,7 +1,7 @@
-"""Containers with the least rights that work: the settings of LXC and Docker for them.
+"""Settings of LXC and Docker for containers with the fewest privileges that work.
 
-The root is read-only, root has only the capabilities that are named, and what a program writes goes
-to small file systems in memory. Applications and switches differ in what they are given.
+The root file system is read-only, the root user has only the named capabilities, and files are
+written to small file systems in memory. Applications and switches get different capabilities.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ lxc.apparmor.profile = unconfined
 lxc.log.file = {log}
 """
 
-# LXC's own filter: no kernel modules, no kexec, no files by their handles.
+# LXC's filter forbids kernel modules, kexec and file handles.
 _SECCOMP = Path("/usr/share/lxc/config/common.seccomp")
 
-DOCKER_SCRATCH = ("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m")  # for what writes temporary files
+DOCKER_SCRATCH = ("--tmpfs", "/tmp:rw,noexec,nosuid,size=16m")  # for temporary files
 
 
 def lxc_network(netns: Path | None) -> str:
-    """The line that names the container's network: that of this file, or one without devices."""
+    """Return the setting of the container's network: this namespace, or one without devices."""
     return "lxc.net.0.type = empty" if netns is None else f"lxc.namespace.share.net = {netns}"
 
 
@@ -51,8 +51,9 @@ def lxc_config(
     linux_capabilities: Iterable[str],
     run_mib: int,
 ) -> str:
-    """The configuration; mounts may be added at its end. `linux_capabilities` are in lower case
-    without prefix, `run_mib` is the size of /run in MiB."""
+    """Return the configuration; mounts may be added at its end.
+
+    `linux_capabilities` are in lower case without prefix, `run_mib` is the size of /run in MiB."""
     return _LXC.format(
         seccomp=f"lxc.seccomp.profile = {_SECCOMP}\n" if _SECCOMP.exists() else "",
         name=name,
@@ -65,7 +66,7 @@ def lxc_config(
 
 
 def docker_least(run_mib: int) -> list[str]:
-    """The options of `docker run` without any capability; `run_mib` is the size of /run in MiB."""
+    """Return the options of `docker run` without capabilities; `run_mib` is the size of /run."""
     return [
         *("--pull", "never", "--read-only", "--cap-drop", "ALL", "--log-driver", "none"),
         *("--security-opt", "no-new-privileges"),
@@ -74,5 +75,5 @@ def docker_least(run_mib: int) -> list[str]:
 
 
 def docker_capabilities(linux_capabilities: Iterable[str]) -> list[str]:
-    """The options that give capabilities back; names as for LXC."""
-    return [word for capability in linux_capabilities for word in ("--cap-add", capability.upper())]
+    """Return the options that add these capabilities; their names are as for LXC."""
+    return [text for name in linux_capabilities for text in ("--cap-add", name.upper())]

@@ -1,6 +1,6 @@
-"""Docker's client: its commands, whether a daemon answers, and removing an object of ours.
+"""Docker's client: commands, the version of a daemon, and removal of the bench's objects.
 
-Undoing a trial needs no more than this; docker_daemon.py starts a daemon.
+The clean-up after a trial needs only this module; docker_daemon.py starts a daemon.
 """
 
 from __future__ import annotations
@@ -13,34 +13,34 @@ from switchmark.host.process_output import NOTHING, last_line, run_command, stdo
 
 ANSWER_TIMEOUT_S = 5.0
 REMOVE_TIMEOUT_S = 30.0
-WORK_TIMEOUT_S = 120.0  # of an import on a busy machine
+WORK_TIMEOUT_S = 120.0  # enough for an import on a busy machine
 
 
 def docker(host: str, *args: str) -> list[str]:
-    """The command line of a `docker` command."""
+    """Return the command line of a `docker` command."""
     return ["docker", *(["-H", host] if host else []), *args]
 
 
 def server_version(host: str = "") -> str | None:
-    """The version of the daemon that answers; None when none does."""
+    """Return the version of the daemon; None if no daemon replies."""
     command = docker(host, "version", "--format", "{{.Server.Version}}")
     return stdout_of(command, ANSWER_TIMEOUT_S) or None
 
 
-def remove(what: str, name: str, host: str) -> None:
-    """Remove a container or image of ours; one that is gone already is fine. Raises OSError."""
+def remove(kind: str, name: str, host: str) -> None:
+    """Remove a container or image of the bench, which may be missing. Raises OSError."""
     if shutil.which("docker") is None or (host and server_version(host) is None):
-        return  # a daemon of our own that is gone took it along
-    words = ("rm", "-f") if what == "container" else ("rmi", "-f")
+        return  # The objects of a private daemon end with the daemon.
+    command = ("rm", "-f") if kind == "container" else ("rmi", "-f")
     deadline = time.monotonic() + REMOVE_TIMEOUT_S
-    while (problem := _removal_problem(docker(host, *words, name))) is not None:
+    while (problem := _removal_problem(docker(host, *command, name))) is not None:
         if "already in progress" not in problem or time.monotonic() > deadline:
-            raise OSError(f"docker {what} {name}: {problem}")
-        time.sleep(0.05)  # the daemon is about it, as it is after `docker run --rm`
+            raise OSError(f"docker {kind} {name}: {problem}")
+        time.sleep(0.05)  # The daemon removes it, for example after `docker run --rm`.
 
 
 def _removal_problem(command: list[str]) -> str | None:
-    """Why it was not removed; None when it was, or was not there."""
+    """Return why the object was not removed; None if it was removed or did not exist."""
     try:
         done = run_command(command, WORK_TIMEOUT_S)
     except subprocess.TimeoutExpired:

@@ -1,7 +1,7 @@
-"""A program of the host's in an LXC or Docker container of its own: a switch, or a user's VNF.
+"""Runs a program of the host, a switch or a user's VNF, in its own LXC or Docker container.
 
-The container sees the host's /usr, the program's own folder and some other paths read-only, each
-under the path that it has on the host unless another is given; nothing else of the host.
+The container has the host's /usr, the program's folder and some other paths, read-only and at the
+same paths unless another path is given. It has nothing else of the host.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from switchmark.host.containers.confined import (
 )
 from switchmark.host.containers.docker_daemon import Daemon
 from switchmark.host.host import Host, Session, Spawned
-from switchmark.host.kernel.procfs import SESSION_VARIABLE, told_pid
+from switchmark.host.kernel.procfs import SESSION_VARIABLE, parse_pid
 from switchmark.host.process_output import NOTHING, last_line
 
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 START_TIMEOUT_S = 60.0
-SHARED_MIB = 256  # of /dev/shm, which some programs speak through (VPP with its tools)
+SHARED_MIB = 256  # size of /dev/shm, by which VPP communicates with its tools
 _POLL_S = 0.005
 _SYSTEM = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownPath:
-    """A path of the host's that the container sees."""
+    """A path of the host that is mounted in the container."""
 
     path: Path
     writable: bool = False
-    inside: Path | None = None  # None: under the same name
+    inside: Path | None = None  # None: the same path
 
     @property
     def place(self) -> Path:
@@ -51,43 +51,47 @@ class ShownPath:
 
 @dataclass(frozen=True, slots=True)
 class Inside:
-    """A program to run, and everything that its container has."""
+    """A program to run, and the contents of its container."""
 
-    name: str  # of the container
+    name: str  # name of the container
     args: Sequence[str]
     linux_capabilities: Sequence[str]  # capabilities in lower case, without prefix
-    shown: Sequence[ShownPath]  # beside /usr and the program's own folder
-    cores: Sequence[int] = ()  # none: all
+    shown: Sequence[ShownPath]  # in addition to /usr and the folder of the program
+    cores: Sequence[int] = ()  # empty: all
     env: Mapping[str, str] | None = None
     devices: Sequence[Path] = ()
     run_mib: int = 16  # size of /run
 
     def environment(self, session: Session) -> dict[str, str]:
-        """The program's environment variables; a container begins with none."""
-        own = {SESSION_VARIABLE: session.id, "LC_ALL": "C", "PATH": PATH_INSIDE}
-        return {**own, **(self.env or {})}
+        """Return the program's environment variables; a container starts without any."""
+        basic = {SESSION_VARIABLE: session.id, "LC_ALL": "C", "PATH": PATH_INSIDE}
+        return {**basic, **(self.env or {})}
 
     def command(self) -> list[str]:
-        """The command line that also pins the program: a container begins with the cores of its
-        control group."""
+        """Return the command line, which also pins the program.
+
+        A container starts on the cores of its control group."""
         cores = ",".join(map(str, sorted(self.cores)))
         return [*(["/usr/bin/taskset", "-c", cores] if cores else []), *self.args]
 
     def everything(self) -> list[ShownPath]:
-        """All paths of the host that the container sees."""
-        programs = (Path(shutil.which(word) or word) for word in self.args if "/" in word)
-        found = [path for path in programs if path.is_absolute() and path.is_file()]
-        own = {folder for path in found for one in (path, path.resolve()) for folder in _of(one)}
-        known = [Path("/usr"), *(one.path for one in self.shown)]
+        """Return all paths of the host that are mounted in the container."""
+        programs = (Path(shutil.which(arg) or arg) for arg in self.args if "/" in arg)
+        files = [path for path in programs if path.is_absolute() and path.is_file()]
+        targets = {target for path in files for target in (path, path.resolve())}
+        needed = {folder for target in targets for folder in _program_folders(target)}
+        shown = [Path("/usr"), *(path.path for path in self.shown)]
         folders = [
-            path for path in sorted(own) if not any(path.is_relative_to(one) for one in known)
+            folder
+            for folder in sorted(needed)
+            if not any(folder.is_relative_to(path) for path in shown)
         ]
         system = [ShownPath(Path(path)) for path in _SYSTEM if Path(path).exists()]
         return [*system, *map(ShownPath, folders), *self.shown]
 
 
 class Contained:
-    """A spawned program; `pid` is that of the program itself, not of what started it."""
+    """A spawned program; `pid` is that of the program, not of the command that started it."""
 
     def __init__(self, outer: Spawned, pid: int) -> None:
         self._outer = outer
@@ -97,7 +101,7 @@ class Contained:
         self.poll, self.wait = outer.poll, outer.wait
 
     def terminate(self, grace_s: float = 2.0) -> int:
-        """Send SIGTERM to the program itself, then end it as any other."""
+        """Send SIGTERM to the program itself, then end it like any other process."""
         if self._outer.poll() is None:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
@@ -107,21 +111,22 @@ class Contained:
 
 
 def sockets_shown(socket: Path | None, inside: str) -> list[ShownPath]:
-    """The folder of a node's sockets as the node sees it; None for a node with devices."""
+    """Return the folder of a node's sockets, mounted at `inside`; empty for a node with devices."""
     return [ShownPath(socket.parent, True, Path(inside))] if socket is not None else []
 
 
 def lxc_root(session: Session, name: str) -> Path:
-    """The place of the root of such an LXC container, to be recorded before it is made."""
+    """Return the path of the root of an LXC container, which the ledger must have before it."""
     return session.run_dir / f"{name}-root"
 
 
 def spawn_lxc(
     session: Session, inside: Inside, log: Path | None = None, netns: Path | None = None
 ) -> Contained:
-    """Start it in an LXC container in this network (None: one without devices). The container's
-    name and root are in the ledger. Raises TrialFailed with the last words of what did not
-    start."""
+    """Start a program in an LXC container in this network (None: without devices).
+
+    The ledger must have the container's name and root. Raises TrialFailed with the last lines of
+    the program that did not start."""
     lxcpath, root = session.run_dir / "lxc", lxc_root(session, inside.name)
     folder, host = lxcpath / inside.name, session.host
     shown = [*inside.everything(), *(ShownPath(path, True) for path in inside.devices)]
@@ -141,23 +146,23 @@ def spawn_lxc(
         f"rw,nosuid,nodev,noexec,mode=1777,size={SHARED_MIB}m,create=dir 0 0\n"
     )
     config += "".join(
-        f"lxc.mount.entry = {one.path} {str(one.place)[1:]} none "
-        f"bind,{'rw' if one.writable else 'ro'},"
-        f"create={'dir' if one.path.is_dir() else 'file'} 0 0\n"
-        for one in shown
+        f"lxc.mount.entry = {path.path} {str(path.place)[1:]} none "
+        f"bind,{'rw' if path.writable else 'ro'},"
+        f"create={'dir' if path.path.is_dir() else 'file'} 0 0\n"
+        for path in shown
     )
     (folder / "config").write_text(config)
-    words = [f"{key}={value}" for key, value in inside.environment(session).items()]
+    variables = [f"{key}={value}" for key, value in inside.environment(session).items()]
     at = ["-P", str(lxcpath), "-n", inside.name]
-    start = ["lxc-execute", *at, "--", "/usr/bin/env", *words, *inside.command()]
+    start = ["lxc-execute", *at, "--", "/usr/bin/env", *variables, *inside.command()]
     outer = host.spawn(start, log=log)
 
     def program() -> int | None:
-        """The only child of the container's init."""
-        init = _number(host, ["lxc-info", *at, "-p", "-H"])
+        """Return the only child of the container's init process."""
+        init = _query_pid(host, ["lxc-info", *at, "-p", "-H"])
         return _only_child(init) if init else None
 
-    return Contained(outer, _wait(outer, inside.name, program))
+    return Contained(outer, _wait_started(outer, inside.name, program))
 
 
 def spawn_docker(
@@ -167,49 +172,52 @@ def spawn_docker(
     log: Path | None = None,
     network: str = "none",
 ) -> Contained:
-    """Start it in a Docker container, whose name is in the ledger. Raises TrialFailed with the last
-    words of what did not start."""
-    words = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
-    words += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, "--shm-size", f"{SHARED_MIB}m"]
-    words += docker_capabilities(inside.linux_capabilities)
-    words += [word for path in inside.devices for word in ("--device", str(path))]
-    for one in inside.everything():
-        words += ["-v", f"{one.path}:{one.place}{'' if one.writable else ':ro'}"]
+    """Start a program in a Docker container; the ledger must have the container's name.
+
+    Raises TrialFailed with the last lines of the program that did not start."""
+    args = ["run", "-i", "--rm", "--name", inside.name, "--network", network]
+    args += [*docker_least(inside.run_mib), *DOCKER_SCRATCH, "--shm-size", f"{SHARED_MIB}m"]
+    args += docker_capabilities(inside.linux_capabilities)
+    args += [text for path in inside.devices for text in ("--device", str(path))]
+    for path in inside.everything():
+        args += ["-v", f"{path.path}:{path.place}{'' if path.writable else ':ro'}"]
     for key, value in inside.environment(session).items():
-        words += ["-e", f"{key}={value}"]
-    outer = session.host.spawn(daemon.command(*words, daemon.image, *inside.command()), log=log)
-    ask = daemon.command("inspect", "-f", "{{.State.Pid}}", inside.name)
-    return Contained(outer, _wait(outer, inside.name, lambda: _number(session.host, ask)))
+        args += ["-e", f"{key}={value}"]
+    outer = session.host.spawn(daemon.command(*args, daemon.image, *inside.command()), log=log)
+    query = daemon.command("inspect", "-f", "{{.State.Pid}}", inside.name)
+    pid = _wait_started(outer, inside.name, lambda: _query_pid(session.host, query))
+    return Contained(outer, pid)
 
 
-def _of(program: Path) -> list[Path]:
-    """The folder of a program, and beside a folder `bin` those of its libraries; nothing else of
-    what lies there, such as a user's home."""
+def _program_folders(program: Path) -> list[Path]:
+    """Return the folder of a program, and the folders `lib*` beside a folder `bin`.
+
+    Other folders beside it, such as a user's home, are not mounted."""
     folder = program.parent
     libraries = folder.parent.glob("lib*") if folder.name == "bin" else ()
-    return [folder, *(one for one in libraries if one.is_dir())]
+    return [folder, *(library for library in libraries if library.is_dir())]
 
 
 def _make_root(root: Path, shown: Sequence[ShownPath]) -> None:
-    """Make an empty root with the places where things are mounted."""
+    """Create an empty root file system with the mount points."""
     root.mkdir(mode=0o700)
     for folder in ("dev", "proc", "sys", "run", "tmp", "etc", "usr", "var"):
         (root / folder).mkdir()
     for name in ("bin", "sbin", "lib", "lib64"):
         (root / name).symlink_to(f"usr/{name}")
     (root / "var/run").symlink_to("../run")
-    for one in shown:
-        place = root / str(one.place)[1:]
-        if one.path.is_dir():
+    for path in shown:
+        place = root / str(path.place)[1:]
+        if path.path.is_dir():
             place.mkdir(parents=True, exist_ok=True)
         else:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.touch()
 
 
-def _number(host: Host, ask: Sequence[str]) -> int | None:
-    done = host.run(ask, check=False)
-    return told_pid(done.stdout) if done.exit_code == 0 else None
+def _query_pid(host: Host, query: Sequence[str]) -> int | None:
+    done = host.run(query, check=False)
+    return parse_pid(done.stdout) if done.exit_code == 0 else None
 
 
 def _only_child(pid: int) -> int | None:
@@ -219,14 +227,14 @@ def _only_child(pid: int) -> int | None:
     return None
 
 
-def _wait(outer: Spawned, name: str, look: Callable[[], int | None]) -> int:
-    """The program's process id, once it has one."""
+def _wait_started(outer: Spawned, name: str, query: Callable[[], int | None]) -> int:
+    """Wait until the program has started; return its PID."""
     deadline = time.monotonic() + START_TIMEOUT_S
-    while (pid := look()) is None:
+    while (pid := query()) is None:
         if (code := outer.poll()) is not None:
-            words = last_line(outer.stderr_tail(), NOTHING)
-            raise TrialFailed(f"container {name} ended with exit code {code}: {words}")
+            reason = last_line(outer.stderr_tail(), NOTHING)
+            raise TrialFailed(f"container {name} ended with exit code {code}: {reason}")
         if time.monotonic() > deadline:
-            raise TrialFailed(f"container {name}: not started in {START_TIMEOUT_S:g} s")
+            raise TrialFailed(f"container {name}: did not start in {START_TIMEOUT_S:g} s")
         time.sleep(_POLL_S)
     return pid

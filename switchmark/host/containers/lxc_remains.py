@@ -1,7 +1,7 @@
-"""Removes an LXC container of ours from the machine, whatever state it was left in.
+"""Removes an LXC container of the bench, also after a `kill -9`.
 
-`lxc-stop` needs a living monitor process. After a `kill -9` there may be none, so this works from
-what the kernel knows: the container's control groups and what runs in them.
+`lxc-stop` needs the monitor process of the container, which may be gone. This module needs only the
+container's control groups and the processes in them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LXC_LOCK_DIR = Path("/run/lxc/lock")
 
 
 def remove(name: str, lxcpath: Path) -> None:
-    """Kill what runs in the container and remove its control groups, lock and directory."""
+    """Kill the container's processes; remove its control groups, lock and directory."""
     groups = cgroups_of(name)
     procfs.end_processes(cgroups.members(groups), grace_s=0.5)
     for group in groups:
@@ -26,13 +26,13 @@ def remove(name: str, lxcpath: Path) -> None:
     with suppress(FileNotFoundError):
         shutil.rmtree(lxcpath / name)
     with suppress(OSError):
-        lxcpath.rmdir()  # the last container closes the door
+        lxcpath.rmdir()  # It is empty after the last container.
 
 
 def cgroups_of(name: str) -> list[Path]:
-    """Control groups that LXC made for a container, in every hierarchy.
+    """Return the control groups that LXC created for a container, in every hierarchy.
 
-    LXC appends `-1` and so on when a name was taken by the remains of an earlier start."""
+    LXC appends `-1` and so on if a group of an earlier start still has the name."""
     return [
         entry
         for base in cgroups.bases()
@@ -42,13 +42,13 @@ def cgroups_of(name: str) -> list[Path]:
 
 
 def is_of(group: str, name: str) -> bool:
-    """Whether LXC names a control group so for a container of this name."""
-    wanted = rf"lxc\.(payload|monitor|pivot)\.{re.escape(name)}(-[0-9]+)?"
-    return re.fullmatch(wanted, group) is not None
+    """Return True if LXC gives this name to a control group of the container `name`."""
+    pattern = rf"lxc\.(payload|monitor|pivot)\.{re.escape(name)}(-[0-9]+)?"
+    return re.fullmatch(pattern, group) is not None
 
 
 def _remove_lock(name: str, lxcpath: Path) -> None:
-    """LXC keeps /run/lxc/lock/LXCPATH/.NAME for ever; remove it and what it leaves empty."""
+    """Remove /run/lxc/lock/LXCPATH/.NAME, which LXC leaves behind, and its empty parents."""
     directory = LXC_LOCK_DIR / str(lxcpath).lstrip("/")
     with suppress(FileNotFoundError):
         (directory / f".{name}").unlink()

@@ -1,1 +1,1 @@
-"""What the kernel offers: netlink, processes, mounts, control groups, PCI."""
+"""Interfaces of the kernel: netlink, processes, mounts, control groups, PCI."""

@@ -1,7 +1,7 @@
-"""Network namespaces: making them, and acting inside them.
+"""Network namespaces: creates them, and runs actions inside them.
 
-An action inside a namespace runs in a thread that enters it; the namespace of a thread is its own
-and changes nothing for the rest of the program.
+An action inside a namespace runs in a thread that enters it. The rest of the program stays in its
+namespace.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Result = TypeVar("Result")
 
 
 def create_namespace(name: str) -> None:
-    """Make a named network namespace with only `lo` (up), IPv6 off."""
+    """Create a named network namespace with `lo` (up) as its only device; IPv6 is off."""
 
     def unshare_and_name() -> None:
         mounts.check_result(mounts.libc().unshare(CLONE_NEWNET), f"network namespace {name}")
@@ -38,8 +38,9 @@ def create_namespace(name: str) -> None:
 
 
 def name_namespace(name: str, pid: int) -> None:
-    """Give the network namespace of a process or thread a name, as `ip netns` knows it. Raises
-    OSError."""
+    """Give a name to the network namespace of a process or thread, as `ip netns` does.
+
+    Raises OSError."""
     NETNS_DIR.mkdir(mode=0o755, exist_ok=True)
     mounts.make_shared(NETNS_DIR)
     path = NETNS_DIR / name
@@ -48,17 +49,20 @@ def name_namespace(name: str, pid: int) -> None:
 
 
 def inside(netns: str | None, action: Callable[[], Result]) -> Result:
-    """Run an action in a named namespace (None: this one), in a thread of its own. Raises what
-    the action raises."""
+    """Run an action in a named namespace (None: this one), in a new thread.
+
+    Raises the exceptions of the action."""
     results: list[Result] = []
     errors: list[BaseException] = []
-    # No Event: a signal that raises just as Python takes or leaves its lock would leave it taken.
+    # A threading.Event would stay locked if a signal handler raised while Python takes or releases
+    # its internal lock.
     done = threading.Lock()
     done.acquire()
-    to_begin = [True]  # who takes it decides: the thread acts, or the caller gives up
+    # The thread takes the token and runs the action, or the caller takes it and gives up.
+    token = [True]
 
     def run() -> None:
-        if not _taken(to_begin):
+        if not _take(token):
             return
         try:
             if netns is not None:
@@ -73,11 +77,12 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
 
     try:
         threading.Thread(target=run, name="switchmark-netns").start()
-        done.acquire()  # (a `join` that was interrupted calls the thread ended)
+        done.acquire()  # An interrupted `join` would report that the thread has ended.
     except BaseException:
-        if _taken(to_begin):
+        if _take(token):
             raise
-        while not results and not errors:  # what is being made must be there to be undone
+        # The action must end before the caller can undo it.
+        while not results and not errors:
             time.sleep(POLL_S)
         raise
     if errors:
@@ -85,8 +90,8 @@ def inside(netns: str | None, action: Callable[[], Result]) -> Result:
     return results[0]
 
 
-def _taken(token: list[bool]) -> bool:
-    """Take the only token; False where another thread has taken it."""
+def _take(token: list[bool]) -> bool:
+    """Take the token; return False if another thread has taken it."""
     with suppress(IndexError):
         return token.pop()
     return False
@@ -94,7 +99,7 @@ def _taken(token: list[bool]) -> bool:
 
 @contextmanager
 def opened(netns: str | None) -> Iterator[int]:
-    """A descriptor of a named namespace (None: the calling thread's)."""
+    """Open a named namespace (None: that of the calling thread); yield the file descriptor."""
     path = NETNS_DIR / netns if netns else f"/proc/{threading.get_native_id()}/ns/net"
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -1,10 +1,10 @@
-"""Network devices: made, moved, set up and deleted through netlink.
+"""Creates, moves, sets up and deletes network devices through netlink.
 
-No `ip` process is started for any of it: a namespace with its port takes some milliseconds.
+No `ip` process is started, so a namespace with its port takes some milliseconds.
 
-The main thread never speaks netlink itself (`inside` starts another): pyroute2 makes an event loop
-for every socket, and a Ctrl-C that arrives while one is destroyed is lost (Python ignores
-exceptions there). Signals interrupt the main thread alone.
+The main thread does not use netlink itself; `inside` starts another thread. pyroute2 creates an
+event loop for every socket, and a Ctrl-C that arrives while a loop is destroyed is lost, since
+Python ignores exceptions there. Signals interrupt only the main thread.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from switchmark.host.kernel.namespaces import NETNS_DIR, inside, opened
 from switchmark.model.ports import MacvlanParent
 
 if TYPE_CHECKING:
-    from pyroute2 import IPRoute  # takes as long to load as all of ours, and plans touch no device
+    from pyroute2 import IPRoute  # loads as slowly as the whole bench; plans need no device
 
 NUD_PERMANENT = 0x80
-NETLINK_DESCRIPTORS = EVENT_LOOP + 2  # with the socket, and one that pyroute2 opens beside it
+NETLINK_DESCRIPTORS = EVENT_LOOP + 2  # with the socket, and another that pyroute2 opens
 TUNSETIFF, TUNSETPERSIST = 0x400454CA, 0x400454CB
 IFF_TAP, IFF_NO_PI = 0x0002, 0x1000
 
@@ -48,14 +48,14 @@ class VethEnd:
     mac: str | None = None  # None: the kernel's choice
     netns: str | None = None
 
-    def wanted(self, mtu_bytes: int) -> dict[str, str | int]:
-        """What netlink is asked for."""
+    def attributes(self, mtu_bytes: int) -> dict[str, str | int]:
+        """Return the attributes of the netlink request."""
         address = {} if self.mac is None else {"address": self.mac}
         return {"ifname": self.device, "mtu": mtu_bytes, **address}
 
 
 def route_socket() -> IPRoute:
-    """A netlink socket, to be used in a `with`. Raises OSError where descriptors lack."""
+    """Return a netlink socket, for a `with` statement. Raises OSError without free descriptors."""
     from pyroute2 import IPRoute
 
     require_free(NETLINK_DESCRIPTORS)
@@ -63,7 +63,7 @@ def route_socket() -> IPRoute:
 
 
 def refused() -> type[Exception]:
-    """The error by which the kernel refuses something that netlink asked for."""
+    """Return the type of the error that a refused netlink request raises."""
     from pyroute2 import NetlinkError
 
     error: type[Exception] = NetlinkError
@@ -71,29 +71,29 @@ def refused() -> type[Exception]:
 
 
 def create_veth(a: VethEnd, b: VethEnd, mtu_bytes: int) -> None:
-    """Make a veth pair, each end where it belongs; both are down, offloads not yet set."""
+    """Create a veth pair, each end in its namespace; both are down, with the default offloads."""
 
     def add(fd: int) -> None:
-        peer = {**b.wanted(mtu_bytes), "net_ns_fd": fd}
+        peer = {**b.attributes(mtu_bytes), "net_ns_fd": fd}
         with route_socket() as netlink:
-            netlink.link("add", kind="veth", peer=peer, **a.wanted(mtu_bytes))
+            netlink.link("add", kind="veth", peer=peer, **a.attributes(mtu_bytes))
 
     with opened(b.netns) as fd:
         inside(a.netns, partial(add, fd))
 
 
 def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
-    """Make a macvlan device in bridge mode in the namespace where it belongs; it is down.
+    """Create a macvlan device in bridge mode in its namespace; it is down.
 
-    Raises OSError when its parent is not there, or it cannot be made."""
+    Raises OSError if its parent does not exist, or the device cannot be created."""
 
     def add(fd: int) -> None:
-        own = {**end.wanted(mtu_bytes), "net_ns_fd": fd, "macvlan_mode": "bridge"}
+        attributes = {**end.attributes(mtu_bytes), "net_ns_fd": fd, "macvlan_mode": "bridge"}
         with route_socket() as netlink:
-            found = netlink.link_lookup(ifname=parent.device)
-            if not found:
+            indices = netlink.link_lookup(ifname=parent.device)
+            if not indices:
                 raise OSError(f"network device {parent.device} is not in {parent.netns}")
-            netlink.link("add", kind="macvlan", link=found[0], **own)
+            netlink.link("add", kind="macvlan", link=indices[0], **attributes)
 
     try:
         with opened(end.netns) as fd:
@@ -103,8 +103,9 @@ def create_macvlan(parent: MacvlanParent, end: VethEnd, mtu_bytes: int) -> None:
 
 
 def create_tap(device: str, mtu_bytes: int) -> None:
-    """Make a tap device of the root namespace that outlives whoever opens it; it is up, with
-    neither IPv6 nor offloads. Raises OSError."""
+    """Create a persistent tap device in the root namespace; it is up, without IPv6 and offloads.
+
+    Raises OSError."""
     request = struct.pack("16sH22x", device.encode(), IFF_TAP | IFF_NO_PI)
     with open("/dev/net/tun", "r+b", buffering=0) as tun:  # noqa: PTH123
         fcntl.ioctl(tun, TUNSETIFF, request)
@@ -113,37 +114,39 @@ def create_tap(device: str, mtu_bytes: int) -> None:
     bring_up(VethEnd(device))
 
 
-def take_in(device: str, end: VethEnd, mtu_bytes: int) -> None:
-    """Move a device of this namespace into another, under a new name. Raises OSError when there is
-    no such device, or when it cannot be moved or set up."""
+def move_renamed(device: str, end: VethEnd, mtu_bytes: int) -> None:
+    """Move a device of this namespace into another, with a new name.
+
+    Raises OSError if there is no such device, or it cannot be moved or set up."""
     assert end.netns is not None
     _move(device, end.netns, end.device)
     _set_mtu(end.netns, end.device, mtu_bytes)
 
 
 def lend(device: str, netns: str) -> None:
-    """Move a device of the host's own into a namespace unchanged, and set it up there; `fetch_back`
-    undoes it. Raises OSError."""
+    """Move a device of the host into a namespace, and set it up there; `fetch_back` undoes it.
 
-    def rise() -> None:
+    Raises OSError."""
+
+    def configure() -> None:
         disable_ipv6(device)
         set_up(device)
 
     _move(device, netns)
-    inside(netns, rise)
+    inside(netns, configure)
 
 
 def _move(device: str, netns: str, name: str | None = None) -> None:
-    """Move a device of this namespace into another; with `name` it is set down and renamed."""
+    """Move a device of this namespace into another; with `name`, set it down and rename it."""
 
     def move(fd: int) -> None:
         with route_socket() as netlink:
-            found = netlink.link_lookup(ifname=device)
-            if not found:
-                raise OSError(f"network device {device} is not there")
+            indices = netlink.link_lookup(ifname=device)
+            if not indices:
+                raise OSError(f"network device {device} does not exist")
             if name is not None:
-                netlink.link("set", index=found[0], state="down")
-            netlink.link("set", index=found[0], ifname=name or device, net_ns_fd=fd)
+                netlink.link("set", index=indices[0], state="down")
+            netlink.link("set", index=indices[0], ifname=name or device, net_ns_fd=fd)
 
     try:
         with opened(netns) as fd:
@@ -162,23 +165,24 @@ def _set_mtu(netns: str | None, device: str, mtu_bytes: int) -> None:
 
 
 def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
-    """Move a device that was lent to a namespace back into this one, and set it up; one that is
-    not lent is left alone. The borrower may have made it promiscuous; that is undone. Raises
-    OSError."""
+    """Move a device that `lend` moved to a namespace back into this one, and set it up.
+
+    A device that is not there is left alone. Programs in the namespace may have made the device
+    promiscuous: unless `promiscuous`, that is undone. Raises OSError."""
     if not (NETNS_DIR / netns).exists():
         return
 
-    def send_home(fd: int) -> bool:
+    def move_back(fd: int) -> bool:
         with route_socket() as netlink:
-            found = netlink.link_lookup(ifname=device)
-            if found:
-                netlink.link("set", index=found[0], net_ns_fd=fd)
-            return bool(found)
+            indices = netlink.link_lookup(ifname=device)
+            if indices:
+                netlink.link("set", index=indices[0], net_ns_fd=fd)
+            return bool(indices)
 
     try:
         with opened(None) as fd:
-            lent = inside(netns, partial(send_home, fd))
-        if lent:
+            moved = inside(netns, partial(move_back, fd))
+        if moved:
             inside(None, partial(set_up, device, without=0 if promiscuous else IFF_PROMISC))
     except refused() as error:
         raise OSError(f"network device {device}: cannot be fetched back ({error})") from None
@@ -187,8 +191,7 @@ def fetch_back(device: str, netns: str, *, promiscuous: bool = True) -> None:
 def bring_up(
     end: VethEnd, *, address: str | None = None, neighbour: tuple[str, str] | None = None
 ) -> None:
-    """Switch IPv6 and offloads off, set the IPv4 address and a permanent neighbour, and set the
-    link up.
+    """Switch IPv6 and offloads off, set an IPv4 address and a permanent neighbour, set the link up.
 
     `address` has a prefix length; `neighbour` is the IP and MAC address of the peer."""
 
@@ -218,8 +221,9 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
         deadline = time.monotonic() + timeout_s
         with route_socket() as netlink:
             while True:
-                late = time.monotonic() > deadline  # known before the look: the last one counts
-                # One device, not a list of all: with many there are as many lists.
+                # The time is read before the request, so that the last request counts.
+                late = time.monotonic() > deadline
+                # A list of all devices for each device would take quadratic time.
                 (link,) = netlink.link("get", ifname=end.device)
                 if link.get("operstate") == "UP":
                     return True
@@ -234,17 +238,17 @@ def wait_passing(end: VethEnd, timeout_s: float = 10.0) -> None:
 def set_receive_offload(end: VethEnd, on: bool) -> None:
     """Switch generic receive offload of a veth end, which makes it poll for frames.
 
-    Raises OSError, but not where a device has gone, or refuses, that is to be switched off."""
+    Raises OSError, except if the offload is to be off and the device is gone or refuses."""
     command = OFFLOADS_OFF["generic-receive-offload"]
     try:
         inside(end.netns, partial(set_by_ethtool, end.device, command, int(on)))
-    except (RequestRefused, FileNotFoundError):  # (its namespace may have gone, too)
+    except (RequestRefused, FileNotFoundError):  # The namespace may also be gone.
         if on:
             raise
 
 
 def delete_link(device: str) -> None:
-    """Delete a device of the root namespace; one that is gone already is fine. Raises OSError."""
+    """Delete a device of the root namespace; a missing device is not an error. Raises OSError."""
     if not Path("/sys/class/net", device).exists():
         return
 

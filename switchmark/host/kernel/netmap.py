@@ -1,4 +1,4 @@
-"""netmap's control calls (netmap(4)): attaching devices to a VALE switch, opening ports for others.
+"""netmap's control calls (netmap(4)): attach devices to a VALE switch, and open ports for programs.
 
 Numbers and layouts are those of net/netmap.h, API 14. No program and no library is needed.
 """
@@ -21,13 +21,13 @@ API = 14
 NIOCCTRL = 0xC0586997  # _IOWR('i', 151, 88 bytes)
 REGISTER, VALE_ATTACH, VALE_DETACH = 1, 3, 4
 ALL_RINGS = 1
-NO_TX_POLL = 0x20000  # polling sends nothing: who has the port says when
+NO_TX_POLL = 0x20000  # poll() sends nothing; the program with the port sends by ioctl
 REGISTER_MODE_AT, REGISTER_FLAGS_AT, REGISTER_BYTES, ATTACH_BYTES = 36, 48, 56, 64
-GENERIC_ONLY = "2"  # admode: whatever the driver has, netmap's emulation
+GENERIC_ONLY = "2"  # value of admode: netmap's emulation for every driver
 
 
 def not_loaded() -> Availability | None:
-    """Unavailable, where netmap's module is not loaded; None where it is."""
+    """Return the reason and remedy if netmap's module is not loaded, otherwise None."""
     if DEVICE.exists():
         return None
     return unavailable(
@@ -49,9 +49,10 @@ def detach(port: str) -> None:
 
 
 def open_port(port: str) -> tuple[int, bytes]:
-    """Open a port, `vale0:1`, in the calling thread's network namespace, for whoever will read and
-    send: its descriptor, and the kernel's account of it (`struct nmreq_register`). Raises
-    OSError."""
+    """Open a port, for example `vale0:1`, in the calling thread's network namespace.
+
+    Returns its descriptor and the kernel's description of it (`struct nmreq_register`), for the
+    program that will use the port. Raises OSError."""
     body = bytearray(REGISTER_BYTES)
     struct.pack_into("=I", body, REGISTER_MODE_AT, ALL_RINGS)
     struct.pack_into("=Q", body, REGISTER_FLAGS_AT, NO_TX_POLL)
@@ -64,19 +65,20 @@ def open_port(port: str) -> tuple[int, bytes]:
 
 
 def is_native(driver: str) -> bool:
-    """Whether a driver speaks netmap itself, so that its devices are attached as they are; netmap
-    emulates it on the others. A driver that does holds the module."""
+    """Return True if a driver supports netmap natively; netmap emulates it on other drivers.
+
+    A driver with native support is listed as a holder of the module."""
     holder = HOLDERS / driver.replace("-", "_")
     return holder.exists() and parameters("admode").get("admode") != GENERIC_ONLY
 
 
 def parameters(*names: str) -> dict[str, str]:
-    """The module's parameters in force; those that it lacks are left out."""
-    found = {}
+    """Return the values of these parameters of the module; missing parameters are left out."""
+    values = {}
     for name in names:
         with suppress(OSError):
-            found[name] = (PARAMETERS / name).read_text().strip()
-    return found
+            values[name] = (PARAMETERS / name).read_text().strip()
+    return values
 
 
 def _control(request: int, port: str, body: bytearray) -> None:
@@ -88,7 +90,7 @@ def _control(request: int, port: str, body: bytearray) -> None:
 
 
 def _ask(fd: int, request: int, port: str, body: bytearray) -> bytes:
-    held = ctypes.create_string_buffer(bytes(body), len(body))
-    header = struct.pack("=HHI64sQQ", API, request, 0, port.encode(), 0, ctypes.addressof(held))
+    buffer = ctypes.create_string_buffer(bytes(body), len(body))
+    header = struct.pack("=HHI64sQQ", API, request, 0, port.encode(), 0, ctypes.addressof(buffer))
     fcntl.ioctl(fd, NIOCCTRL, header)
-    return held.raw
+    return buffer.raw

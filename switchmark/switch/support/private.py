@@ -228,7 +228,7 @@ class Resources:
     def _end_group(self, leader: int) -> None:
         """End the children that outlive their parent (it led a process group of its own)."""
         left = []
-        for identity in procfs.marked(self.session.id):
+        for identity in procfs.session_processes(self.session.id):
             with suppress(ProcessLookupError):
                 if os.getpgid(identity.pid) == leader:
                     left.append(identity)

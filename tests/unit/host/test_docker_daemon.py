@@ -21,7 +21,7 @@ def tools(tmp_path: Path, session: Session, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
     monkeypatch.setenv("SWITCHMARK_DOCKER", "private")
     monkeypatch.setenv("SWITCHMARK_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(docker_daemon, "_OUR_OWN", {})
+    monkeypatch.setattr(docker_daemon, "_PRIVATE_HOSTS", {})
     return folder
 
 

@@ -288,7 +288,7 @@ def test_a_process_that_is_just_becoming_another_program_is_found(
 
     monkeypatch.setattr(Path, "read_bytes", read_bytes)
     try:
-        assert [one.pid for one in procfs.marked(ID)] == [child.pid]
+        assert [one.pid for one in procfs.session_processes(ID)] == [child.pid]
     finally:
         child.kill()
         child.wait()

@@ -158,7 +158,7 @@ def test_own_session_and_mark(state: Path) -> None:
         process = session.host.spawn(["sh", "-c", "echo $SWITCHMARK_SESSION; sleep 60"])
         assert process.read_line(PATIENCE_S) == session.id
         assert os.getsid(process.pid) == process.pid
-        assert process.pid in {one.pid for one in procfs.marked(session.id)}
+        assert process.pid in {one.pid for one in procfs.session_processes(session.id)}
         assert process.terminate() == -signal.SIGTERM
         assert process.terminate() == -signal.SIGTERM, "twice is fine"
 
@@ -194,7 +194,7 @@ def test_session_leaves_nothing(state: Path) -> None:
         daemon_pid = int(daemon.stdout)
         assert procfs.ProcessIdentity.of(daemon_pid) is not None
     assert not run_dir.exists() and not ledger.exists()
-    assert procfs.marked(session.id) == []
+    assert procfs.session_processes(session.id) == []
     assert procfs.ProcessIdentity.of(daemon_pid) is None
 
 
@@ -236,7 +236,7 @@ def test_signals_end_a_session_cleanly(state: Path, number: signal.Signals, code
     child.stdout.close()
     assert procfs.ProcessIdentity.of(int(pid)) is None
     assert [path.name for path in state.iterdir()] == ["measuring.lock"]
-    assert procfs.marked(session_id) == []
+    assert procfs.session_processes(session_id) == []
 
 
 def test_state_directory_must_leave_room_for_sockets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,4 +13,4 @@ from switchmark.host.kernel import procfs
      ("99999999", None)],
 )  # fmt: skip
 def test_a_process_id_that_is_told_is_one_or_none(text: str, pid: int | None) -> None:
-    assert procfs.told_pid(text) == pid
+    assert procfs.parse_pid(text) == pid

@@ -84,7 +84,7 @@ def test_version_arguments_and_which_ports_wait(running: snabb.Snabb, tmp_path: 
 
 
 def test_stop_ends_what_outlives_the_process(running: snabb.Snabb, session: Session) -> None:
-    assert len(procfs.marked(session.id)) > 1
+    assert len(procfs.session_processes(session.id)) > 1
     os.kill(running.process_ids()[0], signal.SIGKILL)
     deadline = time.monotonic() + PATIENCE_S
     while running.alive() is None:
@@ -93,8 +93,8 @@ def test_stop_ends_what_outlives_the_process(running: snabb.Snabb, session: Sess
         running.counters()
     running.stop()
     deadline = time.monotonic() + PATIENCE_S
-    while procfs.marked(session.id):  # killed; the kernel may take its time to end it
-        assert time.monotonic() < deadline, procfs.marked(session.id)
+    while procfs.session_processes(session.id):  # killed; the kernel may take its time to end it
+        assert time.monotonic() < deadline, procfs.session_processes(session.id)
         time.sleep(0.01)
     assert session.ledger.outstanding() == []
 

@@ -44,5 +44,7 @@ class MarkedProcesses(UndoEntry):
 
     @override
     def undo(self) -> None:
-        while found := procfs.marked(self.session):  # one may have forked while it was looked for
+        while found := procfs.session_processes(
+            self.session
+        ):  # one may have forked while it was looked for
             procfs.end_processes(found)
