@@ -195,7 +195,8 @@ class Results:
         return read_table(self.directory).frame
 
     def answers(self) -> list[PointAnswer]:
-        """Who leads at each point, and by how much at least, where blocks can prove it."""
+        """Return the comparison result of each point: the order of the contenders, and the ratio of
+        each pair with its interval."""
         names = {row.trial.id: row.contender for row in self.rows()}
         return answer_run(self._run, names, usual_overhead_s)
 

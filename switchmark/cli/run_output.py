@@ -55,10 +55,8 @@ from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.export import remarks
 from switchmark.results.find import list_runs
 from switchmark.results.published import published_beside
-from switchmark.results.ranking import compare
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
-from switchmark.statistics.comparison import METHOD
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
 _TONES = {NOT_VALID: Tone.NOT_VALID, CAUTION: Tone.CAUTION, FAILED: Tone.FAILED}
@@ -146,7 +144,8 @@ def _tone_of_lead(line: ContenderWords) -> Tone:
 
 
 def _figures(summary: Summary) -> list[Line]:
-    """Each row in one line, or in more if it is wider, then the sentences that compare rows."""
+    """Each row in one line, or in more if it is wider, then the reasons why they
+    could not be compared."""
     width = text_width()
     names = max((len(name) for name, _ in summary.rows), default=0)
     figures = max((len(text) for _, text in summary.rows), default=0)
@@ -162,7 +161,7 @@ def _figures(summary: Summary) -> list[Line]:
             lines.append(Line(f"  {name:<{column}}  {text}", tone))
         else:
             lines += wrapped(f"{name}  {text}", 2, 6, tone)
-    return [*lines, *(line for text in summary.differences for line in wrapped(text))]
+    return [*lines, *(line for text in summary.untested for line in wrapped(text))]
 
 
 def _certificate(found: Run, summary: Summary, *, is_measured_here: bool) -> list[Line]:
@@ -255,7 +254,6 @@ def print_run(found: Run, rows: list[SummaryRow], everything: list[SummaryRow]) 
     between = between_hosts_table([row.between for row in rows])
     _print_beside(rows, between, BETWEEN_HOSTS_TITLE)
     _print_published(found, rows)
-    _print_differences(rows)
     _print_remarks(rows, everything)
     _print_marks(rows)
     _print_failures(found, rows)
@@ -441,26 +439,6 @@ def _print_published(found: Run, rows: list[SummaryRow]) -> None:
         title="Beside published figures (another machine: compare the shape, not the size)",
         right=["published", "measured", "ratio"],
     )
-    print_line()
-
-
-def _print_differences(rows: list[SummaryRow]) -> None:
-    """Print the lead of the best at each point over the others, and how sure that is."""
-    comparisons = [one for one in compare(rows) if one.others]
-    if not comparisons:
-        return
-    print_line("Differences from the best at each point:")
-    for comparison in comparisons:
-        alike = [other.best for other in comparisons]
-        alike = words.of_dimension(alike, comparison.best.trial.dimension)
-        figure = "throughput" if comparison.best.throughput else "median round trip"
-        point = words.point(dict(comparison.point), words.varying_fields(alike))
-        others = "; ".join(
-            f"{row.contender} by {formatting.number(difference.ratio)}x ({difference.note})"
-            for row, difference in comparison.others
-        )
-        print_remark(f"{figure}, {point}: {comparison.best.contender} ahead of {others}", 2)
-    print_remark(METHOD, 2)
     print_line()
 
 

@@ -48,8 +48,15 @@ class PointWords:
 
 
 def deciding(answers: Sequence[PointAnswer]) -> list[PointAnswer]:
-    """The comparison results that a summary gives: of the figures that decide, with pairs."""
-    return [one for one in answers if one.decides and any(lead.ratios for lead in one.leads)]
+    """Return the comparison results that a summary gives: those of the figures that decide; empty
+    if none of them was tested."""
+    decisive = [answer for answer in answers if answer.decides]
+    return decisive if any(not answer.untested for answer in decisive) else []
+
+
+def untested(answers: Sequence[PointAnswer]) -> list[str]:
+    """Return each reason why the results that decide were not tested."""
+    return list(dict.fromkeys(answer.untested for answer in answers if answer.decides))
 
 
 def heading(answers: Sequence[PointAnswer]) -> str:

@@ -26,7 +26,7 @@ from switchmark.record import Record
 from switchmark.record.marks import MARKS
 from switchmark.record.page_sizes import in_words
 from switchmark.report import words
-from switchmark.report.answer import answers, caveats
+from switchmark.report.caveats import caveats
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.host_facts import engine_versions, flatten, machine_facts
 from switchmark.report.one_table import one_table
@@ -57,7 +57,7 @@ from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
-from switchmark.statistics.comparison import METHOD
+from switchmark.statistics.paired import METHOD
 from switchmark.version import full_version
 
 MAX_DETAILED_TRIALS = 150  # beyond, the file would be too large to open with ease
@@ -166,7 +166,6 @@ def _render(run: Run, rows: list[SummaryRow], table: RecordTable, problems: Sequ
         "remarks": {id(row): remarks(row, rows) for row in rows},
         "of_baseline": {id(row): of_baseline(row, rows) for row in rows},
         "trends": trends(throughput),
-        "answers": {d.value: answers(rows, d) for d in Dimension},
         "caveats": caveats(rows, records),
         "summary": summarise_in_words(run, rows, rows, answered),
         "pictures": [

@@ -126,5 +126,5 @@ def folded_pictures(
 
 
 def _is_swept(throughput: list[SummaryRow], answered: list[PointAnswer]) -> bool:
-    """Whether throughput is shown at once: it was swept, or there is no ratio to show."""
-    return x_axis(throughput) is not None or not answered
+    """Return True if throughput is shown at once: it was swept, or there is no ratio to show."""
+    return x_axis(throughput) is not None or all(answer.untested for answer in answered)

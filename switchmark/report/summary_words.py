@@ -14,7 +14,6 @@ from switchmark.report import answer_words, words
 from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
-from switchmark.results.ranking import Comparison, compare
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
 from switchmark.switch.registry import usual_overhead_s
@@ -45,7 +44,7 @@ class Summary:
     points: tuple[PointWords, ...]  # a line for each contender, while there is room
     sentences: tuple[str, ...]  # otherwise a sentence for each point
     rows: tuple[tuple[str, str], ...]  # name and figure of each row, if there are no pairs
-    differences: tuple[str, ...]  # sentences that compare these rows
+    untested: tuple[str, ...]  # the reasons why these rows could not be compared
     warned: tuple[str, ...]
     certified: str  # whether the figures are certified on this machine
     further_s: float  # that would decide what is undecided; 0 if nothing is
@@ -77,9 +76,9 @@ def summarise_in_words(
     warned = (*_warnings(rows), *words.left_out(rows), *_failures(rows))
     deciding = answer_words.deciding(answers)
     estimators = "" if deciding else _estimators(rows)
-    differences = () if deciding else tuple(_differences(rows))
+    untested = () if deciding else tuple(answer_words.untested(answers))
     explanation = answer_words.explanation(deciding)
-    around = _HEAD_LINES + len(warned) + len(differences) + bool(estimators) + bool(explanation)
+    around = _HEAD_LINES + len(warned) + len(untested) + bool(estimators) + bool(explanation)
     room = max(MOST_LINES // 2, MOST_LINES - around)
     each = answer_words.fits_by_contender(deciding, room)
     return Summary(
@@ -91,7 +90,7 @@ def summarise_in_words(
         points=tuple(answer_words.by_contender(one, deciding) for one in deciding if each),
         sentences=tuple(answer_words.by_point(one, deciding) for one in deciding if not each),
         rows=() if deciding else tuple(_rows(rows)),
-        differences=differences,
+        untested=untested,
         warned=warned,
         certified=certified(of_rows(rows)),
         further_s=answer_words.further_s(deciding),
@@ -139,34 +138,6 @@ def _baseline_names(rows: Sequence[SummaryRow]) -> dict[str, str]:
         more = [word for word, varies in zip(fact, varying, strict=True) if word and varies]
         names[trial] = f"baseline ({', '.join(more)})" if more else "baseline"
     return names
-
-
-def _differences(rows: Sequence[SummaryRow]) -> list[str]:
-    """A sentence for each point with several contenders, about the leader and its lead. It takes
-    repetitions as independent, since they are too few for pairs within blocks."""
-    compared = [one for one in compare(rows) if one.others]
-    return [_difference(one, compared) for one in compared]
-
-
-def _difference(comparison: Comparison, all_: Sequence[Comparison]) -> str:
-    best = comparison.best
-    alike = words.of_dimension([one.best for one in all_], best.trial.dimension)
-    figure = "throughput" if best.throughput else "median round trip"
-    place = words.point(dict(comparison.point), words.varying_fields(alike))
-    ahead, open_ = [], []
-    for row, difference in comparison.others:
-        if difference.low is None or difference.high is None:
-            return f"{figure}, {place}: nothing can be tested with one repetition of a contender"
-        if difference.significant:
-            interval = f"{difference.low:.3g} to {difference.high:.3g}"
-            ahead.append(f"{row.contender} {difference.ratio:.3g}x ({interval})")
-        else:
-            open_.append(row.contender)
-    parts = [
-        f"{best.contender} is ahead of {'; '.join(ahead)}" if ahead else "",
-        f"no proven lead of {best.contender} over {', '.join(open_)}" if open_ else "",
-    ]
-    return f"{figure}, {place}: {'; '.join(filter(None, parts))}"
 
 
 def _estimators(rows: Sequence[SummaryRow]) -> str:

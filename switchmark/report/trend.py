@@ -10,7 +10,7 @@ from switchmark.formatting import percent, with_prefix
 from switchmark.report.axes import LINE_FROM, XAxis, x_axis
 from switchmark.report.drawn_rows import facets
 from switchmark.results.rows import SummaryRow
-from switchmark.statistics.comparison import compare_with_best
+from switchmark.statistics.comparison import difference
 from switchmark.statistics.means import Estimate
 
 _OF_COST = ("scenario", "cpu_limit")  # a size or a load speaks for itself
@@ -49,11 +49,11 @@ def _sentence(rows: Sequence[SummaryRow], x: XAxis) -> str:
         if (b.mean < a.mean) != falls
     ]
     high, low = (begin, end) if falls else (end, begin)
-    (difference,) = compare_with_best(high, [low])
+    found = difference(high, low)
     share = f", {percent(end.mean / begin.mean)} of that" if begin.mean else ""
     steps = f", but not {'; '.join(against)}" if against else " at each step"
     return (
-        f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({difference.note}); "
+        f"{_pps(begin)} at {first}, {_pps(end)} at {last}{share} ({found.note}); "
         f"{'less' if falls else 'more'}{steps}."
     )
 

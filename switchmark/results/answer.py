@@ -1,8 +1,11 @@
-"""The answer of a run: who leads at each point, and by what ratio at least and at most; which
-contenders are equal; and what is undecided, with the time that would decide it.
+"""The comparison results of a run: at each test point and for each figure, the order of the
+contenders, and the ratio of each pair with its interval.
 
-It is computed from the records alone, at the looks that the campaign planned; nothing of it is
-stored.
+This is the only place that decides which contender leads. The terminal, the report, `compare`, the
+pool and the Python API take its result. It works on the records alone, at the interim analyses that
+the campaign planned; no result is stored. A repetition is a block, also in a campaign without
+`prove`, so each campaign with repetitions has pairs of trials (statistics/paired.py). One or two
+repetitions cannot be tested: `PointAnswer.untested` gives the reason.
 """
 
 from __future__ import annotations
@@ -27,52 +30,56 @@ from switchmark.results.points import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.rows import KNOWN_TRUTH
 from switchmark.results.store import Run
-from switchmark.statistics.paired import MIN_PAIRS, LogRatio, ratio_of
+from switchmark.statistics.paired import FEWEST_PAIRS, MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of
 from switchmark.statistics.typical import typical
 
 
 class LeadVerdict(StrEnum):
-    """What is known of two contenders: one leads, they are equal, or it is undecided."""
+    """The conclusion about two contenders."""
 
-    AHEAD = "ahead"  # by a proven lead, in each state of the machine
-    SAME = "the same"  # within the smallest lead worth knowing, in each state
-    DEPENDS = "depends"  # decided in each state of the machine, not alike in all
+    AHEAD = "ahead"  # the lead is proven, in each state of the machine
+    SAME = "the same"  # the difference is smaller than `prove`, in each state
+    DEPENDS = "depends"  # decided in each state of the machine, but differently
     UNDECIDED = "undecided"
 
 
 @dataclass(frozen=True, slots=True)
 class LeadRatio:
-    """By what factor the contender ahead is better: above 1, whether or not more is better."""
+    """The factor by which one contender is better than another, with its interval.
+
+    For rates it is the quotient of the figures, for times the inverse quotient, so that a value
+    above 1 always means better."""
 
     value: float
-    low: float  # of the interval; 0 where few pairs tell nothing
+    low: float  # lower end of the interval; 0 if the interval has no lower end
     high: float
     pairs: int
     verdict: LeadVerdict
-    state: State | None = None  # of the machine; None: of all together
+    state: State | None = None  # state of the machine; None: all states together
 
     def turned(self) -> LeadRatio:
-        """The ratio from the other side."""
+        """Return the ratio with the contenders exchanged."""
         high = 1 / self.low if self.low else math.inf
         return replace(self, value=1 / self.value, low=1 / self.high, high=high)
 
 
 @dataclass(frozen=True, slots=True)
 class Lead:
-    """Two contenders, the better one first."""
+    """The comparison of two contenders. `ratios` are above 1, unless they differ between states of
+    the machine: they say how much better `ahead` is than `behind`."""
 
     ahead: str
     behind: str
     verdict: LeadVerdict
-    ratios: tuple[LeadRatio, ...]  # one, or one a state where they differ; none: too few pairs
-    pairs: int  # of trials, in one block
-    further_s: float | None  # that it would take to decide; None: it is decided, or beyond hope
-    further_blocks: int | None = None  # as many blocks
+    ratios: tuple[LeadRatio, ...]  # one, or one for each state; empty if there are too few pairs
+    pairs: int  # pairs of trials in the same block
+    further_s: float | None  # seconds that would decide it; None: decided, or no time would
+    further_blocks: int | None = None  # the same in blocks
 
     def seen_from(self, contender: str) -> tuple[LeadRatio, ...]:
-        """The ratios of this one of the two to the other."""
+        """Return the factors by which this contender is better than the other one."""
         if contender == self.ahead:
             return self.ratios
         return tuple(one.turned() for one in self.ratios)
@@ -80,12 +87,12 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTrial:
-    """The parts of a trial that the answer shows."""
+    """One trial of a contender."""
 
     block: int
     figure: float  # in the unit of the metric
-    state: State  # of the machine; CHANGED: it counts with its longest stretch in one state
-    unused: str  # why it counts for nothing; empty: it counts
+    state: State  # state of the machine; CHANGED: the longest part in one state counts
+    unused: str  # reason why the trial does not count; empty if it counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,53 +100,72 @@ class RankedContender:
     """One contender at a point: its typical figure and its trials."""
 
     contender: str
-    trial: Trial  # its repetition 0
-    typical: float  # median over its trials, in the unit of the metric
-    low: float | None  # interval of the typical figure; None: fewer than five trials
+    trial: Trial  # repetition 0
+    typical: float  # median over the trials, in the unit of the metric
+    low: float | None  # interval of the typical figure; None: fewer than three trials
     high: float | None
-    trials: int  # that count
-    measured: tuple[MeasuredTrial, ...] = ()  # all that have a figure
+    trials: int  # trials that count
+    measured: tuple[MeasuredTrial, ...] = ()  # all trials that have a figure
 
 
 @dataclass(frozen=True, slots=True)
 class PointAnswer:
-    """The answer for one figure at one point."""
+    """The comparison result for one figure at one point.
+
+    `ranking` has the best contender first: the order of the proven leads, then of the ratios by
+    blocks, then of the typical figures. `leads` has every pair of contenders, in that order."""
 
     point: Point
     metric: Metric
-    decides: bool  # whether the campaign goes on until this figure is decided
-    ranking: tuple[RankedContender, ...]  # the best first: as proven, else by typical figures
-    leads: tuple[Lead, ...]  # every pair, in that order
+    decides: bool  # the campaign continues until this figure is decided
+    ranking: tuple[RankedContender, ...]
+    leads: tuple[Lead, ...]
     blocks: int
     trials: int
-    left_out: Mapping[str, int]  # trials that count for nothing, by reason
-    lines: LineTimes | None  # the machine's two states, between the cores first used; None: one
-    prove: float
+    left_out: Mapping[str, int]  # number of trials that do not count, by reason
+    lines: LineTimes | None  # the two states of the machine; None if it has one state
+    prove: float  # the smallest lead that matters
     confidence: float
-    testbed: str = ""  # of a pool, where each decides by itself
+    testbed: str = ""  # the testbed of a pool, if each testbed decides separately
 
-    def between(self, one: str, other: str) -> Lead | None:
-        """What is known of these two, whichever is ahead."""
-        return next((o for o in self.leads if {o.ahead, o.behind} == {one, other}), None)
+    def between(self, contender: str, other: str) -> Lead | None:
+        """Return the comparison of these two, independent of the order; None if there is none."""
+        pair = {contender, other}
+        return next((lead for lead in self.leads if {lead.ahead, lead.behind} == pair), None)
+
+    @property
+    def untested(self) -> str:
+        """The reason why no pair of contenders was tested; empty if a pair was."""
+        if any(lead.ratios for lead in self.leads):
+            return ""
+        if self.blocks < 2:
+            return "nothing can be tested with one repetition of a contender"
+        pairs = max((lead.pairs for lead in self.leads), default=0)
+        return (
+            f"nothing can be tested: {pairs} {'block has' if pairs == 1 else 'blocks have'} a "
+            f"valid figure of two contenders, and {FEWEST_PAIRS} are needed"
+        )
 
 
 def answer_run(
     run: Run, names: Mapping[str, str], overhead_s: Callable[[str], float]
 ) -> list[PointAnswer]:
-    """The answers of a run; `names` gives contenders' names by the id of their first trial,
-    `overhead_s` what is usually around a trial of a switch."""
+    """Return the comparison results of a run, in the order of its points.
+
+    `names` gives the name of a contender by the id of its first trial, and `overhead_s` the usual
+    seconds around a trial of a switch. There is a result for each point with two or more
+    contenders, and for each figure that they have; the first figure of a point decides. A run with
+    one repetition has results without ratios."""
     info = run.info
     proving = Proving.of(
         info.parsed_definition.model_dump(), overhead_s, info.parsed_settings.testbeds
     )
-    if proving.most_blocks < MIN_PAIRS:
-        return []
-    return answer([seen for seen, _ in observations(run)], proving, names)
+    return answer([item for item, _ in observations(run)], proving, names)
 
 
 def observations(run: Run) -> Iterator[tuple[Observed, Record]]:
-    """The run's records one by one, as observed. Unreadable files are left out; the tables name
-    them."""
+    """Yield each record of the run with its observation. Unreadable files are left out; the tables
+    name them."""
     resumed = run.resumed_at()
     for path in run.paths():
         with suppress(CorruptResultError):
@@ -150,38 +176,38 @@ def observations(run: Run) -> Iterator[tuple[Observed, Record]]:
 def answer(
     observed: Sequence[Observed], proving: Proving, names: Mapping[str, str]
 ) -> list[PointAnswer]:
-    """The answers, point by point in the order of their first trials."""
-    found = []
-    asked = {one.trial.id: one.trial for one in observed if not one.is_baseline}
-    whole_s = proving.round_s(asked.values())
+    """Return the comparison results, in the order of the first trial of each point."""
+    results = []
+    trials = {item.trial.id: item.trial for item in observed if not item.is_baseline}
+    whole_s = proving.round_s(trials.values())
     for point, everywhere in points_of(observed).items():
-        for at, testbed, held in _compared_alike(point, everywhere, proving):
+        for exact_point, testbed, group in _comparable_groups(point, everywhere, proving):
             was_decided = False
-            for place, metric in enumerate(metrics_of(held)):
-                looks = looks_at(held, metric, proving, whole_s, was_decided=was_decided)
+            for place, metric in enumerate(metrics_of(group)):
+                looks = looks_at(group, metric, proving, whole_s, was_decided=was_decided)
                 if place == 0:
                     was_decided = not looks.needed
-                made = _answer(at, held, metric, place == 0, looks, proving, names)
-                found.append(replace(made, testbed=testbed))
-    return found
+                result = _answer(exact_point, group, metric, place == 0, looks, proving, names)
+                results.append(replace(result, testbed=testbed))
+    return results
 
 
-def _compared_alike(
+def _comparable_groups(
     point: Point, observed: list[Observed], proving: Proving
 ) -> Iterator[tuple[Point, str, list[Observed]]]:
-    """The observations that are compared with each other, with their testbed, at the point where
-    they are compared: of each page size."""
-    for testbed, held in _by_testbed(observed, proving):
-        for at, alike in by_page_size(point, held):
-            if len({one.contender for one in alike}) > 1:
-                yield at, testbed, alike
+    """Yield each group of observations that are compared with each other: one testbed and one page
+    size, with the point that includes the page size."""
+    for testbed, group in _by_testbed(observed, proving):
+        for exact_point, alike in by_page_size(point, group):
+            if len({item.contender for item in alike}) > 1:
+                yield exact_point, testbed, alike
 
 
 def by_page_size(
     point: Point, observed: Sequence[Observed]
 ) -> Iterator[tuple[Point, list[Observed]]]:
-    """The observations at a point for each page size of DPDK's memory, unless page sizes are what
-    is compared there."""
+    """Yield the observations at a point for each page size of DPDK's memory; all together if the
+    campaign compares page sizes."""
     if is_compared(dict(point).get("compared") or ""):
         yield point, list(observed)
         return
@@ -190,32 +216,32 @@ def by_page_size(
 
 
 def _by_testbed(observed: list[Observed], proving: Proving) -> Iterator[tuple[str, list[Observed]]]:
-    """The observations of each testbed, its blocks counted by themselves; all together where the
-    campaign does not decide by testbed."""
+    """Yield the observations of each testbed, with blocks numbered by testbed; all together if the
+    campaign does not decide for each testbed."""
     if not proving.testbeds:
         yield "", observed
         return
     for testbed in proving.testbeds:
-        own = [one for one in observed if one.testbed == testbed]
-        if len({one.contender for one in own}) > 1:
-            yield testbed, [replace(one, block=proving.block_of(one.block)) for one in own]
+        group = [item for item in observed if item.testbed == testbed]
+        if len({item.contender for item in group}) > 1:
+            yield testbed, [replace(item, block=proving.block_of(item.block)) for item in group]
 
 
 def points_of(observed: Iterable[Observed]) -> dict[Point, list[Observed]]:
-    """The observations that are compared, by point. A point has at least two contenders. A
-    baseline is not a contender, and a switch with set faults is compared only with itself."""
+    """Return the observations that are compared, by point. A point has at least two contenders. A
+    baseline is not a contender, and a switch with injected faults is compared only with itself."""
     points: dict[Point, list[Observed]] = defaultdict(list)
-    for one in sorted(observed, key=lambda one: one.start_s):
-        if not one.is_baseline:
-            points[point_of(one.trial)].append(one)
-    for point, held in points.items():
-        points[point] = [one for one in held if one.trial.switch != KNOWN_TRUTH] or held
-    return {p: held for p, held in points.items() if len({one.contender for one in held}) > 1}
+    for item in sorted(observed, key=lambda item: item.start_s):
+        if not item.is_baseline:
+            points[point_of(item.trial)].append(item)
+    for point, group in points.items():
+        points[point] = [item for item in group if item.trial.switch != KNOWN_TRUTH] or group
+    return {p: group for p, group in points.items() if len({o.contender for o in group}) > 1}
 
 
 def metrics_of(observed: Iterable[Observed]) -> list[Metric]:
-    """The figures that are compared; the first one decides."""
-    return list(dict.fromkeys(metric for one in observed for metric in one.figures))
+    """Return the figures that are compared; the first one decides."""
+    return list(dict.fromkeys(metric for item in observed for metric in item.figures))
 
 
 def looks_at(
@@ -226,17 +252,17 @@ def looks_at(
     *,
     was_decided: bool = False,
 ) -> Looks:
-    """All looks at a figure that were due; the last one is at what there is.
+    """Return all interim analyses of a figure that were due, and a last one of all observations.
 
-    What is left of the level is spent there only if time ended the campaign, not a decision: at
-    this figure, or (`was_decided`) at the one that decides."""
-    contenders = {one.contender: one.trial for one in observed}
+    The last one uses the rest of the error probability only if time ended the campaign, not if a
+    decision did: about this figure, or (`was_decided`) about the figure that decides."""
+    contenders = {item.contender: item.trial for item in observed}
     rule, blocks = proving.rule(list(contenders.values()), whole_round_s), blocks_of(observed)
-    if not proving.stops and blocks > rule.looks[-1]:  # more were asked for later
+    if not proving.stops and blocks > rule.looks[-1]:  # a later command added repetitions
         rule = replace(rule, looks=(blocks,))
     looks = Looks(metric, rule, proving.prove, list(contenders))
     for count in range(1 if proving.stops else blocks, blocks + 1):
-        looks.after([one for one in observed if one.block < count], count)
+        looks.after([item for item in observed if item.block < count], count)
     was_planned = rule.is_look(blocks) and (was_decided or not proving.stops or not looks.needed)
     if not was_planned:
         looks.after(observed, blocks, is_last=True)
@@ -254,20 +280,20 @@ def _answer(
 ) -> PointAnswer:
     ranking = sorted(
         _ranked(observed, metric, names),
-        key=lambda one: -one.typical if metric.higher_is_better else one.typical,
+        key=lambda ranked: -ranked.typical if metric.higher_is_better else ranked.typical,
     )
     trials = as_block_trials(observed, metric)
     levels = filter(None, levels_of(trials).values())
-    # The usual time of a pair of trials, the bench's own included.
-    pair_s = 2 * statistics.median(one.end_s - one.start_s for one in observed)
-    known = {frozenset((one.a, one.b)): one for one in looks.comparisons}
+    # The usual time of a pair of trials, with the time of the bench around them.
+    pair_s = 2 * statistics.median(item.end_s - item.start_s for item in observed)
+    compared = {frozenset((pair.a, pair.b)): pair for pair in looks.comparisons}
 
     def leads_of(order: Iterable[RankedContender]) -> Iterator[Lead]:
         for better, other in combinations(order, 2):
-            if (pair := frozenset((better.trial.id, other.trial.id))) in known:
-                yield _lead(known[pair], better, other, metric.higher_is_better, pair_s)
+            if (pair := frozenset((better.trial.id, other.trial.id))) in compared:
+                yield _lead(compared[pair], better, other, metric.higher_is_better, pair_s)
 
-    ranking = _as_proven(ranking, leads_of(ranking))
+    ranking = _by_leads(ranking, list(leads_of(ranking)))
     return PointAnswer(
         point=point,
         metric=metric,
@@ -283,40 +309,57 @@ def _answer(
     )
 
 
-def _as_proven(
-    by_typical: Iterable[RankedContender], leads: Iterable[Lead]
+def _by_leads(
+    by_typical: Iterable[RankedContender], leads: Sequence[Lead]
 ) -> list[RankedContender]:
-    """The contenders in this order, but each behind those that are proven to be ahead of it: the
-    trials of two may lie unevenly in the machine's states, their pairs do not."""
-    proven = {(one.ahead, one.behind) for one in leads if one.verdict is LeadVerdict.AHEAD}
-    left, ordered = list(by_typical), []
-    while left:
-        names = [one.contender for one in left]
-        free = (k for k, name in enumerate(names) if not any((o, name) in proven for o in names))
-        ordered.append(left.pop(next(free, 0)))  # (0: each is behind another, in a circle)
+    """Return the contenders in this order, but each one behind those that lead it.
+
+    The trials of two contenders can lie unevenly in the states of the machine, while a pair is of
+    one block. Proven leads come first. Other leads count unless they form a circle with them, or
+    have so few pairs that one disturbed trial decides their sign."""
+    proven = {(lead.ahead, lead.behind) for lead in leads if lead.verdict is LeadVerdict.AHEAD}
+    all_ = proven | {
+        (lead.ahead, lead.behind)
+        for lead in leads
+        if lead.ratios and all(r.value > 1 and r.pairs >= MIN_PAIRS for r in lead.ratios)
+    }
+    remaining, ordered = list(by_typical), []
+    while remaining:
+        names = [ranked.contender for ranked in remaining]
+
+        def free(pairs: set[tuple[str, str]], names: list[str] = names) -> list[int]:
+            return [
+                place
+                for place, name in enumerate(names)
+                if not any((other, name) in pairs for other in names)
+            ]
+
+        # Index 0 breaks a circle of leads.
+        first = next(iter(free(all_) or free(proven)), 0)
+        ordered.append(remaining.pop(first))
     return ordered
 
 
 def _ranked(
     observed: Sequence[Observed], metric: Metric, names: Mapping[str, str]
 ) -> Iterable[RankedContender]:
-    observed = sorted(observed, key=lambda one: one.start_s)  # the order of the trials of blocks
+    observed = sorted(observed, key=lambda item: item.start_s)  # the order of the block trials
     trials = as_block_trials(observed, metric)
     states = label(trials)
-    first = {one.contender: one.trial for one in observed}
-    held: dict[str, list[LogRatio]] = defaultdict(list)
+    first = {item.contender: item.trial for item in observed}
+    logs_of: dict[str, list[LogRatio]] = defaultdict(list)
     measured: dict[str, list[MeasuredTrial]] = defaultdict(list)
-    for seen, one, state in zip(observed, trials, states, strict=True):
-        if one.figure is not None:
-            held[one.contender].append(LogRatio(one.block, math.log(one.figure)))
-        if (figure := seen.figures.get(metric)) is not None:
-            measured[one.contender].append(MeasuredTrial(seen.block, figure, state, seen.unused))
-    for contender, logs in held.items():
+    for item, trial, state in zip(observed, trials, states, strict=True):
+        if trial.figure is not None:
+            logs_of[trial.contender].append(LogRatio(trial.block, math.log(trial.figure)))
+        if (figure := item.figures.get(metric)) is not None:
+            measured[trial.contender].append(MeasuredTrial(item.block, figure, state, item.unused))
+    for contender, logs in logs_of.items():
         interval = ratio_of(logs)
         yield RankedContender(
             contender=names.get(contender, first[contender].called),
             trial=first[contender],
-            typical=typical([math.exp(one.log_ratio) for one in logs]),
+            typical=typical([math.exp(log.log_ratio) for log in logs]),
             low=interval.low if interval else None,
             high=interval.high if interval else None,
             trials=len(logs),
@@ -331,15 +374,15 @@ def _lead(
     higher: bool,
     pair_s: float,
 ) -> Lead:
-    """The comparison from the side of the one whose typical figure is better; where the pairs say
-    otherwise, from the other side."""
-    # Whether ratios of figures are below 1 for a lead.
+    """Return the comparison from the side of the contender with the better typical figure; from the
+    other side if all ratios by blocks are below 1."""
+    # True if the ratio a / b of the figures is below 1 for a lead of `better`.
     turned = (found.a == better.trial.id) != higher
-    ratios = tuple(_lead_ratio(one, turned=turned) for one in found.decisions)
+    ratios = tuple(_lead_ratio(decision, turned=turned) for decision in found.decisions)
     verdict = _verdict(ratios)
     ahead, behind = better.contender, other.contender
-    if ratios and all(one.value < 1 for one in ratios):
-        ratios = tuple(_lead_ratio(one, turned=not turned) for one in found.decisions)
+    if ratios and all(ratio.value < 1 for ratio in ratios):
+        ratios = tuple(ratio.turned() for ratio in ratios)
         ahead, behind = behind, ahead
     further_s = None if found.further_blocks is None else found.further_blocks * pair_s
     return Lead(ahead, behind, verdict, ratios, found.pairs, further_s, found.further_blocks)
@@ -354,8 +397,8 @@ def _lead_ratio(decision: Decision, *, turned: bool) -> LeadRatio:
 
 
 def _verdict(ratios: Sequence[LeadRatio]) -> LeadVerdict:
-    verdicts = {one.verdict for one in ratios}
+    verdicts = {ratio.verdict for ratio in ratios}
     if not verdicts or LeadVerdict.UNDECIDED in verdicts:
         return LeadVerdict.UNDECIDED
-    sides = {one.value > 1 for one in ratios if one.verdict is LeadVerdict.AHEAD}
+    sides = {ratio.value > 1 for ratio in ratios if ratio.verdict is LeadVerdict.AHEAD}
     return verdicts.pop() if len(verdicts) == 1 and len(sides) <= 1 else LeadVerdict.DEPENDS

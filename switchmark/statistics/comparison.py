@@ -21,13 +21,6 @@ from numpy.typing import NDArray
 from switchmark.errors import UsageError
 from switchmark.statistics.means import LEVEL, RESOLUTION, Estimate
 
-METHOD = (
-    "Mean over repetitions with its 95 % Student-t confidence interval (two or more "
-    "repetitions), taken of its logarithm, so that it never reaches below 0. Two switches are "
-    "called different only when Welch's two-sided t-test of the logarithms, with Holm's "
-    "correction over the comparisons at that point, gives p below 0.05 and they are more than "
-    "0.2 % apart (the resolution of the histograms)."
-)
 THRESHOLD = 0.02
 BOOTSTRAP_FROM = 15  # repetitions on both sides; fewer cannot tell their own tails
 BOOTSTRAP_SKEW = 1.0
@@ -204,24 +197,12 @@ def further_repetitions(one: Judged, threshold: float = THRESHOLD) -> int | None
     return None if needed > MANY_REPETITIONS else max(1, math.ceil(needed) - count)
 
 
-def compare_with_best(best: Estimate, others: Sequence[Estimate]) -> list[Difference]:
-    """Test the best against each other one, correcting for the number of tests (Holm)."""
-    ratios = [
-        ratio_of(other.values, best.values)
-        if best.mean >= other.mean
-        else ratio_of(best.values, other.values)
-        for other in others
-    ]
-    adjusted = adjust([ratio.p for ratio in ratios], Correction.HOLM)
-    return [
-        _difference(best, other, ratio, p)
-        for other, ratio, p in zip(others, ratios, adjusted, strict=True)
-    ]
-
-
-def _difference(best: Estimate, other: Estimate, found: Ratio, p: float | None) -> Difference:
-    larger, smaller = max(best.mean, other.mean), min(best.mean, other.mean)
-    ratio = larger / smaller if smaller > 0 else math.inf
+def difference(first: Estimate, second: Estimate) -> Difference:
+    """Test two means that were measured independently of each other, for example at two points."""
+    larger, smaller = (first, second) if first.mean >= second.mean else (second, first)
+    found = ratio_of(smaller.values, larger.values)
+    p = found.p
+    ratio = larger.mean / smaller.mean if smaller.mean > 0 else math.inf
     is_close = ratio < 1 + 2 * RESOLUTION
     significant = p is not None and p < LEVEL and not is_close
     if p is None:

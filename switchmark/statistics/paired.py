@@ -1,12 +1,13 @@
-"""Two contenders compared by their blocks: the ratio of their figures with its interval.
+"""Compares two contenders by their blocks: the ratio of their figures with its interval.
 
-Trials of one block ran within seconds of each other, so what disturbed one disturbed the
-other: the difference of their logarithms is one observation, and nothing else is. The state of
-the machine in which each of them ran is a covariate: with f the share of its time that a trial
-was far, ln(a / b) = ratio + slowdown * (fa - fb). So a pair across states counts, too, and of a
-host that moves the cores every second all blocks tell something. Random order in the block keeps
-the covariate from being mistaken for the ratio. The fit is robust (robust.py), the interval
-Student's t: one label in ten may be wrong (docs/evidence/proof.md).
+Trials of one block run within seconds of each other, so a disturbance of one also disturbs the
+other. The difference of their logarithms is one observation. The state of the machine in each
+trial is a covariate: if f is the share of its time that a trial ran in the slow state, then
+ln(a / b) = ratio + slowdown * (fa - fb). Pairs of trials in different states are therefore used,
+and each block has information even if a hypervisor moves the cores every second. The random order
+in a block keeps the covariate apart from the ratio. The fit is robust (robust.py) and the interval
+is Student's t; one state in ten may be wrong (docs/evidence/proof.md). Three or four pairs are too
+few for a robust fit and get Student's t of their logarithms.
 """
 
 from __future__ import annotations
@@ -25,14 +26,15 @@ from switchmark.statistics.robust import robust_fit, usual_degrees
 from switchmark.statistics.state_figures import HALF, StateFigure
 from switchmark.statistics.states import State
 
-# What is done, in the words that results print.
+# The text that results print about the method.
 METHOD = (
-    "pairs within a block, the machine's state of each a covariate, fitted to the logarithms by "
-    "Huber's M-estimator, Student's t"
+    "pairs of trials in one block; the state of the machine is a covariate; robust fit of the "
+    "logarithms (Huber's M-estimator); interval by Student's t"
 )
-MIN_PAIRS = 5  # fewer do not tell their spread
-STATES_DIFFER = 0.01  # p below which each state gets a ratio of its own
-_LEAST_ACROSS = 2  # pairs across states that may tell a slowdown
+FEWEST_PAIRS = 3  # two pairs may agree by chance
+MIN_PAIRS = 5  # for a robust fit
+STATES_DIFFER = 0.01  # p below which each state gets its own ratio
+_LEAST_ACROSS = 2  # pairs across states, from which a slowdown can be estimated
 
 Array = NDArray[np.floating[Any]]
 
@@ -41,8 +43,8 @@ Array = NDArray[np.floating[Any]]
 class LogRatio:
     """One block's observation of two contenders: ln(figure of a / figure of b).
 
-    `far_a`, `far_b`: the share of their time that the machine was in its far state; None where it
-    has one state."""
+    `far_a`, `far_b`: the share of their time that the machine was in its slow state; None if the
+    machine has one state."""
 
     block: int
     log_ratio: float
@@ -52,10 +54,10 @@ class LogRatio:
 
 @dataclass(frozen=True, slots=True)
 class PairedRatio:
-    """The ratio of two contenders' figures, a over b."""
+    """The ratio of the figures of two contenders, a over b."""
 
     value: float
-    low: float  # of the interval; never below 0
+    low: float  # lower end of the interval, at least 0
     high: float
     pairs: int
     log_error: float  # standard error of ln(value)
@@ -63,36 +65,36 @@ class PairedRatio:
     state: State | None = None  # None: of all states together
 
     def excludes(self, ratio: float) -> bool:
-        """Whether the interval proves the ratio to be another than this one."""
+        """Return True if the interval excludes this ratio."""
         return not self.low <= ratio <= self.high
 
 
 def pairs_of(
     trials: Sequence[BlockTrial], figures: Sequence[StateFigure | None], a: str, b: str
 ) -> list[LogRatio]:
-    """The pairs of all blocks in which both contenders have a figure."""
-    found: dict[int, dict[str, StateFigure]] = {}
+    """Return the pairs of all blocks in which both contenders have a figure."""
+    by_block: dict[int, dict[str, StateFigure]] = {}
     for trial, figure in zip(trials, figures, strict=True):
         if trial.contender in (a, b) and figure is not None:
-            found.setdefault(trial.block, {})[trial.contender] = figure
+            by_block.setdefault(trial.block, {})[trial.contender] = figure
     pairs = []
-    for block, held in sorted(found.items()):
-        if a not in held or b not in held:
+    for block, of_block in sorted(by_block.items()):
+        if a not in of_block or b not in of_block:
             continue
-        one, other = held[a], held[b]
-        # A contender whose cores have one state takes the other's.
-        far_a = other.far if one.far is None else one.far
-        far_b = far_a if other.far is None else other.far
-        pairs.append(LogRatio(block, math.log(one.figure / other.figure), far_a, far_b))
+        figure_a, figure_b = of_block[a], of_block[b]
+        # If the cores of a contender have one state, the state of the other contender counts.
+        far_a = figure_b.far if figure_a.far is None else figure_a.far
+        far_b = far_a if figure_b.far is None else figure_b.far
+        pairs.append(LogRatio(block, math.log(figure_a.figure / figure_b.figure), far_a, far_b))
     return pairs
 
 
 def ratio_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> PairedRatio | None:
-    """The ratio with its two-sided interval of confidence 1 - `level`, of all states together; None
-    below five pairs.
+    """Return the ratio with its two-sided interval of confidence 1 - `level`, for all states
+    together; None below three pairs.
 
-    Few pairs across states cost more than they tell, since the slowdown has to be estimated, too:
-    the pairs of one state alone are used where their interval must be narrower."""
+    Pairs across states require an estimate of the slowdown, which widens the interval. The pairs
+    within one state are used alone if their interval must be narrower."""
     alike = [pair for pair in pairs if pair.far_a == pair.far_b]
     apart = len(pairs) - len(alike)
     columns = _columns(pairs)[:, :2]
@@ -102,13 +104,13 @@ def ratio_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> PairedRatio | N
 
 
 def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRatio]:
-    """One ratio where the states agree, otherwise one for each state, whose intervals hold
+    """Return one ratio if the states agree, otherwise one for each state, whose intervals hold
     together.
 
-    A state in which either contender ran in fewer than five blocks has no ratio of its own: its
-    pairs are few among many in the common ratio, and left out beside ratios of states."""
-    seen = states_of(pairs)
-    judged_apart = len(seen) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
+    A state in which either contender ran in fewer than five blocks gets no ratio: its few pairs
+    are part of the common ratio, and are left out if states have separate ratios."""
+    states = states_of(pairs)
+    judged_apart = len(states) == 2 and all(_enough(pairs, far) for far in (0.0, 1.0))
     if judged_apart and states_differ_p(pairs) < STATES_DIFFER:
         sides = ((State.NEAR, -HALF), (State.FAR, HALF))
         columns = _columns(pairs)
@@ -118,17 +120,17 @@ def ratios_of(pairs: Sequence[LogRatio], level: float = LEVEL) -> list[PairedRat
         ]
         return [ratio for ratio in found if ratio]
     ratio = ratio_of(pairs, level)
-    return [replace(ratio, state=next(iter(seen)) if len(seen) == 1 else None)] if ratio else []
+    return [replace(ratio, state=next(iter(states)) if len(states) == 1 else None)] if ratio else []
 
 
 def states_of(pairs: Sequence[LogRatio]) -> set[State]:
-    """The states of these pairs; empty where the machine has one state."""
+    """Return the states of these pairs; empty if the machine has one state."""
     shares = {share for pair in pairs for share in (pair.far_a, pair.far_b)}
     return {state for state, far in ((State.NEAR, 0.0), (State.FAR, 1.0)) if far in shares}
 
 
 def states_differ_p(pairs: Sequence[LogRatio]) -> float:
-    """The p-value of equal ratios in both states; 1 where these pairs cannot tell."""
+    """Return the p-value of equal ratios in both states; 1 if these pairs do not determine it."""
     from scipy.special import stdtr
 
     found = _estimate(pairs, _columns(pairs), np.asarray([0.0, 0.0, 1.0]))
@@ -136,13 +138,13 @@ def states_differ_p(pairs: Sequence[LogRatio]) -> float:
 
 
 def _enough(pairs: Sequence[LogRatio], far: float) -> bool:
-    """Whether both contenders ran in this state often enough."""
+    """Return True if both contenders ran in this state often enough."""
     sides = zip(*((pair.far_a == far, pair.far_b == far) for pair in pairs), strict=True)
     return all(sum(side) >= MIN_PAIRS for side in sides)
 
 
 def _columns(pairs: Sequence[LogRatio]) -> Array:
-    """The design: the ratio, the slowdown, and how much more one of them is slowed down."""
+    """Return the design matrix: the ratio, the slowdown, and the difference of the slowdowns."""
     far_a = np.asarray([pair.far_a or 0.0 for pair in pairs])
     far_b = np.asarray([pair.far_b or 0.0 for pair in pairs])
     return np.column_stack([np.ones(len(pairs)), far_a - far_b, (far_a + far_b) / 2 - HALF])
@@ -153,8 +155,8 @@ def _ones(count: int) -> Array:
 
 
 def _reach(design: Array, level: float) -> float:
-    """Half the width that the interval of the first coefficient will have, where the observations
-    deviate by 1. It depends on the design alone, so that choosing by it favours no ratio."""
+    """Return half the width of the interval of the first coefficient, for observations with a
+    deviation of 1. It depends on the design alone, so a choice by it favours no ratio."""
     from scipy.special import stdtrit
 
     count, columns = design.shape
@@ -168,18 +170,22 @@ def _reach(design: Array, level: float) -> float:
 def _estimate(
     pairs: Sequence[LogRatio], columns: Array, weights: Array
 ) -> tuple[float, float, float] | None:
-    """A weighted sum of the coefficients, its standard error and the degrees of freedom.
+    """Return a weighted sum of the coefficients, its standard error and the degrees of freedom.
 
     A column of zeros is left out: without pairs across states there is no slowdown."""
     used = columns.any(axis=0)
-    if len(pairs) < MIN_PAIRS or np.any(weights[~used]):
+    values = np.asarray([pair.log_ratio for pair in pairs])
+    if np.any(weights[~used]):
         return None
-    fit = robust_fit(columns[:, used], np.asarray([pair.log_ratio for pair in pairs]))
-    if fit is None:
+    if columns.shape[1] == 1 and FEWEST_PAIRS <= len(pairs) < MIN_PAIRS:
+        value, degrees = float(values.mean()), float(len(pairs) - 1)
+        error = float(values.std(ddof=1)) / math.sqrt(len(pairs))
+    elif len(pairs) >= MIN_PAIRS and (fit := robust_fit(columns[:, used], values)) is not None:
+        (value, error), degrees = fit.of(weights[used]), fit.degrees
+    else:
         return None
-    value, error = fit.of(weights[used])
-    least = RESOLUTION / math.sqrt(6 * len(pairs))  # equal readings prove no certainty
-    return value, max(error, least), fit.degrees
+    least = RESOLUTION / math.sqrt(6 * len(pairs))  # equal readings do not prove equality
+    return value, max(error, least), degrees
 
 
 def _ratio(
@@ -189,7 +195,7 @@ def _ratio(
     level: float,
     state: State | None = None,
 ) -> PairedRatio | None:
-    """The ratio whose logarithm is this sum of coefficients."""
+    """Return the ratio whose logarithm is this sum of coefficients."""
     from scipy.special import stdtrit
 
     found = _estimate(pairs, columns, weights)

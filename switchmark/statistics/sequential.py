@@ -23,6 +23,7 @@ from switchmark.statistics.boundaries import FIRST_LOOK, StoppingRule
 from switchmark.statistics.defaults import PROVE
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import (
+    FEWEST_PAIRS,
     MIN_PAIRS,
     LogRatio,
     PairedRatio,
@@ -142,7 +143,7 @@ def compare(
     # Without a ratio only pairs of one state count towards the fewest that a ratio takes.
     alike = sum(one.far_a == one.far_b for one in pairs)
     if not decisions and alike:
-        further = max(1, math.ceil((MIN_PAIRS - alike) * blocks / alike))
+        further = max(1, math.ceil((FEWEST_PAIRS - alike) * blocks / alike))
     elif needed:
         # Pairs of each state come as often as they have come so far.
         have = [one.ratio.pairs for one in decisions if one.outcome is Outcome.UNDECIDED]

@@ -45,28 +45,12 @@ def test_the_table_tells_figures_trust_limits_and_failures(
         "p99.9",
         "of wire",
         "Programs that need a core each had to share",
-        "Welch's two-sided t-test",
         "Failed trials:",
         "no hugepages left",
-        "basicfwd ahead of ovs-dpdk by",
+        "basicfwd",
+        "undecided",
     ):
         assert expected in out
-
-
-def test_a_difference_names_its_point(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    records = [
-        synthetic_record(synthetic_trial(switch=switch, scenario=chain, bidirectional=both))
-        for switch in ("linux-bridge", "ovs-dpdk")
-        for chain in ("loopback-1", "loopback-2")
-        for both in (False, True)
-    ]
-    assert show(str(write_run(tmp_path, records)), full=True) == 0
-    lines = [one for one in capsys.readouterr().out.splitlines() if " ahead of " in one]
-    assert [line.split(": ")[0].strip() for line in lines] == [
-        f"throughput, 64 B, {chain}, {way}"
-        for chain in ("loopback-1", "loopback-2")
-        for way in ("one way", "both ways")
-    ]
 
 
 def test_latest_and_campaign_names_find_the_run(

@@ -10,9 +10,8 @@ import pytest
 from switchmark.cli.output import text_width
 from switchmark.cli.run_output import summary_lines
 from switchmark.model.choices import Dimension
-from switchmark.report import words
-from switchmark.report.answer import answers
-from switchmark.report.summary_words import summarise_in_words
+from switchmark.report import answer_words, words
+from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.trend import trends
 from switchmark.results.store import open_run
 from switchmark.results.summary import summary
@@ -24,23 +23,28 @@ from tests.unit.records import (
 )
 
 
-def test_a_lead_that_is_not_proven_is_called_so(tmp_path: Path) -> None:
-    one = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
-    rows = summary(write_run(tmp_path, one))
-    (answer,) = answers(rows, Dimension.THROUGHPUT)
-    assert "no proven lead over ovs-dpdk" in answer.detail
-    assert not answer.proven
-    assert "needs two or more repetitions" in answer.rivals[0][2]
+def test_one_repetition_is_not_tested(tmp_path: Path) -> None:
+    records = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    directory = write_run(tmp_path, records)
+    rows = summary(directory)
+    results = answers_of(open_run(directory), rows, rows)
+    assert [ranked.contender for ranked in results[0].ranking]
+    assert answer_words.deciding(results) == []
+    assert answer_words.untested(results) == [
+        "nothing can be tested with one repetition of a contender"
+    ]
 
 
-def test_a_wire_that_was_asked_for_a_rate_shows_no_ceiling(tmp_path: Path) -> None:
-    for rate, says in ((None, "bare wire carries"), (1_000, "bare wire carries of the same rate")):
-        records = [
-            synthetic_record(synthetic_trial(switch=switch, rate_pps=rate))
-            for switch in ("basicfwd", "direct")
-        ]
-        (only,) = answers(summary(write_run(tmp_path, records)), Dimension.THROUGHPUT)
-        assert only.detail.endswith(says)
+def test_two_repetitions_are_too_few_to_test(tmp_path: Path) -> None:
+    records = [
+        synthetic_record(synthetic_trial(switch=s, repetition=n), number=n)
+        for n in range(2)
+        for s in ("basicfwd", "ovs-dpdk")
+    ]
+    directory = write_run(tmp_path, records, repetitions=2)
+    rows = summary(directory)
+    (reason,) = answer_words.untested(answers_of(open_run(directory), rows, rows))
+    assert reason.startswith("nothing can be tested: 2 blocks have a valid figure")
 
 
 @pytest.mark.parametrize(

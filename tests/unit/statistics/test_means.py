@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from switchmark.statistics.comparison import compare_with_best
+from switchmark.statistics.comparison import difference
 from switchmark.statistics.means import estimate, of_all
 
 
@@ -92,34 +92,26 @@ def test_one_reading_has_no_interval_and_says_so() -> None:
         estimate([])
 
 
-def test_differences_are_called_only_when_significant() -> None:
+def test_difference_of_means_needs_significance() -> None:
     best = estimate([10.0, 10.1, 9.9])
     far, near = estimate([5.0, 5.1, 4.9]), estimate([9.95, 10.05, 9.85])
     single = estimate([1.0])
-    differences = compare_with_best(best, [far, near, single])
+    differences = [difference(best, other) for other in (far, near, single)]
     assert [d.significant for d in differences] == [True, False, False]
     assert differences[0].ratio == pytest.approx(2.0)
     assert differences[2].p is None
     assert "needs two or more repetitions" in differences[2].note
     assert differences[0].low is not None and differences[0].high is not None
     assert 1 < differences[0].low < 2.0 < differences[0].high
-    (of_nothing,) = compare_with_best(best, [estimate([0.0, 0.0, 1.0])])
+    of_nothing = difference(best, estimate([0.0, 0.0, 1.0]))
     assert not of_nothing.significant
     assert "not significant, p" in of_nothing.note, "by ranks"
 
 
-def test_holm_corrects_for_many_comparisons() -> None:
-    best, other = estimate([10.0, 10.2, 9.8]), estimate([9.5, 9.3, 9.7])
-    alone = compare_with_best(best, [other])[0].p
-    among = compare_with_best(best, [other] * 5)[0].p
-    assert alone is not None
-    assert among == pytest.approx(min(1, 5 * alone))
-
-
-def test_equal_readings_of_a_coarse_instrument_prove_nothing() -> None:
+def test_difference_within_the_resolution_is_not_significant() -> None:
     same, next_bucket = estimate([10_039.0] * 3), estimate([10_047.0] * 3)
-    assert not compare_with_best(same, [next_bucket])[0].significant
-    assert compare_with_best(same, [estimate([12_000.0] * 3)])[0].significant
+    assert not difference(same, next_bucket).significant
+    assert difference(same, estimate([12_000.0] * 3)).significant
 
 
 @given(st.lists(st.floats(1.0, 1e9), min_size=2, max_size=20))

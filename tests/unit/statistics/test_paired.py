@@ -80,11 +80,38 @@ def test_one_wild_pair_moves_the_ratio_no_further_than_the_others_reach(
     assert found.value <= math.exp(0.1) * (1 + 1e-9)
 
 
-def test_few_pairs_make_no_interval_and_equal_ones_no_certainty() -> None:
-    assert ratio_of(pairs([0.1] * 4)) is None
-    found = ratio_of(pairs([0.1] * 5))
+def test_ratio_of_two_pairs_is_none() -> None:
+    assert ratio_of(pairs([0.1] * 2)) is None
+
+
+@pytest.mark.parametrize("count", [3, 5])
+def test_ratio_of_equal_pairs_has_an_interval(count: int) -> None:
+    found = ratio_of(pairs([0.1] * count))
     assert found is not None
     assert found.low < math.exp(0.1) < found.high
+
+
+def test_ratio_of_three_pairs_is_students() -> None:
+    """Logarithms 0.1, 0.2, 0.3: mean 0.2, deviation 0.1, t of 2 degrees 4.3027."""
+    found = ratio_of(pairs([0.1, 0.2, 0.3]))
+    assert found is not None
+    half = 4.30265 * 0.1 / math.sqrt(3)
+    assert math.log(found.low) == pytest.approx(0.2 - half, abs=1e-5)
+    assert math.log(found.high) == pytest.approx(0.2 + half, abs=1e-5)
+
+
+@pytest.mark.parametrize("count", [3, 4])
+def test_interval_of_few_pairs_holds_in_two_unknown_states(count: int) -> None:
+    """Each trial ran in one of two states that nobody read, 30 % apart."""
+    generator = np.random.default_rng(7)
+    missed = 0
+    for _ in range(2000):
+        states = generator.integers(0, 2, (2, count))
+        values = 0.3 * (states[0] - states[1]) + generator.normal(0, 0.05, count)
+        found = ratio_of(pairs(list(values)))
+        assert found is not None
+        missed += found.excludes(1.0)
+    assert missed / 2000 < 0.06
 
 
 @pytest.mark.parametrize(

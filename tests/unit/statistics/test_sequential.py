@@ -119,15 +119,15 @@ def test_the_undecided_tell_what_they_would_take() -> None:
     assert not short.is_decided
     assert short.further_blocks is not None
     assert 12 < short.further_blocks < 400
-    few = compare("a", "b", pairs[:3], 9, level=0.01)
-    assert (few.decisions, few.further_blocks) == ((), 6)
+    few = compare("a", "b", pairs[:2], 6, level=0.01)
+    assert (few.decisions, few.further_blocks) == ((), 3)
     assert compare("a", "b", [], 9, level=0.01).further_blocks is None
 
 
 def test_pairs_across_states_do_not_count_towards_the_first_ratio() -> None:
-    pairs = [LogRatio(k, 0.01 * k, 0.0, 0.0 if k < 4 else 1.0) for k in range(5)]
-    found = compare("a", "b", pairs, 5, level=0.01)
-    assert (found.decisions, found.pairs, found.further_blocks) == ((), 5, 2)
+    pairs = [LogRatio(k, 0.01 * k, 0.0, 0.0 if k < 2 else 1.0) for k in range(3)]
+    found = compare("a", "b", pairs, 3, level=0.01)
+    assert (found.decisions, found.pairs, found.further_blocks) == ((), 3, 2)
     apart = [LogRatio(k, 0.01 * k, 0.0, 1.0) for k in range(6)]
     assert compare("a", "b", apart, 6, level=0.01).further_blocks is None
 
