@@ -1,6 +1,6 @@
-"""What the integration tests run, test by test; `python -m tests.combinations` writes the page.
+"""The combinations that each integration test runs; `python -m tests.combinations` writes the page.
 
-Those tests take their parameters from here, or check their records against it.
+These tests take their parameters from here, or compare their records with it.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def _between(switch: str, scenarios: str, environments: str, kind: PortKind) -> 
     return [replace(one, between=True) for one in listed]
 
 
-# By tools/vm-tests, under software emulation where there is no KVM.
+# Run by tools/vm-tests; if there is no KVM, in software emulation.
 IN_MACHINES = [
     *_each("linux-bridge", "p2v v2v loopback-1 loopback-2", "qemu", PortKind.TAP),
     *_each("ovs-dpdk", "p2v v2v loopback-1 loopback-2", "qemu", VHOST),
 ]
-# The bench itself in a guest, whose kernel or NIC has what the host may lack.
+# Here the bench runs in a guest, whose kernel or NIC has a function that the host may lack.
 INSIDE = {
     "../vm/test_vm_ovs_kernel.py::test_ovs_kernel_datapath": _each("ovs", "v2v", "netns", VETH),
     "../vm/test_vm_sriov.py::test_virtual_functions_as_devices": _each(
@@ -73,7 +73,7 @@ OTHERS_IN_MACHINES = [
 
 LEARNING, CROSS = "connect_mode: learning", "connect_mode: cross-connect"
 XDP = "switch_options: {cable_driver: af-xdp}"
-# Between hosts: by switch, what is said of it, and the kind of port that its nodes have.
+# Between hosts: for each switch, its settings and the port type of its nodes.
 WAYS_BETWEEN_HOSTS = {
     "linux-bridge": ([LEARNING, CROSS], VETH),
     "tc-redirect": ([CROSS], VETH),
@@ -139,10 +139,10 @@ RUN: dict[str, list[Combination]] = {
 
 
 def text() -> str:
-    """The page as it must be."""
-    there = installed()
-    run = {one for listed in RUN.values() for one in listed}
-    return page(there.switches, there.environments, run)
+    """Return the text of the page."""
+    registry = installed()
+    run = {combination for listed in RUN.values() for combination in listed}
+    return page(registry.switches, registry.environments, run)
 
 
 if __name__ == "__main__":

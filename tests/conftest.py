@@ -1,8 +1,8 @@
-"""Shared by all tests: a known state of the process (known_state.py), and patient examples.
+"""Settings of all tests: a known state of the process (known_state.py), and examples of hypothesis.
 
-A machine that does something else is not a reason for a property not to hold (hypothesis gives
-each example 0.2 s otherwise, and little time to draw them). The same examples are drawn each time,
-so that what fails has changed; `--hypothesis-profile default` draws others.
+Examples have no time limit, because a busy machine is not a failure (the default is 0.2 s). Each
+run has the same examples, so that a new failure has a cause in the change; `--hypothesis-profile
+default` generates other examples.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ settings.register_profile(
 )
 settings.load_profile("patient")
 
-# Files of integration tests that run wherever the bench does: their tests say themselves what they
-# need. All others measure in network namespaces of the machine.
+# Files of integration tests that run in every place of the bench: their tests have marks for their
+# needs. All others measure in network namespaces of the machine.
 ANYWHERE = {
     "test_history_store", "test_ordinary_user", "test_packages", "test_place_limits",
     "test_quick_in_places", "test_store", "test_store_runs", "test_store_s3_faults",
@@ -42,7 +42,7 @@ def quick_tests() -> set[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Skip, with the reason, tests that no mark of their own skips in this place."""
+    """Mark the quick tests. Skip tests of network namespaces if this place does not allow these."""
     quick = quick_tests()
     for item in items:
         file = PurePath(item.nodeid.partition("::")[0]).as_posix().removeprefix("tests/")
@@ -63,7 +63,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Append the number of skipped tests by reason to the file that `./check` names."""
     file = os.environ.get("SWITCHMARK_LEFT_OUT")
     if not file or hasattr(terminalreporter.config, "workerinput"):
-        return  # (the first process of several reports for all)
+        return  # the first process of several reports for all of them
     reasons: Counter[str] = Counter()
     for report in terminalreporter.stats.get("skipped", []):
         text = report.longrepr[-1] if isinstance(report.longrepr, tuple) else report.longrepr

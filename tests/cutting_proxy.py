@@ -1,7 +1,7 @@
-"""A TCP proxy before an HTTP server that breaks what passes through it, where a test asks for it.
+"""A TCP proxy before an HTTP server, which interrupts requests on demand.
 
-Each connection carries one request, so that a fault meets the one that it is meant for: the next
-PUT of an object.
+Each connection carries one request, so that a fault affects the intended request, the next PUT of
+an object.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ _PIECE_BYTES = 65536
 
 
 class Cut(StrEnum):
-    """What becomes of a PUT."""
+    """A fault of a PUT."""
 
     MID_BODY = "half of its body reaches the server, then both connections end"
     ANSWER_LOST = "the server has answered, and the answer is lost"
-    HELD = "half of its body reaches the server, and the rest when `release` is called"
+    HELD = "half of its body reaches the server, and the rest after a call of `release`"
 
 
 class CuttingProxy:
-    """A port that leads to a server, as long as it is `open`."""
+    """A port that leads to a server while it is `open`."""
 
     def __init__(self, server_port: int) -> None:
         self._server_port = server_port
@@ -38,37 +38,37 @@ class CuttingProxy:
         self._open: set[socket.socket] = set()
         self._listener: socket.socket | None = None
         self.port = 0
-        self.held = threading.Semaphore(0)  # one for each upload that is held
+        self.held = threading.Semaphore(0)  # released once for each upload that is held
         self.done: list[Cut] = []
 
     def open(self) -> None:
-        """Let connections in, at the same port each time."""
+        """Accept connections, always at the same port."""
         listener = socket.create_server(("127.0.0.1", self.port))
         self.port = listener.getsockname()[1]
         self._listener = listener
         threading.Thread(target=self._accept, args=(listener,), daemon=True).start()
 
     def close(self) -> None:
-        """Cut what is under way and refuse what comes."""
+        """Cut all connections, and refuse new ones."""
         listener, self._listener = self._listener, None
         if listener is not None:
             with suppress(OSError):
-                listener.shutdown(socket.SHUT_RDWR)  # (wakes who waits in accept)
+                listener.shutdown(socket.SHUT_RDWR)  # ends the wait in accept
             listener.close()
         with self._lock:
-            there = list(self._open)
-        for one in there:
+            connections = list(self._open)
+        for connection in connections:
             with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def cut_next(self, *faults: Cut, of: str = "") -> None:
-        """The next PUTs of paths with this part, one for each fault."""
+        """Inject faults into the next PUTs, one fault for each, whose path contains this text."""
         with self._lock:
             self._meant = of.encode()
             self._faults.extend(faults)
 
     def release(self) -> None:
-        """Let one that is held go on."""
+        """Continue one upload that is held."""
         self._released.release()
 
     def _accept(self, listener: socket.socket) -> None:
@@ -92,8 +92,8 @@ class CuttingProxy:
 
     def _request(self, client: socket.socket, server: socket.socket) -> None:
         head, body = _head(client)
-        told = _LENGTH.search(head)
-        length = int(told.group(1)) if told else 0
+        header = _LENGTH.search(head)
+        length = int(header.group(1)) if header else 0
         line, _, rest = head.partition(b"\r\n")
         fault = self._fault_of(line, length)
         server.sendall(line + b"\r\nConnection: close\r\n" + rest + b"\r\n\r\n")
@@ -124,7 +124,7 @@ class CuttingProxy:
 
 
 def _head(client: socket.socket) -> tuple[bytes, bytes]:
-    """The head of a request, and what came with it of its body."""
+    """Return the head of a request, and the part of its body that arrived with it."""
     read = b""
     while b"\r\n\r\n" not in read:
         read += _piece(client)
@@ -141,7 +141,7 @@ def _piece(client: socket.socket) -> bytes:
 
 @contextmanager
 def cutting_proxy(server_port: int) -> Iterator[CuttingProxy]:
-    """One that is open, for the time of the block."""
+    """Yield an open proxy."""
     proxy = CuttingProxy(server_port)
     proxy.open()
     try:

@@ -1,5 +1,4 @@
-"""The worked examples of docs/extending*.md, each in a copy of the package: one file more, and no
-other change."""
+"""Run the examples of docs/extending*.md: each in a copy of the package with one more file."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ PAGES = sorted((ROOT / "docs").glob("extending*.md"))
 
 
 def example(mark: str, language: str = "python") -> str:
-    """The one block of code in the pages that holds this text."""
+    """Return the only block of code in the pages that contains this text."""
     pages = "".join(page.read_text() for page in PAGES)
     blocks = re.findall(rf"^```{language}\n(.*?)^```$", pages, re.MULTILINE | re.DOTALL)
     (text,) = [block for block in blocks if mark in block]
@@ -25,7 +24,7 @@ def example(mark: str, language: str = "python") -> str:
 
 
 def copy_with(folder: Path, file: str, text: str) -> Path:
-    """A copy of the package in this folder, with one more file."""
+    """Make a copy of the package in this folder, with one more file."""
     package = folder / "switchmark"
     ignored = shutil.ignore_patterns("__pycache__")
     shutil.copytree(Path(switchmark.__file__).parent, package, ignore=ignored)
@@ -36,7 +35,7 @@ def copy_with(folder: Path, file: str, text: str) -> Path:
 
 
 def run_in(package: Path, *args: str, timeout_s: float = 600) -> str:
-    """What Python prints, run with this copy of the package; the tests are in reach, too."""
+    """Run Python with this copy of the package and with the tests, and return its output."""
     path = os.pathsep.join([str(package.parent), str(ROOT)])
     done = subprocess.run(
         [sys.executable, *args],
@@ -52,5 +51,5 @@ def run_in(package: Path, *args: str, timeout_s: float = 600) -> str:
 
 
 def bench_in(package: Path, *args: str, timeout_s: float = 600) -> str:
-    """What the bench prints, of this copy of the package."""
+    """Run the bench of this copy of the package, and return its output."""
     return run_in(package, "-m", "switchmark.cli.main", *args, timeout_s=timeout_s)

@@ -1,6 +1,7 @@
-"""A process whose host's clock is wrong: libfaketime answers it when it asks for the date.
+"""Start a process on a host whose clock is wrong: libfaketime replaces the calls that read the
+date.
 
-Tests that need it skip by name where it is not installed (apt: libfaketime).
+Tests that need it are skipped if it is not installed (apt: libfaketime).
 """
 
 from __future__ import annotations
@@ -12,25 +13,25 @@ import pytest
 
 
 def _library() -> Path:
-    """Skips the test where there is none."""
-    asked = os.environ.get("SWITCHMARK_FAKETIME")
-    found = (
-        [Path(asked)] if asked else sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
+    """Return the path of the library. Skip the test if it is not installed."""
+    chosen = os.environ.get("SWITCHMARK_FAKETIME")
+    libraries = (
+        [Path(chosen)] if chosen else sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
     )
-    if not found:
+    if not libraries:
         pytest.skip("libfaketime is not installed (apt: libfaketime)")
-    return found[0]
+    return libraries[0]
 
 
 def remove_shared(pid: int) -> None:
-    """What the library of a process that was killed has left in /dev/shm."""
+    """Remove the files that the library of a killed process left in /dev/shm."""
     for name in (f"faketime_shm_{pid}", f"sem.faketime_sem_{pid}"):
         Path("/dev/shm", name).unlink(missing_ok=True)
 
 
 def clock_ahead(seconds: float) -> dict[str, str]:
-    """The environment of a process, and of its children, whose clocks are so far ahead, the
-    monotonic one among them: it has no meaning beyond a process here."""
+    """Return the environment of a process whose clocks, and those of its children, are ahead. This
+    includes the monotonic clock, which has a meaning only inside a process here."""
     return {
         "LD_PRELOAD": str(_library()),
         "FAKETIME": f"{seconds:+.0f}s",

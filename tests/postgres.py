@@ -1,6 +1,6 @@
-"""A PostgreSQL of its own for a test: a cluster in a temporary folder, on a Unix socket only.
+"""A separate PostgreSQL for a test: a cluster in a temporary folder, only on a Unix socket.
 
-Tests that need it skip by name where PostgreSQL's programs are not installed.
+Tests that need it are skipped if the programs of PostgreSQL are not installed.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _OWNER = "postgres"  # PostgreSQL refuses to run as root
 
 
 def programs() -> Path:
-    """The folder of initdb and pg_ctl; skips the test where there is none."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
-    if found:
-        return found[-1].parent
+    """Return the folder of initdb and pg_ctl. Skip the test if they are not installed."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if installed:
+        return installed[-1].parent
     on_path = shutil.which("initdb")
     if on_path is None:
         pytest.skip("PostgreSQL is not installed (apt: postgresql)")
@@ -55,15 +55,15 @@ class Cluster:
         self._run("pg_ctl", "-D", "data", "-w", "-t", "120", "-l", "log", "start")
 
     def stop(self, mode: str = "fast") -> None:
-        """Stop the server; `immediate` is as after a power cut."""
+        """Stop the server; `immediate` is like a power cut."""
         self._run("pg_ctl", "-D", "data", "-w", "-t", "120", "-m", mode, "stop")
 
     def url(self, database: str = "postgres") -> str:
-        """The address of a database in it."""
+        """Return the address of a database."""
         return f"postgresql://{self.user}@/{database}?host={self.folder}"
 
     def new_database(self, name: str) -> str:
-        """Make an empty database; returns its address."""
+        """Make an empty database, and return its address."""
         self._run("createdb", "-h", str(self.folder), "-U", self.user, name)
         return self.url(name)
 
@@ -79,16 +79,18 @@ class Cluster:
 
 @contextmanager
 def cluster() -> Iterator[Cluster]:
-    """A cluster for the time of the block; nothing is left of it."""
+    """Yield a cluster, and remove all of it afterwards."""
     programs()
-    folder = Path(tempfile.mkdtemp(prefix="sm-pg-", dir="/tmp"))  # (socket paths are short)
+    folder = Path(
+        tempfile.mkdtemp(prefix="sm-pg-", dir="/tmp")
+    )  # the path of a socket must be short
     if os.geteuid() == 0:
         shutil.chown(folder, _OWNER)
-    one = Cluster(folder)
+    server = Cluster(folder)
     try:
-        one.make()
-        yield one
+        server.make()
+        yield server
     finally:
         if (folder / "data/postmaster.pid").exists():
-            one.stop("immediate")
+            server.stop("immediate")
         shutil.rmtree(folder, ignore_errors=True)

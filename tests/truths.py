@@ -36,7 +36,7 @@ class Truth:
 
 
 def truth(figure: str, of: str, whose: str, within: str) -> Callable[[Test], Test]:
-    """Mark a test: it holds `figure` against the truth `of` somebody, to so much."""
+    """Mark a test that compares `figure` with the reference `of`, within a tolerance."""
     assert whose in WHOSE, whose
 
     def mark(test: Test) -> Test:
@@ -47,12 +47,12 @@ def truth(figure: str, of: str, whose: str, within: str) -> Callable[[Test], Tes
 
 
 def percent(share: float) -> str:
-    """A tolerance as the table has it."""
+    """Return a tolerance as text for the table."""
     return f"{100 * share:g} %"
 
 
 def found() -> list[Truth]:
-    """All that the integration tests tell, sorted."""
+    """Return all rows of the integration tests, sorted."""
     rows: list[Any] = []
     for path in sorted(FOLDER.glob("test_*.py")):
         if "tests.truths" in path.read_text():
@@ -62,17 +62,16 @@ def found() -> list[Truth]:
 
 def _of_module(name: str) -> Iterator[Truth]:
     module = importlib.import_module(f"tests.integration.{name}")
-    holders = [module, *(one for one in vars(module).values() if isinstance(one, type))]
+    holders = [module, *(value for value in vars(module).values() if isinstance(value, type))]
     for holder in holders:
         for attribute, test in list(vars(holder).items()):
-            # (Of a model that is not built yet, as of one that no test before has used, its parts
-            # build it when they are asked for anything.)
-            for one in getattr(test, "truths", ()) if isfunction(test) else ():
-                yield Truth(one.figure, one.truth, one.whose, one.within, f"{name}.{attribute}")
+            # Only functions: a read of an attribute of a model that is not built yet builds it.
+            for row in getattr(test, "truths", ()) if isfunction(test) else ():
+                yield Truth(row.figure, row.truth, row.whose, row.within, f"{name}.{attribute}")
 
 
 def table() -> str:
-    """The rows as the document holds them."""
+    """Return the rows as the table of the document."""
     lines = [
         f"| {one.figure} | {one.truth} | {SOURCES.get(one.whose, one.whose)} | {one.within} "
         f"| `{one.test}` |"
@@ -90,7 +89,7 @@ def page(text: str) -> str:
 
 
 def main() -> None:
-    """Put the table into the document."""
+    """Write the table into the document."""
     DOCUMENT.write_text(page(DOCUMENT.read_text()))
 
 
