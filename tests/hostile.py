@@ -29,7 +29,7 @@ from switchmark.host import state
 from switchmark.host.facts import gather
 from switchmark.host.undo import ledger
 from switchmark.model import options
-from switchmark.model.nics import parse_nics
+from switchmark.model.nics import read_nics
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello
 from switchmark.results.documents import read_record
@@ -144,7 +144,7 @@ READERS: dict[str, Reader] = {
         lambda text: (links_up(text), spare_links(text)), edited([VPP_LINKS]), DEPENDS),
     "VPP's table": Reader(table_size, edited(["L2FIB total/learned entries: 5/3"]), DEPENDS),
     "socket drops": Reader(parse_socket_drops, edited([SOCKETS]), DEPENDS),
-    "NICs": Reader(parse_nics, edited(["eth2/eth3+eth4/eth5", "0000:01:00.0/eth1"]),
+    "NICs": Reader(read_nics, edited(["eth2/eth3+eth4/eth5", "0000:01:00.0/eth1"]),
                    (ValueError,)),
     "switch options": Reader(options.parse, edited(["emc:off+n:1"]), (ValueError,)),
     "state folder": Reader(

@@ -22,7 +22,7 @@ from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.errors import Refusal, UsageError
 from switchmark.method.registry import usual_time_s
-from switchmark.model import rates, traffic
+from switchmark.model import rates
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
@@ -135,12 +135,12 @@ def trials_of(
         fields = dict(zip(names, values, strict=True))
         mean_bytes: float = fields["packet_size_bytes"]
         if mix := fields["packet_mix"]:
-            mean_bytes = traffic.mix(mix).mean
+            mean_bytes = mix.sizes.mean
             fields["packet_size_bytes"] = round(mean_bytes)
         for name in _RATES:
             if isinstance(fields[name], rates.BitRate):
                 fields[name] = fields[name].pps(mean_bytes)
-        if rates.has_own_rate(fields["schedule"]):
+        if fields["schedule"].has_own_rate:
             fields["rate_pps"] = None
         if resolve is not None:
             resolve(fields)

@@ -21,7 +21,7 @@ from switchmark.model import rates
 from switchmark.model.campaign import STATISTIC_PATTERN, STATISTICS, Published
 from switchmark.model.parameter import Known, Parameter
 from switchmark.model.parameters import BY_NAME
-from switchmark.model.scenario import resolve
+from switchmark.model.scenario import Scenario
 
 _EXAMPLE = "- {match: {io: udp}, value: 338k, unit: pps, source: Ara et al. 2021}"
 
@@ -182,11 +182,11 @@ def _one_value(
 
 def _with_canonical_scenario(match: dict[str, Any]) -> dict[str, Any]:
     """The match with the scenario's canonical name, and its number of paths as `pairs`."""
-    found = resolve(str(match.get("scenario", "")))
-    if found is None:
+    scenario = Scenario.of(match.get("scenario", ""))
+    if not scenario.is_known:
         return match
-    paths = {} if found.pairs is None else {"pairs": found.pairs}
-    return {**match, "scenario": found.name, **paths}
+    paths = {} if scenario.paths is None else {"pairs": scenario.paths}
+    return {**match, "scenario": str(scenario.canonical), **paths}
 
 
 def note_unmatched(
@@ -210,9 +210,9 @@ class _GridValues:
     def __init__(self, grid: dict[str, sweeps.Entry]) -> None:
         self.values = {BY_NAME[name].field: entry.values for name, entry in grid.items()}
         paths = [
-            (found.name, (found.pairs,) if found.pairs else self.values["pairs"])
-            for found in map(resolve, self.values["scenario"])
-            if found is not None
+            (scenario.canonical, (scenario.paths,) if scenario.paths else self.values["pairs"])
+            for scenario in self.values["scenario"]
+            if scenario.is_known
         ]
         self.pairs_of: dict[str, set[int]] = {}
         for name, pairs in paths:

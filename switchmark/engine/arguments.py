@@ -11,8 +11,8 @@ from switchmark.model.io import IO_ROWS, Io
 from switchmark.model.nics import is_pci
 from switchmark.model.node import NodePort
 from switchmark.model.ports import PortKind
-from switchmark.model.rates import CONSTANT, has_own_rate
-from switchmark.model.traffic import mirrored_flows
+from switchmark.model.rates import CONSTANT
+from switchmark.model.traffic import ONE_FLOW
 from switchmark.model.trial import Trial
 
 RING = Trial.model_fields["ring"].default
@@ -111,7 +111,7 @@ def engine_args(
     if _loses_anyway(trial) and role not in ("sender", "server"):
         args += ["--patience", SATURATED_PATIENCE]
     if role in SENDING:
-        if not has_own_rate(trial.schedule):
+        if not trial.schedule.has_own_rate:
             args += ["--rate", str(trial.rate_pps or "max")]
         if plain and trial.schedule != CONSTANT:
             args += ["--schedule", trial.schedule]
@@ -124,8 +124,8 @@ def engine_args(
     if trial.split == "src-mac":
         # One address for each chain. Frames come out of the chains with other ones.
         args += ["--flows", f"{trial.pairs}:src-mac"] if end == 0 else []
-    elif trial.flows != "1":
-        args += ["--flows", trial.flows if end == 0 else mirrored_flows(trial.flows)]
+    elif trial.flows != ONE_FLOW:
+        args += ["--flows", trial.flows if end == 0 else trial.flows.mirrored]
     if trial.vlan:
         args += ["--vlan", trial.vlan]
     return args
@@ -159,7 +159,7 @@ def _loses_anyway(trial: Trial) -> bool:
     """Whether the trial saturates the switch, which then loses frames as a rule: of millions those
     few hundred in its rings are not worth a long wait. One that a quota keeps from its core is
     waited for."""
-    saturated = trial.rate_pps is None and not has_own_rate(trial.schedule)
+    saturated = trial.rate_pps is None and not trial.schedule.has_own_rate
     return saturated and trial.method == PLAIN and trial.cpu_limit is None
 
 

@@ -15,7 +15,6 @@ from switchmark.engine.event_parts.counters import FrameCounters
 from switchmark.engine.event_parts.streams import ProbeStream
 from switchmark.engine.events import EngineCounters, IntervalEvent, Result
 from switchmark.errors import ContradictoryCounts, TrialFailed
-from switchmark.model.rates import has_own_rate, is_steady
 from switchmark.model.trial import Trial
 
 NO_FRAMES = FrameCounters(**dict.fromkeys(FrameCounters.model_fields, 0))
@@ -170,16 +169,16 @@ def asked_pps(trial: Trial, streams: int) -> float | None:
 def stream_intended_pps(trial: Trial, sent: Iterable[IntervalEvent]) -> float | None:
     """The load that the schedule of a trial asks of a stream; where it changes, by the sender's own
     account."""
-    if is_steady(trial.schedule):
+    if trial.schedule.is_steady:
         return asked_pps(trial, 1)
-    if trial.rate_pps is None and not has_own_rate(trial.schedule):
+    if trial.rate_pps is None and not trial.schedule.has_own_rate:
         return None
     return intended_pps(sent)
 
 
 def total_intended_pps(trial: Trial, each: Iterable[float | None]) -> float | None:
     """The load that the schedule of a trial asks for, from what it asks of `each` stream."""
-    if is_steady(trial.schedule):
+    if trial.schedule.is_steady:
         return asked_pps(trial, trial.streams)
     asked = [one for one in each if one is not None]
     return math.fsum(asked) if asked else None

@@ -31,7 +31,6 @@ from switchmark.method import calibrate
 from switchmark.model.choices import WIRE
 from switchmark.model.parameter import Kind
 from switchmark.model.parameters import of_kinds
-from switchmark.model.rates import has_own_rate
 from switchmark.record import Record
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.page_size import ends_kib
@@ -169,7 +168,7 @@ def _figure(plan: TrialPlan, record: Record) -> Baseline | None:
     if plan.trial.method == calibrate.METHOD.name and record.method is not None:
         ceiling = record.method.figure(calibrate.CEILING)
         return Baseline(forwarded_pps=ceiling.value, ns_per_frame=cost) if ceiling else None
-    saturating = plan.trial.rate_pps is None and not has_own_rate(plan.trial.schedule)
+    saturating = plan.trial.rate_pps is None and not plan.trial.schedule.has_own_rate
     if record.throughput is not None and saturating:
         return Baseline(forwarded_pps=record.throughput.forwarded_pps, ns_per_frame=cost)
     if record.latency is not None:

@@ -25,7 +25,6 @@ from switchmark.experiment.steps import (
 from switchmark.host import facts, hugepages, place, tuning
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Availability, Capabilities, available, unavailable
-from switchmark.model.nics import parse_nics
 from switchmark.model.ports import ConnectMode
 from switchmark.remote.site import Site
 from switchmark.switch.registry import SWITCHES
@@ -185,7 +184,7 @@ def _lacked_by(target: Target, steps: list[Step]) -> list[str]:
     return target.lacks(
         [plan.trial.switch for plan in plans],
         [plan.environment.name for plan in plans],
-        [name for plan in plans for nic in parse_nics(plan.trial.nics) for name in nic.both],
+        [name for plan in plans for name in plan.trial.nics.ports],
     )
 
 

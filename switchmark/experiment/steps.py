@@ -29,7 +29,7 @@ from switchmark.model.capabilities import Availability, available
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.expectation import ExpectedFigure
 from switchmark.model.io import Io
-from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.nics import is_pci
 from switchmark.model.ports import ConnectMode
 from switchmark.model.topology import mtu_bytes
 from switchmark.model.trial import Trial
@@ -173,7 +173,7 @@ def _nic_problems(steps: Sequence[Step]) -> list[str]:
     wanted: dict[str, int] = {}
     for trial in (step.plan.trial for step in steps):
         least_bytes = mtu_bytes(trial.frame_sizes.largest)
-        for name in (name for nic in parse_nics(trial.nics) for name in nic.both):
+        for name in trial.nics.ports:
             wanted[name] = max(least_bytes, wanted.get(name, 0))
     problems = []
     for name, least_bytes in wanted.items():

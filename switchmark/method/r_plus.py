@@ -149,7 +149,7 @@ def of_trial(task: Task, later_s: float = 0.0) -> RPlus:
 
 def _shares(trial: Trial) -> list[float]:
     """The fractions of R+ at which times are taken."""
-    return [float(share) for share in trial.fractions.split("+")]
+    return list(trial.fractions.shares)
 
 
 def _usual_time_s(trial: Trial) -> float:

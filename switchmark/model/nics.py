@@ -9,6 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import cached_property
+
+from switchmark.model.written import WrittenValue
 
 PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.ASCII)
 _PORT = rf"(?:{PCI.pattern}|[A-Za-z0-9._-]{{1,15}})"
@@ -34,21 +37,33 @@ def is_pci(port: str) -> bool:
     return PCI.fullmatch(port) is not None
 
 
-def parse_nics(text: str) -> tuple[Nic, ...]:
-    """The NICs of each wire end; empty for an empty text. Raises ValueError where the text has
-    another form, or names a port twice."""
-    if not text:
-        return ()
-    if not re.fullmatch(FORM, text, re.ASCII):
-        raise ValueError(f"'{text}' names no cabled ports; write e.g. eth2/eth3+eth4/eth5")
-    found = tuple(Nic(*one.split("/")) for one in text.split("+"))
-    names = [name for one in found for name in one.both]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise ValueError(f"'{text}' names {twice[0]} twice; each port is one end of one cable")
-    return found
+class Nics(WrittenValue):
+    """The real ports of all wire ends, in turn; an empty text: there are none."""
+
+    form = FORM
+
+    @cached_property
+    def cables(self) -> tuple[Nic, ...]:
+        """The ports of each wire end. Raises ValueError for a text of another form, or a port that
+        occurs twice."""
+        if not self:
+            return ()
+        if not re.fullmatch(FORM, self, re.ASCII):
+            raise ValueError(f"'{self}' names no cabled ports; write e.g. eth2/eth3+eth4/eth5")
+        cables = tuple(Nic(*cable.split("/")) for cable in self.split("+"))
+        names = [name for cable in cables for name in cable.both]
+        if twice := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"'{self}' names {twice[0]} twice; each port is one end of one cable")
+        return cables
+
+    @property
+    def ports(self) -> list[str]:
+        """The names of all ports, cable by cable."""
+        return [name for cable in self.cables for name in cable.both]
 
 
-def read_nics(text: str) -> str:
+def read_nics(text: str) -> Nics:
     """Read the value of a campaign. Raises ValueError."""
-    parse_nics(text)
-    return text
+    nics = Nics.of(text)
+    _ = nics.cables
+    return nics

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 
 from switchmark.errors import Refusal
 from switchmark.model.capabilities import Capabilities, SwitchOption
 from switchmark.model.io import Io
 from switchmark.model.ports import ConnectMode
+from switchmark.model.written import WrittenValue
 
 NONE = "none"
 
@@ -21,19 +23,33 @@ NONE = "none"
 _OPTION = re.compile(r"([a-z][a-z0-9_]*)\s*:\s*([A-Za-z0-9._-]+)")
 
 
+class SwitchOptions(WrittenValue):
+    """The options that a campaign chooses for a switch."""
+
+    @cached_property
+    def chosen(self) -> Mapping[str, str]:
+        """The value of each chosen option. Raises ValueError that names the bad part."""
+        return parse(self)
+
+
 def parse(text: str) -> dict[str, str]:
     """Read `emc:off+pmd_maxsleep_us:50` as a mapping. Raises ValueError that names the bad part."""
     if text in ("", NONE):
         return {}
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     for part in text.split("+"):
         match = _OPTION.fullmatch(part.strip())
         if match is None:
             raise ValueError(f"'{part.strip()}' is not NAME:VALUE; write e.g. emc:off+n:1, or none")
-        if match[1] in found:
+        if match[1] in options:
             raise ValueError(f"'{match[1]}' is given twice; keep one")
-        found[match[1]] = match[2]
-    return found
+        options[match[1]] = match[2]
+    return options
+
+
+def read_options(text: str) -> SwitchOptions:
+    """Read options of a campaign; they are sorted by name. Raises ValueError."""
+    return SwitchOptions.of(join(parse(text)))
 
 
 def join(options: Mapping[str, str]) -> str:

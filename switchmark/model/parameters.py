@@ -6,14 +6,13 @@ when the wire's figure is the trial's ceiling, or floor.
 
 from __future__ import annotations
 
-from functools import cache
+from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
+from switchmark.model import readers
 from switchmark.model.choices import Dimension
 from switchmark.model.parameter import Kind, Parameter, Wire
-from switchmark.model.rates import is_steady
-from switchmark.model.scenario import without_vnfs
 from switchmark.model.trial import Trial
 
 PARAMETERS: dict[str, Parameter] = {
@@ -22,6 +21,13 @@ PARAMETERS: dict[str, Parameter] = {
     for row in info.metadata
     if isinstance(row, Parameter)
 }
+# The row of `compared` cannot name the other rows of its own table.
+PARAMETERS["compared"] = replace(
+    PARAMETERS["compared"],
+    read=readers.compared(
+        [one.name for one in PARAMETERS.values() if one.kind in (Kind.PLACE, Kind.CORES)]
+    ),
+)
 KEYS = tuple(one for one in PARAMETERS.values() if one.kind is not Kind.BOOKKEEPING)
 SWEPT = tuple(one for one in KEYS if one.field != "dimension")  # a sweep has one dimension
 BY_NAME: dict[str, Parameter] = {one.name: one for one in KEYS}
@@ -73,20 +79,15 @@ def point_key(trial: Trial) -> tuple[Any, ...]:
 
 
 def means_if_asked(trial: Trial) -> tuple[Parameter, ...]:
-    """The keys of place and cores that this trial's campaign compares."""
-    return _named(trial.compared)
-
-
-@cache
-def _named(compared: str) -> tuple[Parameter, ...]:
-    return tuple(COMPARABLE[name] for name in compared.split("+") if name)
+    """Return the keys of place and cores that this trial's campaign compares."""
+    return tuple(COMPARABLE[name] for name in trial.compared.names)
 
 
 def over_wire(trial: Trial) -> dict[str, Any]:
     """The values in which the trial over the bare wire differs from the trial that it judges, where
     they do not depend on ports and cores."""
     changes = {one.field: one.default for one in PARAMETERS.values() if one.wire is Wire.DEFAULT}
-    changes["scenario"] = without_vnfs(trial.scenario)
+    changes["scenario"] = trial.scenario.without_vnfs
     return changes if trial.split == "none" else changes | {"pairs": 1}
 
 
@@ -99,7 +100,7 @@ def load_of(trial: Trial, *, ceiling: bool = False) -> dict[str, Any]:
     """The values that a trial and the bare wire that judges it have in common, as JSON has them.
     `ceiling`: a saturated wire judges a throughput with a steady schedule."""
     changes = over_wire(trial)
-    if ceiling and trial.dimension is Dimension.THROUGHPUT and is_steady(trial.schedule):
+    if ceiling and trial.dimension is Dimension.THROUGHPUT and trial.schedule.is_steady:
         changes |= saturating()
     fields = {one.field for one in PARAMETERS.values() if one.wire in (Wire.SAME, Wire.PACE)}
     return trial.model_copy(update=changes).model_dump(mode="json", include=fields)

@@ -15,10 +15,10 @@ from decimal import Decimal
 from switchmark.language import values
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model.choices import MAX_RATE_PPS
+from switchmark.model.written import WrittenValue
 
 L1_OVERHEAD_BYTES = 20  # preamble, start delimiter, inter-frame gap
 MAX_BPS = 10_000_000_000_000
-CONSTANT = "constant"
 _BITS = re.compile(r"(?P<amount>.+?)\s*(?:bps|bit/s)(?:-(?P<layer>[A-Za-z0-9]+))?")
 _SHARE = re.compile(r"(?P<share>\S+?)\s*%(?:\s*of\s+(?P<line>.+))?")
 _BPS = Limits(1, MAX_BPS, "not a bit rate", "above any link (10000G bit/s)", suffixes=True)
@@ -94,8 +94,34 @@ def _share_of(text: str, share: str, line: str | None) -> BitRate:
     return BitRate(part * values.whole(found["amount"], _BPS), 1)
 
 
-def schedule(text: str) -> str:
-    """Read a schedule and return its shortest form. Raises `BadValueError`."""
+class Schedule(WrittenValue):
+    """When bursts are sent, in the shortest form."""
+
+    @property
+    def shape(self) -> str:
+        """The name of the schedule without its parameters."""
+        return self.partition(":")[0]
+
+    @property
+    def is_steady(self) -> bool:
+        """Return True if the schedule has the same mean rate all the time."""
+        return self.shape in ("constant", "poisson")
+
+    @property
+    def has_own_rate(self) -> bool:
+        """Return True if the schedule itself gives the rates, as a ramp does."""
+        return self.shape == "ramp"
+
+
+CONSTANT = Schedule("constant")
+
+
+def schedule(text: str) -> Schedule:
+    """Read a schedule. Raises `BadValueError`."""
+    return Schedule.of(_shortest(text))
+
+
+def _shortest(text: str) -> str:
     shape, *parts = text.strip().split(":")
     match shape, parts:
         case ("constant", []):
@@ -129,13 +155,3 @@ def _end(text: str) -> str:
     if text == "0":
         return text
     return text if bit_rate(text) is not None else values.format_rate(_frames(text, PPS))
-
-
-def is_steady(text: str) -> bool:
-    """Whether the schedule has the same mean rate all the time."""
-    return text == CONSTANT or text.startswith("poisson")
-
-
-def has_own_rate(text: str) -> bool:
-    """Whether the schedule itself gives the rates, as a ramp does."""
-    return text.startswith("ramp")

@@ -7,14 +7,17 @@ few values needs none (parameter.py).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from switchmark.language import values
 from switchmark.language.values import BadValueError
 from switchmark.language.values import Limits as Limits  # noqa: PLC0414 (rows have limits of their own)
-from switchmark.model import choices, options, rates
+from switchmark.model import choices, rates
+from switchmark.model.cpu_choice import CpuChoice
+from switchmark.model.lists import ComparedKeys, Fractions
 from switchmark.model.parameter import Known, Reader
+from switchmark.model.scenario import Scenario
 
 FRAME = Limits(
     choices.MIN_FRAME_BYTES,
@@ -42,17 +45,17 @@ def pairs(text: str, _known: Known) -> int:
     return values.whole(match[1] if match else text, PAIRS)
 
 
-def scenario(text: str, known: Known) -> str:
+def scenario(text: str, known: Known) -> Scenario:
     """Read a scenario's name. A name with numbers (`loopback-3`) is known by its pattern
     (`loopback-N`)."""
     if known.scenarios is None:
-        return values.choice(text, None, "scenario")
+        return Scenario.of(values.choice(text, None, "scenario"))
     patterns = {
         re.sub(r"[MN]", r"[1-9]\\d{0,3}", written, flags=re.ASCII) for written in known.scenarios
     }
     if any(re.fullmatch(pattern, text, re.ASCII) for pattern in patterns):
-        return text
-    return values.choice(text, known.scenarios, "scenario")
+        return Scenario.of(text)
+    return Scenario.of(values.choice(text, known.scenarios, "scenario"))
 
 
 def kind_or_path(kinds: tuple[str, ...], noun: str) -> Reader:
@@ -93,15 +96,18 @@ def contender(text: str, _known: Known) -> str:
     return values.name(text)
 
 
-def compared(text: str, _known: Known) -> str:
-    """Read keys of place and cores; returns them sorted."""
-    from switchmark.model.parameters import COMPARABLE  # (made of the table that reads by this)
+def compared(comparable: Collection[str]) -> Reader:
+    """Return the reader of keys that a campaign compares, which sorts them. `comparable`: the keys
+    of place and cores."""
 
-    keys = sorted({part.strip() for part in text.split("+")})
-    for key in keys:
-        if key not in COMPARABLE:
-            raise BadValueError(values.unknown(key, COMPARABLE, "key of place or cores"))
-    return "+".join(keys)
+    def read(text: str, _known: Known) -> ComparedKeys:
+        keys = sorted({part.strip() for part in text.split("+")})
+        for key in keys:
+            if key not in comparable:
+                raise BadValueError(values.unknown(key, comparable, "key of place or cores"))
+        return ComparedKeys.of("+".join(keys))
+
+    return read
 
 
 def cpu_limit(text: str, _known: Known) -> float:
@@ -112,21 +118,21 @@ def cpu_limit(text: str, _known: Known) -> float:
     return limit
 
 
-def fractions(text: str, _known: Known) -> str:
+def fractions(text: str, _known: Known) -> Fractions:
     """Read shares above 0, joined by `+`; returns each in its shortest form."""
     shares = [values.share(item.strip()) for item in text.split("+")]
     if min(shares) <= 0:
         raise BadValueError(f"{text}: a fraction of R+ is above 0; write e.g. 0.1+0.5+0.99")
-    return "+".join(f"{share:g}" for share in dict.fromkeys(shares))
+    return Fractions.of("+".join(f"{share:g}" for share in dict.fromkeys(shares)))
 
 
 def cores(*words: str, in_turn: bool = False) -> Reader:
     """Read one of some words, or cores joined by `+`; only those that are dealt out in turn may
     stand there more than once."""
 
-    def read(text: str, _known: Known) -> str:
+    def read(text: str, _known: Known) -> CpuChoice:
         if text in words:
-            return text
+            return CpuChoice.of(text)
         if not re.fullmatch(choices.CORES_PATTERN, text, re.ASCII):
             raise BadValueError(
                 f"'{values.shorten(text)}' names no cores; write e.g. 2+3, or {' or '.join(words)}"
@@ -137,21 +143,16 @@ def cores(*words: str, in_turn: bool = False) -> Reader:
             raise BadValueError(
                 f"'{values.shorten(text)}' names core {again[0]} more than once; name each once"
             )
-        return text
+        return CpuChoice.of(text)
 
     return read
 
 
-def one_core(text: str, _known: Known) -> str:
+def one_core(text: str, _known: Known) -> CpuChoice:
     """Read a core's number, or `auto`."""
     if text == "auto" or re.fullmatch(r"\d{1,4}", text, re.ASCII):
-        return text
+        return CpuChoice.of(text)
     raise BadValueError(f"'{values.shorten(text)}' is not a core; write its number, or auto")
-
-
-def switch_options(text: str) -> str:
-    """Read options; returns them sorted by name. Raises ValueError."""
-    return options.join(options.parse(text))
 
 
 def words(read: Callable[[str], Any]) -> Reader:

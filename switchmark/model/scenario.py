@@ -1,21 +1,22 @@
-"""Names of scenarios, and what the numbers in them say.
+"""Names of scenarios, and the numbers in them.
 
 `loopback-3` is a chain of three VNFs, `pairs-4` four pairs, `chains-2x3` two chains of three
-VNFs each. `resolve` reads them.
+VNFs each.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
-from switchmark.model.choices import MAX_PAIRS
+from switchmark.model.choices import MAX_PAIRS, NAME_PATTERN
+from switchmark.model.written import WrittenValue
 
 MOST_VNFS = 64  # in a chain
 
 KINDS = ("pairs", "p2p", "p2v", "v2p", "v2v", "loopback")
-# How the names are written, and what they are.
+# The form of each name, with its meaning.
 WRITTEN: dict[str, str] = {
     "pairs": "N sender/receiver or client/server pairs on one host (N is the key `pairs`)",
     "pairs-N": "the same, with N in the name",
@@ -29,47 +30,69 @@ WRITTEN: dict[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Resolved:
+class _Parts:
     """The parts of a scenario's name."""
 
-    kind: str  # of KINDS
-    chain: int = 0  # VNFs on each path
-    pairs: int | None = None  # paths; None: the key `pairs` says it
+    kind: str  # of KINDS; empty: the name is unknown
+    chain: int = 0
+    paths: int | None = None
+
+
+class Scenario(WrittenValue):
+    """The name of a scenario."""
+
+    form = NAME_PATTERN
 
     @property
-    def name(self) -> str:
-        """The name under which the scenario is kept (the number of paths is a key of its own)."""
-        return f"{self.kind}-{self.chain}" if self.chain else self.kind
+    def is_known(self) -> bool:
+        """Return True if there is a scenario of this name."""
+        return bool(self._parts.kind)
 
+    @property
+    def kind(self) -> str:
+        """The kind of scenario, one of `KINDS`; empty for an unknown name."""
+        return self._parts.kind
 
-@lru_cache(maxsize=1024)
-def resolve(name: str) -> Resolved | None:
-    """The scenario that the name stands for; None where it stands for none."""
-    if name in KINDS and name != "loopback":
-        return Resolved(name)
-    if match := re.fullmatch(r"pairs-(\d{1,4})", name, re.ASCII):
-        found = Resolved("pairs", pairs=int(match[1]))
-    elif match := re.fullmatch(r"loopback-(\d{1,3})", name, re.ASCII):
-        found = Resolved("loopback", chain=int(match[1]))
-    elif match := re.fullmatch(r"chains-(\d{1,4})x(\d{1,3})", name, re.ASCII):
-        found = Resolved("loopback", chain=int(match[2]), pairs=int(match[1]))
-    else:
-        return None
-    vnfs_fit = found.kind != "loopback" or 1 <= found.chain <= MOST_VNFS
-    pairs = 1 if found.pairs is None else found.pairs
-    return found if vnfs_fit and 1 <= pairs <= MAX_PAIRS else None
+    @property
+    def chain(self) -> int:
+        """The number of VNFs on each path."""
+        return self._parts.chain
 
+    @property
+    def paths(self) -> int | None:
+        """The number of paths in the name; None if the key `pairs` gives it."""
+        return self._parts.paths
 
-def chain_length(name: str) -> float | None:
-    """The number of VNFs between two wires; None where the ends are not wires."""
-    found = resolve(name)
-    return None if found is None or not (found.chain or name == "p2p") else found.chain
+    @property
+    def canonical(self) -> Scenario:
+        """The name without the number of paths, which trials keep in `pairs`."""
+        return Scenario.of(f"{self.kind}-{self.chain}" if self.chain else self.kind)
 
+    @property
+    def chain_length(self) -> float | None:
+        """The number of VNFs between two wires; None if the ends are not wires."""
+        return self.chain if self.chain or self == "p2p" else None
 
-def without_vnfs(name: str) -> str:
-    """The scenario over a bare wire that judges this one: the best that the traffic applications
-    could reach between the ends of a chain, or between ends that are not alike."""
-    found = resolve(name)
-    if found is None or found.kind in ("pairs", "v2v", "p2p"):
-        return name
-    return "p2p" if found.chain else "v2v"
+    @property
+    def without_vnfs(self) -> Scenario:
+        """The scenario of the baseline that judges this one: the best that the traffic applications
+        could reach between the ends of a chain, or between ends of two kinds."""
+        if self.kind in ("", "pairs", "v2v", "p2p"):
+            return self
+        return Scenario.of("p2p" if self.chain else "v2v")
+
+    @cached_property
+    def _parts(self) -> _Parts:
+        if self in KINDS and self != "loopback":
+            return _Parts(self)
+        if match := re.fullmatch(r"pairs-(\d{1,4})", self, re.ASCII):
+            parts = _Parts("pairs", paths=int(match[1]))
+        elif match := re.fullmatch(r"loopback-(\d{1,3})", self, re.ASCII):
+            parts = _Parts("loopback", chain=int(match[1]))
+        elif match := re.fullmatch(r"chains-(\d{1,4})x(\d{1,3})", self, re.ASCII):
+            parts = _Parts("loopback", chain=int(match[2]), paths=int(match[1]))
+        else:
+            return _Parts("")
+        vnfs_fit = parts.kind != "loopback" or 1 <= parts.chain <= MOST_VNFS
+        paths = 1 if parts.paths is None else parts.paths
+        return parts if vnfs_fit and 1 <= paths <= MAX_PAIRS else _Parts("")

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 from switchmark.language import values
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model.choices import MAX_FRAME_BYTES, MIN_FRAME_BYTES
+from switchmark.model.written import WrittenValue
 
 NO_WORD = "none"
 MOST_FLOWS = 1_000_000
@@ -51,9 +52,49 @@ class Mix:
     mean: float
 
 
-@lru_cache(maxsize=256)
-def mix(text: str) -> Mix:
-    """Read the parts of a mix. Raises ValueError, one line with the remedy."""
+class PacketMix(WrittenValue):
+    """Frame sizes of one trial; an empty text: all frames have one size, `packet_size`."""
+
+    @cached_property
+    def sizes(self) -> Mix:
+        """The sizes of the frames. Raises ValueError, one line with the remedy."""
+        return _mix(self)
+
+
+class Flows(WrittenValue):
+    """The number of flows of a pair, and the fields in which they differ."""
+
+    @cached_property
+    def fields(self) -> frozenset[str]:
+        """The fields in which the flows differ; empty for one flow."""
+        if self == "1":
+            return frozenset()
+        _, fields, _ = _parts_of_flows(self)
+        names = (fields or USUAL_FIELD).split("+")
+        return frozenset(re.split(r"[=/]", field)[0] for field in names)
+
+    @cached_property
+    def mirrored(self) -> str:
+        """The flows in the other direction: source and destination change places."""
+        count, fields, settings = _parts_of_flows(self)
+        other = {"src": "dst", "dst": "src"}
+        mirrored = re.sub(r"\b(src|dst)-", lambda at: f"{other[at[1]]}-", fields or USUAL_FIELD)
+        return ":".join([count, mirrored, *settings])
+
+
+class Vlan(WrittenValue):
+    """The VLAN tags of the frames, the outer first; an empty text: none."""
+
+    @property
+    def tags(self) -> int:
+        """The number of tags."""
+        return len(self.split(".")) if self else 0
+
+
+ONE_FLOW = Flows("1")
+
+
+def _mix(text: str) -> Mix:
     if match := _RANDOM.fullmatch(text):
         low, high = _frame(match[1]), _frame(match[2])
         if low >= high:
@@ -112,13 +153,14 @@ def _frame(digits: str) -> int:
     return size
 
 
-def read_mix(text: str) -> str:
+def read_mix(text: str) -> PacketMix:
     """Read the mix of a campaign. Raises ValueError."""
-    mix(text)
-    return text
+    mix = PacketMix.of(text)
+    _ = mix.sizes
+    return mix
 
 
-def read_flows(text: str) -> str:
+def read_flows(text: str) -> Flows:
     """Read the flows of a campaign. Raises ValueError."""
     count, fields, settings = _parts_of_flows(text)
     number = _count(count, MOST_FLOWS)
@@ -132,7 +174,7 @@ def read_flows(text: str) -> str:
         seen.add(name)
     for setting in settings:
         _check_setting(setting)
-    return str(number) if not settings and fields is None else text
+    return Flows.of(str(number) if not settings and fields is None else text)
 
 
 def _parts_of_flows(text: str) -> tuple[str, str | None, list[str]]:
@@ -174,36 +216,19 @@ def _check_setting(part: str) -> None:
     values.whole(value, _SEED_LIMITS)
 
 
-def flow_fields(flows: str) -> frozenset[str]:
-    """The fields in which these flows differ; empty for one flow."""
-    if flows == "1":
-        return frozenset()
-    _, fields, _ = _parts_of_flows(flows)
-    return frozenset(re.split(r"[=/]", field)[0] for field in (fields or USUAL_FIELD).split("+"))
-
-
-def mirrored_flows(flows: str) -> str:
-    """These flows in the other direction: source and destination change places."""
-    count, fields, settings = _parts_of_flows(flows)
-    other = {"src": "dst", "dst": "src"}
-    mirrored = re.sub(r"\b(src|dst)-", lambda at: f"{other[at[1]]}-", fields or USUAL_FIELD)
-    return ":".join([count, mirrored, *settings])
-
-
-def read_vlan(text: str) -> str:
+def read_vlan(text: str) -> Vlan:
     """Read `100`, or `200.100` for two tags, the outer first; "" for none. Raises ValueError."""
     if text == NO_WORD:
-        return ""
+        return Vlan("")
     ids = text.split(".")
     if len(ids) > 2 or not all(
         re.fullmatch(_WHOLE, one, re.ASCII) and 1 <= int(one) <= 4094 for one in ids
     ):
         raise ValueError(f"'{text}' is not a VLAN ID from 1 to 4094, or two such as 200.100")
-    return text
+    return Vlan.of(text)
 
 
-def smallest_frame(ip_version: int, vlan: str) -> int:
-    """The smallest frame of this kind that holds the engine's stamp, in bytes with FCS: a tag takes
-    4 bytes more than a plain frame's 64, IPv6 20."""
-    tags = len(vlan.split(".")) if vlan else 0
-    return MIN_FRAME_BYTES + 4 * tags + (20 if ip_version == 6 else 0)
+def smallest_frame(ip_version: int, vlan: Vlan) -> int:
+    """Return the size of the smallest frame of this kind that has room for the engine's stamp, in
+    bytes with FCS: a tag takes 4 bytes more than a plain frame's 64, IPv6 20."""
+    return MIN_FRAME_BYTES + 4 * vlan.tags + (20 if ip_version == 6 else 0)

@@ -30,11 +30,15 @@ from switchmark.model.choices import (
     Dimension,
     Idle,
 )
+from switchmark.model.cpu_choice import ANY_CPUS, AUTO_CPUS, CpuChoice
 from switchmark.model.io import Io
-from switchmark.model.nics import FORM, read_nics
+from switchmark.model.lists import ComparedKeys, Fractions
+from switchmark.model.nics import Nics, read_nics
+from switchmark.model.options import SwitchOptions, read_options
 from switchmark.model.parameter import Axis, Kind, Parameter, Wire
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.scenario import chain_length
+from switchmark.model.rates import Schedule
+from switchmark.model.scenario import Scenario
 
 TRAFFIC, LAYOUT, PLACE, CORES = Kind.TRAFFIC, Kind.LAYOUT, Kind.PLACE, Kind.CORES
 METHOD, CONTENDER, BOOKKEEPING = Kind.METHOD, Kind.CONTENDER, Kind.BOOKKEEPING
@@ -98,7 +102,7 @@ class Trial(Frozen):
         "packets that the sender gives to its port at once, 1 to 4096",
         unit="packets", letter="B", limits=read.BURST, ranges=True, usual_latency=1,
         axis=Axis("burst (frames)"))] = 32
-    schedule: Annotated[str, Parameter(  # in its shortest form (rates.py)
+    schedule: Annotated[Schedule, Parameter(  # in its shortest form (rates.py)
         "schedule", TRAFFIC, PACE, "poisson, on-off:10ms:90ms",
         "times at which bursts are sent: `constant` (equal distances), `poisson` or "
         "`poisson:SEED` (exponential distances with the same mean), `on-off:ON:OFF` (at `rate` "
@@ -113,12 +117,13 @@ class Trial(Frozen):
         unit="packets/s a pair", show=format_rate, none="none", limits=read.PROBE_RATE,
         read=read.words(read.probe_rate), as_written=rates.BitRate,
         say=lambda v: f"probes at {format_rate(v)} pps" if v else "every frame timed")] = None
-    scenario: Annotated[Name, Parameter(
+    scenario: Annotated[Scenario, Parameter(
         "scenario", LAYOUT, SAME, "loopback-1, loopback-2",
         "topology: `pairs`, `p2p`, `p2v`, `v2p`, `v2v`, `loopback-N` (a chain of N VNFs), "
         "`pairs-N`, `chains-MxN` (M chains of N VNFs); docs/scenarios.md",
         read=read.scenario, say=str,
-        axis=Axis("VNFs in the chain", chain_length, log=False))] = "pairs"
+        axis=Axis("VNFs in the chain", lambda value: Scenario.of(value).chain_length,
+                  log=False))] = Scenario("pairs")
     environment: Annotated[Name, Parameter(
         "environment", PLACE, SAME, "lxc",
         "where the traffic applications run; `switchmark list environments` prints the names",
@@ -173,13 +178,14 @@ class Trial(Frozen):
         "at most a 25th of the trial",
         unit="time", read=read.time, show=format_seconds, say="samples of {:g} s".format,
         of_result=False)] = 0.2
-    switch_options: Annotated[str, Parameter(  # `name:value+name:value`, sorted
+    switch_options: Annotated[SwitchOptions, Parameter(  # `name:value+name:value`, sorted
         "switch_options", CONTENDER, DEFAULT, "vlan_filtering:on+static_fdb:on",
         "settings of the switch itself; docs/switch-options.md lists them with their defaults. "
         "`none` leaves each option at its default. Also written as a mapping, `{vlan_filtering: "
         "on}`. A switch that does not have the option refuses it",
-        read=read.words(read.switch_options), none="none", mapping=True,
-        say=lambda value: value.replace("+", ", ").replace(":", " ") or "default options")] = ""
+        read=read.words(read_options), none="none", mapping=True,
+        say=lambda value: value.replace("+", ", ").replace(":", " ") or "default options",
+        )] = SwitchOptions("")
     switch_cores: Annotated[int, Parameter(
         "switch_cores", CONTENDER, DEFAULT, "1, 2",
         "cores for a switch that polls",
@@ -191,26 +197,26 @@ class Trial(Frozen):
         "applications as a switch that polls does",
         unit="cores", limits=read.SPARE, ranges=True, by_switch=True,
         say=lambda value: f"{value or 'no'} core{'s' if value > 1 else ''} idle")] = 0
-    packet_mix: Annotated[str, Parameter(  # packet_size_bytes is then the mean, rounded
+    packet_mix: Annotated[traffic.PacketMix, Parameter(  # packet_size_bytes: the rounded mean
         "packet_mix", TRAFFIC, SAME, "imix, genome:aaafag, 64*7+570*4+1518",
         "frames of several sizes in one trial: `imix` (64, 570, 1518 as 7:4:1), a genome of RFC "
         "6985, sizes in turn, or `random:64-1518`; replaces `packet_size`",
-        read=read.words(traffic.read_mix), none="none")] = ""
-    flows: Annotated[str, Parameter(
+        read=read.words(traffic.read_mix), none="none")] = traffic.PacketMix("")
+    flows: Annotated[traffic.Flows, Parameter(
         "flows", TRAFFIC, SAME, "1, 1000, 1M:src-ip+src-port:zipf=1.0",
         "number of flows of a pair, 1 to 1M, and the fields in which they differ (default "
         "`src-ip`), joined by `+`; `:zipf=1.0` sends some flows more often than others",
-        read=read.words(traffic.read_flows))] = "1"
+        read=read.words(traffic.read_flows))] = traffic.ONE_FLOW
     ip_version: Annotated[Literal[4, 6], Parameter(
         "ip_version", TRAFFIC, SAME, "4, 6",
         "IP version of the frames; the header of IPv6 is 20 bytes longer, so the smallest size is "
         "84",
         noun="IP version")] = 4
-    vlan: Annotated[str, Parameter(
+    vlan: Annotated[traffic.Vlan, Parameter(
         "vlan", TRAFFIC, SAME, "none, 100, 200.100",
         "VLAN ID of tagged frames (802.1Q), or two IDs (`200.100`, the outer tag is 802.1ad); "
         "each tag takes 4 bytes of the frame", read=read.words(traffic.read_vlan), none="none")
-        ] = ""
+        ] = traffic.Vlan("")
     repetition: Annotated[int, Parameter(
         "repetition", BOOKKEEPING, DEFAULT, "1",
         "number of the repetition",
@@ -252,23 +258,23 @@ class Trial(Frozen):
         "node and share them if there are fewer; `auto`: one for each core", unit="CPUs",
         limits=read.VCPUS, ranges=True, none="auto",
         say=lambda value: f"{value} vCPUs" if value else "a vCPU a core")] = None
-    switch_cpus: Annotated[str, Parameter(
+    switch_cpus: Annotated[CpuChoice, Parameter(
         "switch_cpus", CORES, SAME, "2",
         "cores of the switch, as many as `switch_cores`: `2+3`; `any`: not pinned, the kernel "
         "moves its threads over all cores; `auto`: chosen by the placement",
         read=read.cores("auto", "any"),
         say=lambda value: {"any": "switch not pinned", "auto": "switch pinned"}.get(
-            value, f"switch on cores {value}"))] = "auto"
-    application_cpus: Annotated[str, Parameter(
+            value, f"switch on cores {value}"))] = AUTO_CPUS
+    application_cpus: Annotated[CpuChoice, Parameter(
         "application_cpus", CORES, SAME, "4+5+6",
         "cores of the traffic applications and VNFs, in this order, and again from the first core "
         "if there are more of them; `auto`: chosen by the placement",
-        read=read.cores("auto", in_turn=True))] = "auto"
-    main_cpu: Annotated[str, Parameter(
+        read=read.cores("auto", in_turn=True))] = AUTO_CPUS
+    main_cpu: Annotated[CpuChoice, Parameter(
         "main_cpu", CORES, DEFAULT, "0",
         "core of the main thread of a switch whose main thread does not forward (`ovs-dpdk`, "
         "`testpmd`, `vpp`); `auto`: not a forwarding core, if there are others",
-        read=read.one_core)] = "auto"
+        read=read.one_core)] = AUTO_CPUS
     smt: Annotated[Literal["auto", "avoid", "siblings"], Parameter(
         "smt", CORES, SAME, "avoid, siblings",
         "use of SMT siblings: `avoid` (one CPU of each physical core), `siblings` (applications "
@@ -287,18 +293,18 @@ class Trial(Frozen):
         "program, or `none`",
         read=read.kind_or_path(NEIGHBOURS, "kind of neighbour"),
         say=lambda value: "no neighbour" if value == "none" else f"neighbour {value}")] = "none"
-    neighbour_cpus: Annotated[str, Parameter(
+    neighbour_cpus: Annotated[CpuChoice, Parameter(
         "neighbour_cpus", CORES, DEFAULT, "any, switch",
         "cores of the background load: those of the `switch` or of the `applications`, cores by "
         "number (`0+1`), or `any` (not pinned). It has one worker for each core; without pinning "
         "it has one worker",
-        read=read.cores("any", "switch", "applications"))] = "any"
-    nics: Annotated[str, Field(pattern=FORM), Parameter(
+        read=read.cores("any", "switch", "applications"))] = ANY_CPUS
+    nics: Annotated[Nics, Parameter(
         "nics", LAYOUT, DEFAULT, "eth2/eth3+eth4/eth5",
         "real ports of this host for the testers, in turn, each as the port of the tester and the "
         "port of the switch that a cable joins to it: network devices, or PCI addresses that are "
         "bound to a driver for DPDK (docs/scenarios.md); `none`: virtual ports",
-        read=read.words(read_nics), none="none")] = ""
+        read=read.words(read_nics), none="none")] = Nics("")
     ring: Annotated[Literal[256, 512, 1024, 2048, 4096], Parameter(
         "ring", LAYOUT, SAME, "256, 1024",
         "frames that each ring of a vhost-user port of an application or a VNF holds: `256`, "
@@ -317,17 +323,19 @@ class Trial(Frozen):
         "name of the contender in results; `contenders` sets it; `none`: the name of the switch",
         read=read.contender, none="none", by_switch=True,
         say=lambda value: value or "no name")] = ""
-    compared: Annotated[str, Parameter(
+    compared: Annotated[ComparedKeys, Parameter(  # parameters.py adds its reader
+
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
         "`environment` and keys of cores (`cpu_limit`, `neighbour` and others) that may differ "
         "between contenders of one test point. Without it, trials that differ in them are not "
         "compared. `contenders` sets it to the keys of its entries",
-        read=read.compared, none="none", by_switch=True,
-        say=lambda value: f"compared by {value}" if value else "compared by no cores")] = ""
-    fractions: Annotated[str, Parameter(
+        none="none", by_switch=True,
+        say=lambda value: f"compared by {value}" if value else "compared by no cores",
+        )] = ComparedKeys("")
+    fractions: Annotated[Fractions, Parameter(
         "fractions", METHOD, DEFAULT, "0.95, 0.1+0.5+0.99",
         "shares of R+ at which the method `r-plus` measures one-way times, joined by `+`",
-        read=read.fractions, say="at {} R+".format)] = "0.1+0.5+0.99"
+        read=read.fractions, say="at {} R+".format)] = Fractions("0.1+0.5+0.99")
     generator: Annotated[Name, Parameter(
         "generator", CONTENDER, SAME, "switchmark, iperf3",
         "program that sends and receives the traffic: `switchmark` (the engine), or a foreign "
@@ -389,7 +397,7 @@ class Trial(Frozen):
     def frame_sizes(self) -> traffic.Mix:
         """The frames' sizes in bytes, with FCS."""
         if self.packet_mix:
-            return traffic.mix(self.packet_mix)
+            return self.packet_mix.sizes
         size = self.packet_size_bytes
         return traffic.Mix(size, size, float(size))
 

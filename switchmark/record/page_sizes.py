@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+from switchmark.model.lists import ComparedKeys
+
 HUGE_KIB = 2048  # the only size that benches knew before records had one
 SMALL_KIB = 4
 PARAMETER = "page_size"  # of a trial, and of a point
@@ -67,7 +69,7 @@ def point_at(point: Point, kib: int | None) -> Point:
 
 def is_compared(compared: str) -> bool:
     """Return True if trials with this value of the key `compared` compare page sizes."""
-    return PARAMETER in compared.split("+")
+    return PARAMETER in ComparedKeys.of(compared).names
 
 
 def size_of_old(record: Mapping[str, Any]) -> int | None:

@@ -8,7 +8,6 @@ from itertools import pairwise
 
 from switchmark.engine.loads import asked_pps
 from switchmark.model.parameters import BY_NAME
-from switchmark.model.rates import is_steady
 from switchmark.record.page_sizes import PARAMETER, known_sizes
 from switchmark.report import words
 from switchmark.reproduction.over_switches import beaten_somewhere, correlated
@@ -118,7 +117,7 @@ def _of_asked(claim: Claim, rows: Sequence[SummaryRow]) -> Iterator[Tried]:
     """Ratios of loads to what the set rate asks for."""
     for row in rows:
         whole = asked_pps(row.trial, row.trial.streams)
-        if whole is None or not is_steady(row.trial.schedule):
+        if whole is None or not row.trial.schedule.is_steady:
             continue
         what = f"{row.contender}, of {whole / 1e6:g} Mpps"
         above = values_of(row, claim.figure)

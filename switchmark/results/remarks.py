@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from switchmark.model.rates import CONSTANT, is_steady
+from switchmark.model.rates import CONSTANT, Schedule
 from switchmark.results.groups import Records
 from switchmark.statistics.means import RESOLUTION
 from switchmark.statistics.outliers import strange_repetitions
@@ -36,7 +36,9 @@ def _stand_in(records: Records) -> Iterator[str]:
 def _of_figures(records: Records) -> tuple[str, ...]:
     numbers = records.column("repetition")
     if records.has("forwarded_pps"):
-        steady = is_steady(records.first("schedule") or CONSTANT)  # else it is meant to change
+        steady = Schedule.of(
+            records.first("schedule") or CONSTANT
+        ).is_steady  # else it is meant to change
         step_pps = max(records.known("burst_pps"), default=0.0)
         among = strange_repetitions(records.column("forwarded_pps"), numbers, _pps, step_pps)
         return (*among, *(_within(records) if steady else ()))

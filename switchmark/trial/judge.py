@@ -7,7 +7,6 @@ import math
 from switchmark.method.registry import METHODS
 from switchmark.method.support.claims import broken_claims
 from switchmark.model.choices import PLAIN, WIRE
-from switchmark.model.rates import is_steady
 from switchmark.model.trial import Trial
 from switchmark.record import (
     Figures,
@@ -46,7 +45,7 @@ def verdict(
     baseline = evidence.baseline
     seen = figures.throughput
     finds_outages = trial.method != PLAIN and METHODS[trial.method].finds_outages
-    steady = is_steady(trial.schedule)  # else its load is meant to change
+    steady = trial.schedule.is_steady  # else its load is meant to change
     flooded = not verification.passed and bool(verification.strays or verification.witness_frames)
     sent = evidence.sender.tx_offered
     flooded_later = evidence.stray_frames > LOSS_WORTH_NAMING * max(1, sent)

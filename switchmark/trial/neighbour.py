@@ -61,7 +61,7 @@ def cores_of(trial: Trial, placement: Placement) -> list[int]:
         case "applications":
             return _applications(placement)
         case chosen:
-            return [int(core) for core in chosen.split("+")]
+            return list(chosen.cores)
 
 
 def _applications(placement: Placement) -> list[int]:

@@ -10,7 +10,7 @@ from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed
 from switchmark.host import hugepages, place
 from switchmark.host.place import Facility
-from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.nics import is_pci
 from switchmark.model.page_size import PageSize
 from switchmark.trial.memory_needs import applications_mb, memory_needs_mb
 from switchmark.trial.plan import TrialPlan, instrument_pages
@@ -99,4 +99,4 @@ def _is_fixed(plan: TrialPlan) -> bool:
 
 
 def _only_huge(plan: TrialPlan) -> bool:
-    return any(is_pci(name) for nic in parse_nics(plan.trial.nics) for name in nic.both)
+    return any(map(is_pci, plan.trial.nics.ports))

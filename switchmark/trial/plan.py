@@ -25,7 +25,6 @@ from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.node import NodeSpec
 from switchmark.model.page_size import PageSize
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.scenario import resolve as resolve_scenario
 from switchmark.model.topology import NodePlace, Topology, wire_kind
 from switchmark.model.trial import Trial
 from switchmark.port.vhost_user import SOCKET_KINDS
@@ -98,8 +97,7 @@ def plan_trial(
     placement = _place(trial, can, topology, cores)
     switch = configured(SWITCHES[trial.switch](), trial.switch_options, trial.program)
     if splits(switch):
-        chain = resolve_scenario(trial.scenario)
-        switch.split = split_of(trial, chain.chain if chain else 0)
+        switch.split = split_of(trial, trial.scenario.chain)
     if has_main_thread(switch):
         switch.main_core = placement.switch_main_core
     if isinstance(switch, HasSocketBuffers):
@@ -206,20 +204,15 @@ def _demand(trial: Trial, can: Capabilities, pairs: tuple[tuple[str, ...], ...])
         in_kernel_switch=can.in_kernel and spare == 0,
         switch_cores=spare or trial.switch_cores,
         idle=trial.idle,
-        switch_cpus=_cores(trial.switch_cpus),
+        switch_cpus=trial.switch_cpus.cores,
         unpinned_switch=trial.switch_cpus == "any" and trial.switch != WIRE,
-        application_cpus=_cores(trial.application_cpus),
-        neighbour_cpus=_cores(trial.neighbour_cpus),
-        main_cpu=None if trial.main_cpu == "auto" else int(trial.main_cpu),
+        application_cpus=trial.application_cpus.cores,
+        neighbour_cpus=trial.neighbour_cpus.cores,
+        main_cpu=next(iter(trial.main_cpu.cores), None),
         smt=trial.smt,
         numa=trial.numa,
         is_baseline=trial.switch == WIRE,
     )
-
-
-def _cores(text: str) -> tuple[int, ...]:
-    """Return the cores that a campaign names; empty if placement chooses them."""
-    return () if not text[:1].isdigit() else tuple(int(core) for core in text.split("+"))
 
 
 @dataclass(frozen=True, slots=True)

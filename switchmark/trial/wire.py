@@ -9,7 +9,6 @@ from switchmark.campaign.rules.between import bare_cable_problem
 from switchmark.environment.registry import traits_of
 from switchmark.model.choices import WIRE
 from switchmark.model.ports import MADE_BY_SWITCH, PortKind
-from switchmark.model.scenario import without_vnfs
 from switchmark.model.topology import wire_kind
 from switchmark.record import BareWire
 from switchmark.trial.plan import WIRE_ENVIRONMENT, TrialPlan
@@ -43,4 +42,4 @@ def judging_wire(plan: TrialPlan) -> BareWire | None:
         return None
     wire = bare_wire(plan)
     stays = wire.location == "local" and traits_of(trial.environment).guests
-    return None if stays and without_vnfs(trial.scenario) != "p2p" else wire
+    return None if stays and trial.scenario.without_vnfs != "p2p" else wire

@@ -55,7 +55,7 @@ def test_vsperf_genome_and_flows(tmp_path: Path) -> None:
     distinct."""
     mean = (7 * 64 + 4 * 512 + 1518) / 12
     assert mean == 334.5
-    assert traffic.mix("genome:aaaaaaaddddg").mean == mean
+    assert traffic.PacketMix("genome:aaaaaaaddddg").sizes.mean == mean
     words = [
         "--packet-size",
         "genome:aaaaaaaddddg",

@@ -49,7 +49,7 @@ def test_mean_and_rate_of_each_imix(
     """The mean is the weighted mean with FCS; at 100 Mbit/s on layer 1 a frame takes 20 bytes more.
     Bench and engine come to the same rate."""
     assert float(mean_of(mix)) == pytest.approx(mean, abs=0.0005)
-    assert traffic.mix(text).mean == pytest.approx(float(mean_of(mix)))
+    assert traffic.PacketMix(text).sizes.mean == pytest.approx(float(mean_of(mix)))
     exact = 100_000_000 / (8 * (mean_of(mix) + LINE_OVERHEAD))
     assert round(exact) == pps
     words = ["--packet-size", text, "--rate", "100Mbps-l1", "--duration", "0.001", *PATIENT]

@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 
 from switchmark.model.io import IO_ROWS, Io
-from switchmark.model.traffic import smallest_frame
+from switchmark.model.traffic import Vlan, smallest_frame
 from tests.integration.dpdk_rig import needs_dpdk
 from tests.integration.engine_tools import (
     Engine,
@@ -97,7 +97,7 @@ def test_every_io_delivers_whole_frames_or_refuses(
     """A frame that is too short for its tags is refused, and so are two tags where a driver hides
     the type of the outer one."""
     words = ("--vlan", tag) if tag else ()
-    if size < smallest_frame(4, tag):
+    if size < smallest_frame(4, Vlan(tag)):
         assert "is below" in refusal("sender", wire[0], PORTS[sender], size, *words)
     elif receiver is Io.DPDK and tag == "200.100":
         said = refusal("receiver", wire[1], PORTS[receiver], size, *words)

@@ -18,13 +18,11 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
 from switchmark.model.io import Io, sends_datagrams
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.scenario import resolve
 
 
 def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """The reasons why a campaign between hosts cannot run, each once."""
-    found = [resolve(name) for name in sweep.scenario]
-    pairs = max([*sweep.pairs, *(one.pairs or 1 for one in found if one)])
+    pairs = max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)])
     modes = [one or can.connect_modes[0] for one in sweep.connect_mode]
     told = [
         problem
@@ -34,9 +32,9 @@ def between_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[R
         for problem in between_problems(switch, can, mode, environment, kind, io, pairs)
     ]
     yield from dict.fromkeys(told)
-    for text in sweep.switch_options:
-        if (message := options.between_refusal(switch, can, options.parse(text))) is not None:
-            yield message
+    for each in sweep.switch_options:
+        if (refusal := options.between_refusal(switch, can, each.chosen)) is not None:
+            yield refusal
     for method in sweep.method:
         if method != PLAIN and METHODS[method].one_host:
             yield Refusal(f"method {method} works on one host only: {METHODS[method].one_host}")

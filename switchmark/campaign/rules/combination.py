@@ -17,7 +17,7 @@ from switchmark.errors import Refusal
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.io import Io
 from switchmark.model.ports import PortKind
-from switchmark.model.scenario import resolve
+from switchmark.model.scenario import Scenario
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ def problem(
     one: Combination, can: Capabilities, environments: Mapping[str, Collection[PortKind]]
 ) -> Refusal | None:
     """Return why the combination cannot run; None if it can."""
-    found = resolve(one.scenario)
-    assert found is not None, one.scenario
-    pairs = found.pairs or 1
+    found = Scenario.of(one.scenario)
+    assert found.is_known, one.scenario
+    pairs = found.paths or 1
     return (
         wire_problem(one.switch, found)
         or ports_problem(one.switch, can, found, pairs)

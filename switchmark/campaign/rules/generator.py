@@ -19,7 +19,6 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.parameter import Kind, Wire
 from switchmark.model.parameters import PARAMETERS, of_kinds
 from switchmark.model.ports import PortKind
-from switchmark.model.scenario import resolve
 
 # What is sent and where to, and what else the ends must be able to do.
 _OF_THE_ENDS = [
@@ -111,8 +110,7 @@ def _layout(
     switch_can: Capabilities,
     environment_ports: Mapping[str, Sequence[PortKind]] | None,
 ) -> Iterator[Refusal]:
-    found = [resolve(scenario) for scenario in sweep.scenario]
-    if max([*sweep.pairs, *(one.pairs or 1 for one in found if one)]) > 1:
+    if max([*sweep.pairs, *(scenario.paths or 1 for scenario in sweep.scenario)]) > 1:
         yield Refusal(f"{name} measures one pair only", "use pairs: 1")
     for io in sweep.io:
         if io is not Io.AUTO and io not in can.ports.values():

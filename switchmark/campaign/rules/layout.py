@@ -18,10 +18,11 @@ from switchmark.model.campaign import Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import WIRE, Dimension, Idle, rewrites
 from switchmark.model.io import IO_ROWS, Io, sends_datagrams
-from switchmark.model.nics import is_pci, parse_nics
+from switchmark.model.nics import Nics, is_pci
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
-from switchmark.model.scenario import Resolved, resolve
+from switchmark.model.scenario import Scenario
 from switchmark.model.topology import NodePlace, wire_kind
+from switchmark.model.traffic import ONE_FLOW
 from switchmark.scenario.registry import PLACES
 from switchmark.scenario.support.layout import (
     MOST_CHAINS,
@@ -37,7 +38,7 @@ from switchmark.switch.support.cable import end_of
 MOST_NAMED = 8  # wire ends, in a message
 
 
-def wire_problem(switch: str, found: Resolved) -> Refusal | None:
+def wire_problem(switch: str, found: Scenario) -> Refusal | None:
     """Why there is no such scenario without a switch; None when there is."""
     if switch != WIRE:
         return None
@@ -78,7 +79,7 @@ def mode_problem(switch: str, can: Capabilities, vnf: str) -> Refusal | None:
     )
 
 
-def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -> Refusal | None:
+def ports_problem(switch: str, can: Capabilities, found: Scenario, pairs: int) -> Refusal | None:
     """Why the switch has too few ports; None when it has enough."""
     needed = ports_of(pairs, found.chain)
     if can.max_ports is None or needed <= can.max_ports:
@@ -87,12 +88,12 @@ def ports_problem(switch: str, can: Capabilities, found: Resolved, pairs: int) -
     text = f"{switch} takes at most {can.max_ports} ports, and "
     if found.chain:
         return Refusal(
-            f"{text}{pairs} x {found.name} needs {needed}", "use a shorter chain or fewer"
+            f"{text}{pairs} x {found.canonical} needs {needed}", "use a shorter chain or fewer"
         )
     return Refusal(f"{text}{pairs} pairs need {needed}", f"use pairs up to {most}")
 
 
-def pairs_problem(found: Resolved, pairs: int) -> Refusal | None:
+def pairs_problem(found: Scenario, pairs: int) -> Refusal | None:
     """Why there are too few addresses, or names of VNFs, for so many paths; None when there are
     enough."""
     if fits(pairs, found.chain):
@@ -102,18 +103,18 @@ def pairs_problem(found: Resolved, pairs: int) -> Refusal | None:
             f"there are addresses for {MOST_PAIRS} pairs, not for {pairs}", "use pairs up to that"
         )
     return Refusal(
-        f"{found.name}: {pairs} chains of {found.chain} VNFs make {ports_of(pairs, found.chain)} "
-        f"ports",
+        f"{found.canonical}: {pairs} chains of {found.chain} VNFs make "
+        f"{ports_of(pairs, found.chain)} ports",
         f"use at most {MOST_CHAINS} chains, and {MOST_PORTS} ports",
     )
 
 
-def nodes_have_devices(nics: str, can: Capabilities) -> bool:
+def nodes_have_devices(nics: Nics, can: Capabilities) -> bool:
     """Whether the nodes beside real ports have network devices, as the real ports do: where the
     switch takes devices, unless all the testers' ports are DPDK's and the switch has sockets."""
     if not nics or PortKind.VETH not in can.port_kinds:
         return False
-    all_pci = all(is_pci(nic.tester) for nic in parse_nics(nics))
+    all_pci = all(is_pci(nic.tester) for nic in nics.cables)
     return not (all_pci and PortKind.VHOST_USER in can.port_kinds)
 
 
@@ -123,7 +124,7 @@ def _with_end(end: CableEnd) -> str:
 
 def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
     """Why real ports cannot take the place of wire ends in this sweep."""
-    named = [nic for text in sweep.nics for nic in parse_nics(text)]
+    named = [cable for nics in sweep.nics for cable in nics.cables]
     if not named:
         return
     if switch == WIRE:
@@ -148,18 +149,20 @@ def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refu
             f"{switch} drives no PCI port itself ({own[0]})",
             f"name a network device, or use {_with_end(CableEnd.PCI)}",
         )
-    by_socket = any(nodes_have_devices(text, can) for text in sweep.nics)
+    by_socket = any(nodes_have_devices(nics, can) for nics in sweep.nics)
     if by_socket and set(sweep.io) != {Io.DPDK} and any(is_pci(nic.tester) for nic in named):
         yield Refusal("a tester's PCI port is DPDK's", "write io: dpdk, or name a network device")
-    for text, name, count, split in product(sweep.nics, sweep.scenario, sweep.pairs, sweep.split):
-        found, nics = resolve(name), parse_nics(text)
-        if found is None or not nics:
+    for nics, scenario, count, split in product(
+        sweep.nics, sweep.scenario, sweep.pairs, sweep.split
+    ):
+        if not scenario.is_known or not nics:
             continue
-        ends = wire_ends(sweep.dimension, found.pairs or count, PLACES[found.kind], split)
-        if len(ends) != len(nics):
+        ends = wire_ends(sweep.dimension, scenario.paths or count, PLACES[scenario.kind], split)
+        number = len(nics.cables)
+        if len(ends) != number:
             yield Refusal(
-                f"nics: {text} names {len(nics)} of TESTER/SWITCH, and there are {len(ends)} wire "
-                f"ends ({_some(ends) or f'none in {name}'})",
+                f"nics: {nics} names {number} of TESTER/SWITCH, and there are {len(ends)} wire "
+                f"ends ({_some(ends) or f'none in {scenario}'})",
                 "name one for each",
             )
 
@@ -180,14 +183,13 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
     if "remote" in sweep.location:
         yield from between_refusals(sweep, switch, can)
     yield from nics_refusals(sweep, switch, can)
-    for name in sweep.scenario:
-        found = resolve(name)
-        if found is None:
-            yield Refusal(f"there is no scenario {name}", "`switchmark list scenarios` names them")
+    for found in sweep.scenario:
+        if not found.is_known:
+            yield Refusal(f"there is no scenario {found}", "`switchmark list scenarios` names them")
             continue
-        if found.pairs is not None and sweep.pairs not in ((1,), (found.pairs,)):
-            yield Refusal(f"scenario {name} says how many paths there are", "leave pairs out")
-        pairs = found.pairs or max(sweep.pairs)
+        if found.paths is not None and sweep.pairs not in ((1,), (found.paths,)):
+            yield Refusal(f"scenario {found} says how many paths there are", "leave pairs out")
+        pairs = found.paths or max(sweep.pairs)
         yield from filter(None, [wire_problem(switch, found),
                                  ports_problem(switch, can, found, pairs),
                                  pairs_problem(found, pairs)])  # fmt: skip
@@ -199,11 +201,11 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
 
 
 def _split_refusals(
-    sweep: Sweep, split: str, switch: str, can: Capabilities, found: Resolved
+    sweep: Sweep, split: str, switch: str, can: Capabilities, found: Scenario
 ) -> Iterator[Refusal]:
     """Why one stream over several chains cannot be combined with the rest of the sweep."""
     told = f"split: {split}"
-    if not found.chain or (found.pairs or min(sweep.pairs)) < 2:
+    if not found.chain or (found.paths or min(sweep.pairs)) < 2:
         yield Refusal(
             f"{told} needs several chains with one sender", "use scenario: chains-MxN, M from 2 on"
         )
@@ -220,9 +222,9 @@ def _split_refusals(
         yield Refusal(
             f"{told} needs traffic one way", "use dimension: throughput, bidirectional: false"
         )
-    if split == "src-mac" and sweep.flows != ("1",):
+    if split == "src-mac" and sweep.flows != (ONE_FLOW,):
         yield Refusal(f"{told} has one source address for each chain", "leave flows out")
-    if split == "flow" and "1" in sweep.flows:
+    if split == "flow" and ONE_FLOW in sweep.flows:
         yield Refusal(
             f"{told} sends one flow through one chain", "use e.g. flows: 1k:src-ip+src-port"
         )
@@ -281,7 +283,7 @@ def idle_problem(idle: Idle, io: Io, kind: PortKind) -> Refusal | None:
     )
 
 
-def place_problem(switch: str, environment: str, found: Resolved) -> Refusal | None:
+def place_problem(switch: str, environment: str, found: Scenario) -> Refusal | None:
     """Why such nodes cannot be joined by a wire without a switch; None when they can."""
     if switch != WIRE or not traits_of(environment).guests or found.kind == "p2p":
         return None
@@ -291,7 +293,7 @@ def place_problem(switch: str, environment: str, found: Resolved) -> Refusal | N
     )
 
 
-def wire_end_problem(can: Capabilities, found: Resolved, kind: PortKind) -> Refusal | None:
+def wire_end_problem(can: Capabilities, found: Scenario, kind: PortKind) -> Refusal | None:
     """Why a scenario's wire ends cannot have their ports; None when they can, or when there are
     none."""
     if NodePlace.WIRE not in PLACES[found.kind] or wire_kind(kind) in can.port_kinds:
@@ -311,9 +313,8 @@ def environment_refusals(
             f"vcpus: {environment} has no virtual CPUs",
             f"leave it out, or use environment: {guests}",
         )
-    for name in sweep.scenario:
-        found = resolve(name)
-        if found is None:
+    for found in sweep.scenario:
+        if not found.is_known:
             continue
         yield from filter(
             None, [place_problem(switch, environment, found), wire_end_problem(can, found, kind)]

@@ -16,13 +16,12 @@ from switchmark.campaign.rules.traffic import frame_refusals, tag_refusals
 from switchmark.environment.registry import traits_of
 from switchmark.errors import Refusal
 from switchmark.method.registry import METHODS
-from switchmark.model import options, traffic
+from switchmark.model import options
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.parameters import PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.model.scenario import resolve
 from switchmark.model.topology import NodePlace
 from switchmark.scenario.registry import PLACES
 
@@ -52,8 +51,8 @@ def refusals(
             f"{switch} has no program of its own that could be chosen", "use program: auto"
         )
     yield from _method_refusals(sweep, switch, can)
-    for text in sweep.switch_options:
-        chosen = options.parse(text)
+    for each in sweep.switch_options:
+        chosen = each.chosen
         if (refusal := options.refusal(switch, can, chosen)) is not None:
             yield replace(refusal, remedy="change it, or give each switch a sweep of its own")
             continue
@@ -84,7 +83,7 @@ def _long_frame_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterat
     """Frames that do not fit into the switch's buffers."""
     longest = can.longest_frame_bytes
     for mix in sweep.packet_mix:
-        largest = traffic.mix(mix).largest if mix else max(sweep.packet_size_bytes)
+        largest = mix.sizes.largest if mix else max(sweep.packet_size_bytes)
         if longest is not None and largest > longest:
             yield Refusal(
                 f"packet_{'mix' if mix else 'size'}: {largest} is above {longest}, the longest "
@@ -98,7 +97,7 @@ def _io_refusals(
     sweep: Sweep, switch: str, can: Capabilities, chosen: Mapping[str, str]
 ) -> Iterator[Refusal]:
     """Applications that cannot use the ports that an option gives them."""
-    has_chain = any(found is not None and found.chain for found in map(resolve, sweep.scenario))
+    has_chain = any(scenario.chain for scenario in sweep.scenario)
     for option, value, only in options.io_required(can, chosen):
         problem = f"{switch}: with {option.name}: {value} ports are for io {only} alone"
         usual = f"{option.name}: {option.default}"
@@ -120,10 +119,10 @@ def chosen_modes_refusals(
     for sweep in campaign.sweeps:
         if None not in sweep.connect_mode:
             continue
-        for switch, text in product(sweep.switch, sweep.switch_options):
-            can, chosen = capabilities[switch], options.parse(text)
-            if (message := options.mode_refusal(switch, can, chosen, modes[switch])) is not None:
-                yield message
+        for switch, each in product(sweep.switch, sweep.switch_options):
+            can, chosen = capabilities[switch], each.chosen
+            if (refusal := options.mode_refusal(switch, can, chosen, modes[switch])) is not None:
+                yield refusal
 
 
 def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
@@ -159,8 +158,7 @@ def _cpu_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refu
             )
         elif cpus == "any":
             yield from _unpinned_refusals(sweep)
-        elif sweep.switch_cores != (len(cpus.split("+")),):
-            count = len(cpus.split("+"))
+        elif sweep.switch_cores != (count := len(cpus.cores),):
             yield Refusal(f"switch_cpus {cpus}: set switch_cores to the number of these, {count}")
 
 
@@ -168,8 +166,7 @@ def _apart_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Keys that place applications elsewhere, where the generator is to be apart."""
     told = "numa: generator-apart places every application"
     for name in sweep.scenario:
-        found = resolve(name)
-        if found is not None and NodePlace.WIRE not in PLACES[found.kind]:
+        if name.is_known and NodePlace.WIRE not in PLACES[name.kind]:
             yield Refusal(
                 f"scenario {name} has no wire ends that a generator could have", "use numa: same"
             )
@@ -212,7 +209,7 @@ def _method_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[R
 def _clock_refusals(sweep: Sweep, method: str) -> Iterator[Refusal]:
     """Ends whose clocks are not compared. (A round trip is timed at one end.)"""
     guests = [name for name in sweep.environment if traits_of(name).guests]
-    ends = [found.kind for name in sweep.scenario if (found := resolve(name)) is not None]
+    ends = [scenario.kind for scenario in sweep.scenario if scenario.is_known]
     if guests and any(NodePlace.ENVIRONMENT in PLACES[kind] for kind in ends):
         yield Refusal(
             f"method {method} times frames from one end to the other, and a guest of {guests[0]} "

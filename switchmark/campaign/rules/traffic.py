@@ -36,12 +36,12 @@ def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:
     """Why schedules, rates and methods do not go together, for every combination."""
     usual = BY_NAME["rate"].usual_for(sweep.dimension)
     for schedule in sweep.schedule:
-        shape = schedule.partition(":")[0]
+        shape = schedule.shape
         if shape == "poisson" and None in sweep.rate_pps and PLAIN in sweep.method:
             yield Refusal("poisson has no meaning at rate max", "give rate, e.g. 100k")
-        elif rates.has_own_rate(schedule) and not set(sweep.rate_pps) <= {None, usual}:
+        elif schedule.has_own_rate and not set(sweep.rate_pps) <= {None, usual}:
             yield Refusal("a ramp has its own rates", "leave rate out, or give each a sweep")
-        elif not rates.is_steady(schedule) and sweep.method != (PLAIN,):
+        elif not schedule.is_steady and sweep.method != (PLAIN,):
             yield Refusal(f"methods of many trials need a steady load, not {shape}", "use poisson")
 
 
@@ -62,8 +62,10 @@ def _bit_rate_refusals(sweep: Sweep) -> Iterator[Refusal]:
 
 def least_mean_bytes(sweep: Sweep) -> float:
     """The size, or the mean of the mix, of which a bit rate makes the most frames."""
-    means = [float(size) for size in sweep.packet_size_bytes] if "" in sweep.packet_mix else []
-    return min(means + [traffic.mix(mix).mean for mix in sweep.packet_mix if mix])
+    means: list[float] = [mix.sizes.mean for mix in sweep.packet_mix if mix]
+    if "" in sweep.packet_mix:
+        means += map(float, sweep.packet_size_bytes)
+    return min(means)
 
 
 def _probe_refusals(sweep: Sweep) -> Iterator[Refusal]:
@@ -123,7 +125,7 @@ def _burst_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
         own = trim.over(duration_s)
         kept_s = duration_s - (own.warm_up_s + own.cool_down_s if method == PLAIN else 0.0)
         for rate, burst, schedule in product(sweep.rate_pps, sweep.burst, sweep.schedule):
-            if rate is None or not rates.is_steady(schedule) or kept_s <= 0:
+            if rate is None or not schedule.is_steady or kept_s <= 0:
                 continue  # a duration that leaves nothing is refused as such
             pps = rate.pps(least_bytes) if isinstance(rate, rates.BitRate) else rate
             if pps * kept_s + 1e-9 < MIN_BURSTS * burst:
@@ -147,7 +149,7 @@ def _small_frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
         least = traffic.smallest_frame(version, vlan)
         kind = f"IPv{version} frame" + (f" with vlan {vlan}" if vlan else "")
         for mix in sweep.packet_mix:
-            smallest = traffic.mix(mix).smallest if mix else min(sweep.packet_size_bytes)
+            smallest = mix.sizes.smallest if mix else min(sweep.packet_size_bytes)
             if smallest < least:
                 yield Refusal(
                     f"{smallest} is below {least}, the smallest {kind} that holds the engine's "
@@ -169,7 +171,7 @@ def frame_refusals(sweep: Sweep) -> Iterator[Refusal]:
                 "use raw or dpdk",
             )
     for flows in sweep.flows:
-        fields = traffic.flow_fields(flows)
+        fields = flows.fields
         if "vlan" in fields and "" in sweep.vlan:
             yield Refusal(f"flows {flows}: the frames have no tag to differ in", "give vlan")
         macs = sorted(field for field in fields if field.endswith("-mac"))

@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from switchmark.model.choices import WIRE, Dimension, rewrites
-from switchmark.model.nics import parse_nics
+from switchmark.model.nics import Nic
 from switchmark.model.topology import (
     NodePlace,
     Topology,
@@ -108,9 +108,8 @@ def pair_ip(pair: int, end: int) -> str:
     return f"10.{64 + (pair >> 8)}.{pair & 255}.{end + 1}/24"
 
 
-def with_nics(topology: Topology, text: str) -> Topology:
+def with_nics(topology: Topology, nics: Sequence[Nic]) -> Topology:
     """The topology with these real ports at its wire ends, in turn."""
-    nics = parse_nics(text)
     if not nics:
         return topology
     ends = [node.name for node in topology.nodes if node.place is NodePlace.WIRE]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.options import in_force, parse, refusal
+from switchmark.model.options import SwitchOptions, in_force, refusal
 from switchmark.switch.support.base import HasPages, Switch
 
 
@@ -61,7 +61,7 @@ def configured(
         if not isinstance(switch, WithProgram):
             raise UsageError(f"{switch.name} takes no program", remedy="leave program out")
         switch.chosen_program = Path(program)
-    options = parse(text)
+    options = SwitchOptions.of(text).chosen
     if options:
         if not isinstance(switch, WithOptions):
             raise UsageError(

@@ -38,7 +38,7 @@ def _rate(text: str) -> str:
 
 def _size(text: str) -> str:
     if any(sign in text for sign in "*+:") or text == "imix":
-        mix = traffic.mix(text)
+        mix = traffic.PacketMix(text).sizes
     else:
         mix = traffic.Mix(*[values.whole(text, SIZE)] * 3)
     return f"{mix.smallest}-{mix.largest}/{mix.mean:.2f}"

@@ -75,7 +75,7 @@ OLD_ID = "a64c45028135ff3d"
     ],
 )
 def test_mixes(text: str, smallest: int, largest: int, mean: float) -> None:
-    assert traffic.mix(text) == traffic.Mix(smallest, largest, mean)
+    assert traffic.PacketMix(text).sizes == traffic.Mix(smallest, largest, mean)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_a_list_is_a_sweep_and_a_sum_is_a_mix() -> None:
 )  # fmt: skip
 def test_flows(text: str, mirrored: str, fields: set[str]) -> None:
     assert traffic.read_flows(text) == text
-    assert traffic.mirrored_flows(text) == mirrored
-    assert traffic.flow_fields(text) == fields
+    assert traffic.Flows(text).mirrored == mirrored
+    assert traffic.Flows(text).fields == fields
     if text.startswith("1000"):
-        assert traffic.flow_fields("1") == frozenset()
+        assert traffic.ONE_FLOW.fields == frozenset()
 
 
 @pytest.mark.parametrize(

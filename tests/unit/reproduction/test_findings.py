@@ -16,6 +16,7 @@ from switchmark.cli.main import run as switchmark
 from switchmark.environment.registry import traits_of
 from switchmark.errors import UsageError
 from switchmark.model.parameters import BY_NAME
+from switchmark.model.scenario import Scenario
 from switchmark.model.trial import Trial
 from switchmark.record.runs import FarHost
 from switchmark.reproduction import claims, tried
@@ -421,7 +422,7 @@ def test_containers_take_their_time_around_a_trial() -> None:
     assert usual_around_s(eight) == pytest.approx(usual_s + 8 * container_s)
     pairs = eight.model_copy(update={"pairs": 3})
     assert usual_around_s(pairs) == pytest.approx(usual_s + 24 * container_s)
-    assert usual_around_s(one.model_copy(update={"scenario": "v2v"})) == pytest.approx(
+    assert usual_around_s(one.model_copy(update={"scenario": Scenario("v2v")})) == pytest.approx(
         usual_s + 2 * container_s
     )
 

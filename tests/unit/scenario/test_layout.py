@@ -10,7 +10,7 @@ import pytest
 from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension
 from switchmark.model.ports import PortKind
-from switchmark.model.scenario import Resolved, resolve
+from switchmark.model.scenario import Scenario
 from switchmark.model.topology import Topology
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import PLACES, expand, resolve_names
@@ -70,10 +70,10 @@ def test_the_rules_keep_out_what_has_no_address_or_name() -> None:
 def test_the_wire_ends_that_rules_count_are_those_of_the_layout(
     name: str, dimension: Dimension
 ) -> None:
-    found = resolve(name)
-    assert found is not None
+    found = Scenario(name)
+    assert found.is_known
     laid_out = [node.name for node in of(name, dimension=dimension).nodes if node.place == "wire"]
-    assert laid_out == wire_ends(dimension, found.pairs or 1, PLACES[found.kind])
+    assert laid_out == wire_ends(dimension, found.paths or 1, PLACES[found.kind])
     if found.chain and dimension is Dimension.THROUGHPUT:
         joined = of(name, split="src-mac")
         laid_out = [node.name for node in joined.nodes if node.place == "wire"]
@@ -155,17 +155,15 @@ def test_where_the_ends_are(scenario: str, places: list[str]) -> None:
 
 
 def test_numbers_in_names() -> None:
-    assert resolve("chains-2x3") == Resolved("loopback", 3, 2)
-    assert resolve("pairs-16") == Resolved("pairs", pairs=16)
     for name in ("loopback", "loopback-0", "loopback-65", "pairs-0", "chains-2", "ring"):
-        assert resolve(name) is None
+        assert not Scenario(name).is_known
     asked = Trial(dimension=Dimension.THROUGHPUT, switch="x", packet_size_bytes=64)
-    chains = resolve_names(asked.model_copy(update={"scenario": "chains-2x3"}))
+    chains = resolve_names(asked.model_copy(update={"scenario": Scenario("chains-2x3")}))
     assert (chains.scenario, chains.pairs) == ("loopback-3", 2)
     assert resolve_names(asked) == asked
-    assert resolve_names(asked.model_copy(update={"scenario": "pairs-4"})).pairs == 4
+    assert resolve_names(asked.model_copy(update={"scenario": Scenario("pairs-4")})).pairs == 4
     with pytest.raises(UsageError, match="scenario 'ring': not known; known: pairs, pairs-N, p2p"):
-        expand(asked.model_copy(update={"scenario": "ring"}))
+        expand(asked.model_copy(update={"scenario": Scenario("ring")}))
 
 
 def test_several_chains_share_nothing_but_the_switch() -> None:
