@@ -35,7 +35,7 @@ from switchmark.trial.measurement import Measurement
 from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.reconcile import CounterReading, reconcile
-from switchmark.trial.stopwatch import Stopwatch
+from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 
 COUNTERS_SETTLE_S = 0.5
@@ -48,16 +48,11 @@ def measure_deployed(
     baseline: Baseline,
     watch: Stopwatch,
     observe: Callable[[float | None], None],
-) -> tuple[Figures, dict[str, Any]]:
-    """Verify, run the traffic, read the counters, conclude; returns the figures, and the other
-    facts of the measurement by their names in the record."""
+) -> tuple[Figures, MeasuredFacts]:
+    """Verify, run the traffic, read the counters and judge. Return the figures, and the other facts
+    of the measurement."""
     switch, trial = plan.switch, plan.trial
-    try:
-        wait_reachable(deployment.ends, plan.verify.timeout_s)
-    except TrialFailed:
-        deployment.check_alive()  # which says more than silence
-        raise
-    switch.wait_converged()
+    _wait_forwarding(deployment, plan)
     checked = _verified(deployment, plan)
     pids = switch.process_ids()
     watch.lap("verify")
@@ -130,32 +125,45 @@ def measure_deployed(
         counts_polls=deployment.guest is None,
     )
     bound = limit(trial, seen.figures, evidence)
-    return seen.figures, {
-        "instrument": note,
-        "trim": seen.trim,
-        "steady": seen.steady,
-        "state_before": state_before,
-        "state_after": state_after,
-        "cpu": used,
-        "cpu_quota": limited,
-        "group_quota": shared,
-        "neighbour": noise,
-        "granted": granted(trial, here, switch.process_ids()),
-        "verification": checked,
-        "limit": bound,
-        "verdict": verdict(
+    judged = JudgedFacts(
+        steady=seen.steady,
+        limit=bound,
+        verdict=verdict(
             trial, bound, seen.figures, evidence, _whole_placement(deployment), checked,
             mixed_connect_modes=plan.mixed_connect_modes,
         ),
-        "switch_details": {
+        trim=seen.trim,
+        cpu=used,
+    )  # fmt: skip
+    return seen.figures, MeasuredFacts(
+        judged=judged,
+        instrument=note,
+        state_before=state_before,
+        state_after=state_after,
+        cpu_quota=limited,
+        group_quota=shared,
+        neighbour=noise,
+        granted=granted(trial, here, switch.process_ids()),
+        verification=checked,
+        switch_details={
             **running_programs(switch.process_ids()), **switch.details(),
             **program_details(trial.program), **pinning,
             **({"stand_in": words} if (words := plan.stand_in()) else {}),
         },
-        "switch_counters_before": _plain(before.switch),
-        "switch_counters_after": _plain(after.switch),
-        "reconciliation": reconciled,
-    }  # fmt: skip
+        switch_counters_before=_plain(before.switch),
+        switch_counters_after=_plain(after.switch),
+        reconciliation=reconciled,
+    )  # fmt: skip
+
+
+def _wait_forwarding(deployment: Deployment, plan: TrialPlan) -> None:
+    """Return when all applications reach each other and the switch has learnt their addresses."""
+    try:
+        wait_reachable(deployment.ends, plan.verify.timeout_s)
+    except TrialFailed:
+        deployment.check_alive()  # its error is clearer than a timeout
+        raise
+    plan.switch.wait_converged()
 
 
 def _warm_up(deployment: Deployment, plan: TrialPlan, watched: Callable[[], None]) -> None:

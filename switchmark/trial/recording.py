@@ -1,82 +1,277 @@
-"""Makes the record of a trial from what is known of it, however the trial ended.
+"""From the facts of a trial to its record, however the trial ended.
 
-A record whose figures contradict each other is refused; a record of a failed trial, without
-figures, takes its place.
+The facts come in parts, as the trial proceeds: what was asked, what the plan decided, what was
+measured, and what ran. A record whose figures contradict each other is refused; the record of a
+failed trial, without figures, takes its place.
 """
 
 from __future__ import annotations
 
+import subprocess
+import time
+import traceback
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
 
 from switchmark.campaign.notation import to_notation
+from switchmark.errors import SwitchmarkError
+from switchmark.formatting import encodable
+from switchmark.model.machine_state import MachineState
 from switchmark.model.trial import Trial
-from switchmark.record import Figures, Record
-from switchmark.trial.failure import one_line
-from switchmark.trial.stopwatch import Stopwatch
+from switchmark.record import (
+    BareWire,
+    CpuCost,
+    CpuQuota,
+    EngineRun,
+    FarHost,
+    Figures,
+    Granted,
+    GroupQuota,
+    InstrumentNote,
+    Limit,
+    Neighbour,
+    Placement,
+    Reconciliation,
+    Record,
+    SteadyRun,
+    Timing,
+    TrialVerdict,
+    Trim,
+    Verification,
+    VnfRun,
+)
+from switchmark.record.quality import LoopCost
 
-_WITH_FIGURES = ("steady", "limit", "verdict", "trim", "cpu")
-_ALWAYS_KNOWN = {
-    "trial_id",
-    "trial",
-    "campaign",
-    "run_id",
-    "started_at",
-    "notation",
-    "status",
-    "message",
-    "ended_at",
-    "timing",
-}
+# Errors that the machine, its programs and their output can cause; all others are faults of the
+# bench.
+EXPECTED = (SwitchmarkError, OSError, ValueError, KeyError, subprocess.SubprocessError)
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedFacts:
+    """The facts of a trial before anything is planned or made. The names of the fields of this
+    class and of the following are those of the record."""
+
+    trial_id: str
+    trial: Trial
+    campaign: str
+    run_id: str
+    started_at: str
+    notation: str
+
+    @classmethod
+    def of(cls, trial: Trial, campaign: str, run_id: str, begun: datetime) -> AskedFacts:
+        """Return the facts of a trial that begins now."""
+        return cls(
+            trial_id=trial.id,
+            trial=trial,
+            campaign=campaign,
+            run_id=run_id,
+            started_at=_utc(begun),
+            notation=to_notation(trial),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedFacts:
+    """The facts that the plan decides."""
+
+    connect_mode: str | None
+    port_kind: str
+    io: str
+    page_size_kib: int | None
+    bare_wire: BareWire | None
+    placement: Placement
+    topology: list[str]
+    wire_ends: list[str]
+    provenance: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JudgedFacts:
+    """The facts that only a finished trial has, since they judge its figures."""
+
+    steady: SteadyRun | None
+    limit: Limit
+    verdict: TrialVerdict
+    trim: Trim | None
+    cpu: CpuCost
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasuredFacts:
+    """The facts that the measurement found, beside its figures."""
+
+    judged: JudgedFacts
+    instrument: InstrumentNote | None
+    state_before: MachineState | None
+    state_after: MachineState | None
+    cpu_quota: CpuQuota | None
+    group_quota: GroupQuota
+    neighbour: Neighbour | None
+    granted: Granted
+    verification: Verification
+    switch_details: dict[str, str]
+    switch_counters_before: dict[str, Any]
+    switch_counters_after: dict[str, Any]
+    reconciliation: Reconciliation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """The facts of the programs that ran, also if the trial failed."""
+
+    far_host: FarHost | None = None
+    page_size_kib: int | None = None
+    machines: dict[str, dict[str, str]] = field(default_factory=dict)
+    engines: list[EngineRun] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    contradictions: list[str] = field(default_factory=list)
+    uncertain_losses: list[str] = field(default_factory=list)
+    loops: dict[str, LoopCost] = field(default_factory=dict)
+    vnfs: list[VnfRun] = field(default_factory=list)
+    switch_log: str = ""
+
+
+@dataclass
+class Stopwatch:
+    """Where the time of a trial goes, in seconds. It runs from the moment when it is made."""
+
+    seconds: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    _last: float = field(default_factory=time.monotonic)
+    _first: float = field(default_factory=time.monotonic)
+
+    def lap(self, name: str) -> None:
+        """Charge the time since the last lap to this part of the trial."""
+        now = time.monotonic()
+        self.seconds[name] += now - self._last
+        self._last = now
+
+    @property
+    def whole_s(self) -> float:
+        """The time since it was made."""
+        return time.monotonic() - self._first
+
+    def timing(self) -> Timing:
+        """Return the parts as the record has them."""
+        return Timing(
+            deploy_s=self.seconds["deploy"],
+            verify_s=self.seconds["verify"],
+            measure_s=self.seconds["measure"],
+            teardown_s=self.seconds["teardown"],
+            overhead_s=self.whole_s - self.seconds["measure"],
+        )
+
+
+@dataclass
+class RecordDraft:
+    """The record of a trial while the trial proceeds. Each part is added when it is known."""
+
+    asked: AskedFacts
+    begun: datetime
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    planned: PlannedFacts | None = None
+    measured: MeasuredFacts | None = None
+    ran: RunFacts | None = None
+    figures: Figures = field(default_factory=Figures)
+    failures: list[str] = field(default_factory=list)  # the first failure comes first
+
+    def fact(self, name: str, get: Callable[[], _T], default: _T) -> _T:
+        """Return a fact of what ran. If it cannot be read, the trial has failed, and the default
+        takes its place."""
+        try:
+            return get()
+        except Exception as error:
+            self.failures.append(f"{name} cannot be recorded: {one_line(error)}")
+            return default
+
+    def finish(self) -> Record:
+        """Return the record of the trial, which has ended. Contradictory figures are left out, and
+        the message says so; if other facts are refused also, only what was asked remains."""
+        try:
+            return Record(**self._facts())
+        except Exception as error:
+            refused = one_line(error)
+        try:
+            self.failures.append(f"the figures contradict each other: {refused}")
+            return Record(**self._facts())
+        except Exception:
+            self.failures[-1] = f"the facts of what ran contradict each other: {refused}"
+            return Record(**(_values(self.asked) | self._end()))
+
+    def _facts(self) -> dict[str, Any]:
+        """The fields of the record. A failed trial has no figures."""
+        facts = _values(self.asked)
+        for part in (self.planned, self.measured, self.ran):
+            facts |= _values(part)
+        judged = facts.pop("judged", None)
+        if not self.failures:
+            facts |= dict(self.figures) | _values(judged)
+        return facts | self._end()
+
+    def _end(self) -> dict[str, Any]:
+        # By the monotonic clock, since the real-time clock may be set back meanwhile.
+        ended_at = _utc(self.begun + timedelta(seconds=self.watch.whole_s))
+        status = "failed" if self.failures else "finished"
+        return {
+            "status": status,
+            "message": "; ".join(self.failures),
+            "ended_at": ended_at,
+            "timing": self.watch.timing(),
+        }
 
 
 def failed_record(
     trial: Trial, *, campaign: str, run_id: str, begun: datetime, error: Exception
 ) -> Record:
-    """The record of a trial of which nothing is known but why it failed."""
-    asked = what_was_asked(trial, campaign, run_id, begun)
-    return Record(**as_failed(asked, one_line(error)), ended_at=_utc(max(begun, datetime.now(UTC))))
+    """Return the record of a trial of which only the reason of its failure is known."""
+    return Record(
+        **_values(AskedFacts.of(trial, campaign, run_id, begun)),
+        status="failed",
+        message=one_line(error),
+        ended_at=_utc(max(begun, datetime.now(UTC))),
+    )
 
 
-def what_was_asked(trial: Trial, campaign: str, run_id: str, begun: datetime) -> dict[str, Any]:
-    """The facts of a trial that are known before anything is planned or made."""
-    return {
-        "trial_id": trial.id,
-        "trial": trial,
-        "campaign": campaign,
-        "run_id": run_id,
-        "started_at": _utc(begun),
-        "notation": to_notation(trial),
-    }
+def why_failed(causes: Sequence[str], error: BaseException) -> str:
+    """Return the reason why a trial failed. A dead switch or a failed port of an application goes
+    before the errors that followed from it."""
+    seen = one_line(error)
+    for cause in causes:
+        words = encodable(" ".join(cause.split()))
+        if words and words not in seen:
+            return f"{words} (seen as: {seen})"
+    return seen
 
 
-def as_failed(facts: dict[str, Any], message: str) -> dict[str, Any]:
-    """These facts as those of a failed trial, which has no figures; the first reason is the first
-    one told."""
-    kept = {name: fact for name, fact in facts.items() if name not in _WITH_FIGURES}
-    reasons = "; ".join(filter(None, [facts.get("message"), message]))
-    return kept | {"status": "failed", "message": reasons}
+def one_line(error: BaseException) -> str:
+    """Return the text of an error with its notes, on one line."""
+    if isinstance(error, ValidationError):  # its own text is for programmers
+        text = "; ".join(problem["msg"] for problem in error.errors())
+    else:
+        text = f"an answer lacks {error}" if isinstance(error, KeyError) else str(error)
+    if not isinstance(error, EXPECTED):
+        text = f"a fault of the bench itself: {type(error).__name__}: {text} ({_place(error)})"
+    line = " ".join("; ".join([text, *getattr(error, "__notes__", [])]).split())
+    return encodable(line) or type(error).__name__
 
 
-def made_record(
-    figures: Figures, facts: dict[str, Any], begun: datetime, watch: Stopwatch
-) -> Record:
-    """The record of a trial that has ended: these very figures, where it has not failed, and the
-    other facts. Contradictory figures are left out, and the record says so; where other facts are
-    refused, too, it holds only what was asked."""
-    # (by the monotonic clock: the real-time one may be set back meanwhile)
-    ended_at = _utc(begun + timedelta(seconds=watch.whole_s))
-    facts |= {"ended_at": ended_at, "timing": watch.timing()}
-    held = dict(figures) if facts["status"] == "finished" else {}
-    try:
-        return Record(**held, **facts)
-    except Exception as error:
-        refused = one_line(error)
-    try:
-        return Record(**as_failed(facts, f"the figures contradict each other: {refused}"))
-    except Exception:
-        known = {name: fact for name, fact in facts.items() if name in _ALWAYS_KNOWN}
-        return Record(**as_failed(known, f"the facts of what ran contradict each other: {refused}"))
+def _place(error: BaseException) -> str:
+    """Return the line of the program that raised the error."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "nowhere"
+
+
+def _values(part: Any) -> dict[str, Any]:
+    """Return the fields of a part by name, as they are; none of a part that is missing."""
+    return {} if part is None else {one.name: getattr(part, one.name) for one in fields(part)}
 
 
 def _utc(moment: datetime) -> str:

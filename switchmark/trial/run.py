@@ -1,7 +1,7 @@
 """One trial from description to record: deploy, verify, measure, judge, tear down.
 
-Whatever goes wrong ends in a record that says so; only the user's own interruption passes
-through. The bench's time around the measurement is taken here and kept in the record.
+Every error ends in a record of a failed trial; only an interruption by the user passes through.
+The record also has the time that the bench took around the measurement.
 """
 
 from __future__ import annotations
@@ -15,17 +15,21 @@ from switchmark.host.cores.affinity import restricted_to
 from switchmark.host.host import Session
 from switchmark.model.choices import OWN_ENGINE, WIRE
 from switchmark.model.topology import NodePlace
-from switchmark.record import Figures, Placement, Record
+from switchmark.record import EngineRun, Placement, Record
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
-from switchmark.trial.failure import one_line, why
 from switchmark.trial.measuring import measure_deployed
 from switchmark.trial.page_size import planned_kib, used_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs
-from switchmark.trial.recording import as_failed, made_record, what_was_asked
-from switchmark.trial.stopwatch import Stopwatch
+from switchmark.trial.recording import (
+    AskedFacts,
+    PlannedFacts,
+    RecordDraft,
+    RunFacts,
+    why_failed,
+)
 from switchmark.trial.wire import judging_wire
 
 
@@ -41,9 +45,8 @@ def run_trial(
 ) -> Record:
     """Run one trial and return its record, finished or failed."""
     only = plan.placement.only_cores
-    with (
-        restricted_to(only) if only else nullcontext()
-    ):  # all programs inherit the mask of the bench
+    # All programs inherit the CPU mask of the bench.
+    with restricted_to(only) if only else nullcontext():
         return _run_placed(session, plan, campaign, run_id, baseline, provenance, observe)
 
 
@@ -56,73 +59,76 @@ def _run_placed(
     provenance: dict[str, Any],
     observe: Callable[[float | None], None],
 ) -> Record:
-    watch, begun, figures = Stopwatch(), datetime.now(UTC), Figures()
-    facts = what_was_asked(plan.trial, campaign, run_id, begun)
+    begun = datetime.now(UTC)
+    draft = RecordDraft(AskedFacts.of(plan.trial, campaign, run_id, begun), begun)
     try:
-        facts |= _planned(plan) | {"provenance": provenance}
+        draft.planned = _planned(plan, provenance)
         deployment = Deployment(session, plan)
     except Exception as error:
-        return made_record(figures, as_failed(facts, why([], error)), begun, watch)
+        draft.failures.append(why_failed([], error))
+        return draft.finish()
+    log = ""
     try:
         with deployment:
-            watch.lap("deploy")
-            figures, measured = measure_deployed(deployment, plan, baseline, watch, observe)
-            facts |= measured
-            watch.lap("finish")
-        watch.lap("teardown")
-        facts["status"] = "finished"
-    except Exception as error:  # whatever it is, the campaign's other trials go on
-        watch.lap("teardown")
+            draft.watch.lap("deploy")
+            draft.figures, draft.measured = measure_deployed(
+                deployment, plan, baseline, draft.watch, observe
+            )
+            draft.watch.lap("finish")
+        draft.watch.lap("teardown")
+    except Exception as error:  # the other trials of the campaign still run
+        draft.watch.lap("teardown")
         words = deployment.running_switch.last_words
         died = f"{plan.switch.name}: {words}" if words else ""
         log = deployment.running_switch.log
-        facts = as_failed(facts, why([died, *deployment.faults()], error)) | {"switch_log": log}
-    for name, tell in _as_it_ran(deployment, plan).items():
-        try:
-            facts[name] = tell()
-        except Exception as error:  # the other facts are told all the same
-            facts = as_failed(facts, f"{name} cannot be recorded: {one_line(error)}")
-    return made_record(figures, facts, begun, watch)
+        draft.failures.append(why_failed([died, *deployment.faults()], error))
+    draft.ran = _ran(draft, deployment, plan, log)
+    return draft.finish()
 
 
-def _planned(plan: TrialPlan) -> dict[str, Any]:
-    """The facts that the plan decides."""
-    return {
-        "connect_mode": None if plan.trial.switch == WIRE else plan.mode.value,
-        "port_kind": plan.port_kind.value,
-        "io": plan.io.value,
-        "page_size_kib": planned_kib(plan),
-        "bare_wire": judging_wire(plan),
-        "placement": _as_it_was(plan),
-        "topology": draw_lines(plan.topology, plan.labels()),
-        "wire_ends": [
+def _planned(plan: TrialPlan, provenance: dict[str, Any]) -> PlannedFacts:
+    """Return the facts that the plan decides."""
+    return PlannedFacts(
+        connect_mode=None if plan.trial.switch == WIRE else plan.mode.value,
+        port_kind=plan.port_kind.value,
+        io=plan.io.value,
+        page_size_kib=planned_kib(plan),
+        bare_wire=judging_wire(plan),
+        placement=_placement(plan),
+        topology=draw_lines(plan.topology, plan.labels()),
+        wire_ends=[
             node.name
             for node in plan.topology.nodes
             if node.place is NodePlace.WIRE and node.nic is None
         ],
-    }
+        provenance=provenance,
+    )
 
 
-def _as_it_was(plan: TrialPlan) -> Placement:
-    """The placement as it was: a foreign instrument has its own idle strategy."""
+def _placement(plan: TrialPlan) -> Placement:
+    """Return the placement of the record: a foreign instrument has its own idle strategy."""
     if plan.trial.generator == OWN_ENGINE:
         return plan.placement
     return plan.placement.model_copy(update={"idle": f"{plan.trial.generator}'s own"})
 
 
-def _as_it_ran(deployment: Deployment, plan: TrialPlan) -> dict[str, Callable[[], Any]]:
-    """The facts of what ran, whether or not the trial came to its end."""
-    guest, far = deployment.guest, plan.far
-    return {
-        "far_host": lambda: far.as_record() if far else None,
-        "page_size_kib": lambda: used_kib(plan, deployment.engines),
-        "machines": lambda: deployment.machine_details,
-        "engines": lambda: (
-            guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
-        ),
-        "faults": deployment.faults,
-        "contradictions": deployment.contradictions,
-        "uncertain_losses": deployment.uncertain_losses,
-        "loops": lambda: loop_costs(deployment.engines),
-        "vnfs": lambda: [vnf.as_run() for vnf in deployment.vnfs],
-    }
+def _ran(draft: RecordDraft, deployment: Deployment, plan: TrialPlan, log: str) -> RunFacts:
+    """Return the facts of what ran, whether or not the trial finished."""
+    guest, far, fact = deployment.guest, plan.far, draft.fact
+    planned = draft.planned.page_size_kib if draft.planned else None
+
+    def engines() -> list[EngineRun]:
+        return guest.as_runs() if guest else [one.as_run() for one in deployment.engines]
+
+    return RunFacts(
+        far_host=fact("far_host", lambda: far.as_record() if far else None, None),
+        page_size_kib=fact("page_size_kib", lambda: used_kib(plan, deployment.engines), planned),
+        machines=fact("machines", lambda: deployment.machine_details, {}),
+        engines=fact("engines", engines, []),
+        faults=fact("faults", deployment.faults, []),
+        contradictions=fact("contradictions", deployment.contradictions, []),
+        uncertain_losses=fact("uncertain_losses", deployment.uncertain_losses, []),
+        loops=fact("loops", lambda: loop_costs(deployment.engines), {}),
+        vnfs=fact("vnfs", lambda: [vnf.as_run() for vnf in deployment.vnfs], []),
+        switch_log=log,
+    )
