@@ -94,11 +94,25 @@ def test_quick_tests_use_each_command(source: str) -> None:
     assert missing(source + unit, {f'"{name}"' for name in COMMANDS}) == []
 
 
+# A test of each row of docs/interfaces.md: a unit test, or an integration test that must be quick.
+INTERFACES = {
+    "JUnit XML": "unit/cli/test_ci.py",
+    "Bencher Metric Format": "unit/cli/test_ci.py",
+    "GitHub Actions, GitLab CI": "unit/cli/test_ci.py",
+    "OpenMetrics 1.0": "integration/test_prometheus.py",
+    "Grafana dashboard": "integration/test_prometheus.py",
+    "Open Traffic Generator API 1.61": "integration/test_otg.py",
+    "Python": "integration/test_notebooks.py",
+    "Forms": "unit/report/test_form.py",
+    "Foreign generators": "integration/test_instruments.py",
+}
+
+
 def test_quick_tests_use_each_interface() -> None:
-    """One of the tests that docs/interfaces.md names is a unit test or a quick test."""
-    quick = {line.partition("::")[0] for line in quick_tests()}
-    rows = (ROOT / "docs/interfaces.md").read_text().splitlines()
-    tested = {row: set(re.findall(r"tests/([\w/]+\.py)", row)) for row in rows if "tests/" in row}
-    assert len(tested) > 5
-    for row, files in tested.items():
-        assert any(file.startswith("unit/") or file in quick for file in files), row
+    """Each interface of the page has a test that ./check runs without an option."""
+    rows = re.findall(r"^\| ([^|]+) \|", (ROOT / "docs/interfaces.md").read_text(), re.MULTILINE)
+    names = {re.split(r" \(|:", row)[0] for row in rows if row not in ("interface", "---")}
+    assert names == set(INTERFACES)
+    for file in INTERFACES.values():
+        assert (TESTS / file).exists()
+        assert file.startswith("unit/") or file in quick_tests(), file
