@@ -1,6 +1,6 @@
-"""`switchmark compare`: did B get better or worse than A, or the newest of a series?
+"""`switchmark compare`: is B better or worse than A, or the newest run of a series?
 
-Made for people (a table with intervals) and for CI (an exit code that says one thing).
+It prints a table with intervals for people, and returns an exit code for CI.
 """
 
 from __future__ import annotations
@@ -11,17 +11,21 @@ from typing import Annotated
 
 import typer
 
+from switchmark.atomic_files import write_atomically
 from switchmark.cli.ci import BmfFile, JunitFile, check_places, write_bmf, write_junit
-from switchmark.cli.compare_cases import Compared, CompareOptions
-from switchmark.cli.compare_contenders import compare_contenders
-from switchmark.cli.compare_machines import compare_machines
-from switchmark.cli.compare_series import compare_series
-from switchmark.cli.compare_two import compare_two
+from switchmark.cli.compare_modes import (
+    compare_contenders,
+    compare_machines,
+    compare_series,
+    compare_two,
+)
+from switchmark.cli.compare_output import CompareOptions, ComparisonReport, print_report
 from switchmark.cli.options import AsJson, ResultsIn, StoreAt, read_threshold
-from switchmark.cli.output import note, note_problems
+from switchmark.cli.output import note, note_problems, writing
 from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.record.metric import chosen
+from switchmark.report.machines import machines_page
 from switchmark.results.comparable import load_run
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
@@ -35,16 +39,16 @@ EPILOG = """
 Examples:
   switchmark compare results/quick-OLD results/quick-NEW
   switchmark compare OLD NEW --threshold 5% --metric forwarded
-  switchmark compare RUN --contenders before after    two of one run, by the pairs of its blocks
+  switchmark compare RUN --contenders before after    two contenders of one run
   switchmark compare LAB1 LAB2 LAB3 --over-machines --html machines.html    docs/machines.md
-  switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    a switch with another one
+  switchmark compare OLD NEW --match ovs-dpdk=linux-bridge    two different switches
   switchmark compare NIGHT1 NIGHT2 NIGHT3 NIGHT4 NIGHT5       a series, oldest first
-  switchmark compare postgresql://db.lab/bench/OLD results/NEW    of a store, and of a folder
-  switchmark compare RUN --against last-good                  as switchmark history has it
+  switchmark compare postgresql://db.lab/bench/OLD results/NEW    a run of a store, and a folder
+  switchmark compare RUN --against last-good                  the last run without a fall
   switchmark compare OLD NEW --junit verdicts.xml --bmf new.json    for CI: docs/ci.md
 
-The ratio is B / A with its 95 % interval. Contenders of one run ran in the same blocks, and are
-compared by pairs; two runs have none, and what the machine did differently is in their ratio.
+The ratio is B / A with its 95 % interval. Contenders of one run are compared by the pairs of its
+blocks. Two runs have no pairs, so their ratio includes each change of the machine between them.
 Verdicts: better, worse (significant after
 correction, and beyond the threshold), same (the whole interval within the threshold),
 negligible (significant, within the threshold), unclear (more repetitions are needed),
@@ -68,8 +72,8 @@ def command(
         str | None,
         typer.Option(
             metavar="SHARE",
-            help=f"Smallest change that matters, as 5% or 0.05 (default {THRESHOLD:.0%}; of one "
-            "run, what its campaign proves).",
+            help=f"Smallest change that matters, as 5% or 0.05 (default {THRESHOLD:.0%}; for one "
+            "run the value of `prove` in its campaign).",
         ),
     ] = None,
     correction: Annotated[
@@ -80,27 +84,29 @@ def command(
         typer.Option(
             "--contenders",
             metavar="A B",
-            help="Compare these two of a run.",
+            help="Compare these two contenders of a run.",
         ),
     ] = None,
     match: Annotated[str, typer.Option(help="Compare switch X of A with switch Y of B: X=Y.")] = "",
     over_machines: Annotated[
         bool,
-        typer.Option(
-            "--over-machines", help="Two contenders over the machines that the runs are of."
-        ),
+        typer.Option("--over-machines", help="Compare two contenders over several machines."),
     ] = False,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="FILE", help="With --over-machines: also write a page."),
+        typer.Option(
+            "--html", metavar="FILE", help="With --over-machines: also write an HTML page."
+        ),
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(
-            "--against", metavar="last-good", help="Compare one run with the last good before it."
+            "--against", metavar="last-good", help="Compare a run with the last good run before it."
         ),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit 5 unless all is clear.")] = False,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit 5 if a comparison is unclear.")
+    ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
     json: AsJson = False,
@@ -114,7 +120,7 @@ def command(
         raise UsageError("--match: goes with two results directories, not with a series or one")
     renames = _renames(match) if match else None
     if html is not None and not over_machines:
-        raise UsageError("--html: goes with --over-machines; of one run: switchmark report")
+        raise UsageError("--html: needs --over-machines; the page of one run: switchmark report")
     if over_machines and match:
         raise UsageError("--match: does not go with --over-machines; name --contenders A B")
     if contenders and len(runs) > 1 and not over_machines:
@@ -130,20 +136,25 @@ def command(
         known = every_run(results, store or _store_of(runs[0]), say=lambda _: None)
         folders.insert(0, _against(against, folders[0], alone, known, options))
     if over_machines:
-        found = compare_machines(folders, contenders, options, html)
+        over = compare_machines(folders, contenders, options)
+        report = over.report
+        if html is not None:
+            with writing("--html", html):
+                write_atomically(html, machines_page(over.result, over.prove))
     elif len(folders) == 1:
-        found = compare_contenders(folders[0], contenders, options)
+        report = compare_contenders(folders[0], contenders, options)
     else:
-        found = _compare_runs(folders, renames, options)
+        report = _compare_runs(folders, renames, options)
+    exit_code = print_report(report, options)
     newest = open_run(folders[-1])
-    write_junit(junit, f"compare {newest.info.campaign}", found.cases, newest.info.started_at)
+    write_junit(junit, f"compare {newest.info.campaign}", report.cases, newest.info.started_at)
     write_bmf(bmf, summary(newest.directory) if bmf else [])
-    return found.exit_code or refused_code
+    return exit_code or refused_code
 
 
 def _compare_runs(
     folders: Sequence[Path], renames: list[dict[str, str]] | None, options: CompareOptions
-) -> Compared:
+) -> ComparisonReport:
     loaded = [
         load_run(folder, options.metrics, renames[place] if renames else None)
         for place, folder in enumerate(folders)
@@ -156,9 +167,9 @@ def _compare_runs(
 def _against(
     name: str, newest: Path, is_alone: bool, known: Sequence[Path], options: CompareOptions
 ) -> Path:
-    """The run to compare with."""
+    """Return the run to compare with."""
     if name != "last-good":
-        raise UsageError(f"--against {name}: is not known; write last-good, or name two runs")
+        raise UsageError(f"--against {name}: unknown value; write last-good, or name two runs")
     if not is_alone:
         raise UsageError("--against: goes with one results directory, and without --contenders")
     found = last_good(newest, known, options.metrics, options.smallest_change)
@@ -167,7 +178,7 @@ def _against(
 
 
 def _store_of(run: str) -> str | None:
-    """The store that a run is named in, `postgresql://.../RUN`, if it is one of a store."""
+    """Return the store in the address of a run, `postgresql://.../RUN`; None for a folder."""
     return read_store_address(run).url if is_store_address(run) else None
 
 

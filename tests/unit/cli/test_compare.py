@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
-from switchmark.cli.compare_words import ratio_text
+from switchmark.cli.compare_output import ratio_text
 from switchmark.model.choices import Dimension
 from switchmark.record import PairLoads, Throughput
 from switchmark.results.blocks import WITHOUT_RATIO, observe
@@ -122,7 +122,7 @@ def test_a_soak_that_lost_nothing_is_the_best(
     assert code == 4 and "worse" in out and "not valid" not in out
     assert compare(clean, clean, "--json", capsys=capsys)[0] == 0
     code, _, err = compare(clean, lossy, lossy, capsys=capsys)
-    assert "figures of 0 have no place in a series" in err
+    assert "figures of 0 have no ratio and are left out of the series" in err
     both = [*soaks([1e-3, 2e-3, 1e-3, 3e-3, 1e-3]), *soaks([0.0] * 5, "basicfwd")]
     run, pair = write_run(tmp_path, both), ("linux-bridge", "basicfwd")
     code, _, err = compare(run, "--contenders", *pair, capsys=capsys)

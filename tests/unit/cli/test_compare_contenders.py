@@ -101,7 +101,7 @@ def test_what_is_not_decided_says_how_much_it_would_take(
     run = measured(tmp_path, text, Machine({"old": 10e6, "new": 10.4e6}, sd=0.2))
     code, out, err = compare(run, "--strict", capsys=capsys)
     assert code == 5 and "unclear" in out
-    assert "what is unclear would take about" in err
+    assert "more of such blocks would decide the rest" in err
 
 
 def test_a_contender_that_only_fails_is_worse(tmp_path: Path, text: str, capsys: Any) -> None:

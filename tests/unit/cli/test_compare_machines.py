@@ -80,7 +80,7 @@ def test_two_machines_cannot_tell_how_far_machines_differ(tmp_path: Path, capsys
         for seed, name in enumerate(("lab1", "lab2"))
     ]
     _, out, err = compare(*runs, "--over-machines", capsys=capsys)
-    assert "two machines cannot tell how far machines differ" in err
+    assert "two machines do not show how much machines differ" in err
     assert "a further machine" not in out
     assert "mean" in out
 
@@ -131,7 +131,7 @@ def test_what_was_done_otherwise_on_a_machine_is_said(tmp_path: Path, capsys: An
         (["--over-machines", "--contenders", "old", "nwe"], "unknown contender 'nwe'"),
         (["--over-machines", "--contenders", "old", "old"], "is compared with itself"),
         (["--over-machines", "--match", "old=new"], "--match:"),
-        (["--html", "page.html"], "--html: goes with --over-machines"),
+        (["--html", "page.html"], "--html: needs --over-machines"),
         (["--over-machines", "--html", "/no/such/folder/x.html"], "--html /no/such/folder/x.html"),
     ],
 )

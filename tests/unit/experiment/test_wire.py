@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.campaign.load import load_text
 from switchmark.cli import main
-from switchmark.cli.compare_words import EXIT_WORSE
+from switchmark.cli.compare_output import EXIT_WORSE
 from switchmark.experiment.campaign import run_campaign
 from switchmark.experiment.steps import Step, plan_steps
 from switchmark.record import Record
