@@ -1,9 +1,9 @@
-"""An agent with a simulated testbed: for tests of the pool with real processes.
+"""An agent with a simulated testbed, for tests of the pool with real processes.
 
     python -m tests.pool_agent TESTBED --store URL --pool HOST:PORT [--trial-ms N]
 
-A trial sleeps for its length. While it does, a lock of the testbed is held, which a second trial at
-once would meet; and a file stands for what a trial leaves on a machine when it is killed.
+A trial sleeps for its length. Meanwhile it holds a lock of the testbed, which a second trial at the
+same time would find, and a file stands for what a killed trial leaves on a machine.
 """
 
 from __future__ import annotations
@@ -23,11 +23,9 @@ from typing import Any
 from switchmark.errors import SwitchmarkError
 from switchmark.host.state import state_dir
 from switchmark.model.trial import Trial
-from switchmark.pool.agent import agent_of
-from switchmark.pool.archive import StoreArchive
+from switchmark.pool.agent import HealthCheck, StoreArchive, agent_of
+from switchmark.pool.agent_loop import run_agent
 from switchmark.pool.database import PoolDatabase
-from switchmark.pool.duty import on_duty
-from switchmark.pool.executor import Checked
 from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.values import BlockLease
 from switchmark.record import Record
@@ -37,7 +35,7 @@ from tests.unit.records import synthetic_record, synthetic_trial
 
 
 class SimulatedTestbed:
-    """Says how long each trial took, in the place of measuring it."""
+    """Sleeps instead of measuring, and returns a synthetic record."""
 
     def __init__(self, testbed: str, trial_s: float, clock_ahead_s: float) -> None:
         self._testbed = testbed
@@ -54,12 +52,12 @@ class SimulatedTestbed:
         self._deployed.unlink(missing_ok=True)
         return []
 
-    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
-        """A testbed is unfit while a file says why."""
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> HealthCheck:
+        """Fail while a file contains a reason."""
         with suppress(FileNotFoundError):
-            return Checked((self._folder / "unfit").read_text(), profile or {}, ())
+            return HealthCheck((self._folder / "unfit").read_text(), profile or {}, ())
         self.clean()
-        return Checked(None, profile or {"simulated": True}, () if wire_pps else (1e6,))
+        return HealthCheck(None, profile or {"simulated": True}, () if wire_pps else (1e6,))
 
     def measure(
         self,
@@ -82,11 +80,11 @@ class SimulatedTestbed:
             time.sleep(self._trial_s)
             ended = datetime.now(UTC) + self._ahead
             self._deployed.unlink()
-        # (the shape is that of a synthetic record; what it is called is what it is)
+        # A record of the usual shape, which says that nothing was measured.
         made = synthetic_record(synthetic_trial(switch="direct", duration_s=trial.duration_s))
         loads = made.throughput
         assert loads is not None
-        # Contender c1 is 1.5 times as fast as c0, c2 as c1 ...
+        # Each contender is 1.5 times as fast as the one before.
         rate_pps = 1e6 * 1.5 ** int(trial.contender[1:]) * self._numbers.lognormvariate(0, 0.03)
         return made.model_copy(
             update={
@@ -133,7 +131,7 @@ def main() -> int:
 
     try:
         with agent_of(asked.testbed, database, archive, executor, say, clock) as agent:
-            on_duty(agent, *contact(asked.pool, credentials), say)
+            run_agent(agent, *contact(asked.pool, credentials), say)
     except SwitchmarkError as error:
         say(str(error))
         return error.exit_code

@@ -1,9 +1,9 @@
-"""Campaigns on a pool through a random schedule of faults: tools/pool-chaos.
+"""Campaigns on a pool with random faults: tools/pool-chaos.
 
-One of many short trials on simulated testbeds, then one of fewer on real ones: Linux bridge and
-bare wire between namespaces, each agent with a state directory of its own. The faults go on until
-the campaign is over; after --minutes they stop, and it must end by itself. A seed gives the same
-schedule of faults, not the same moments.
+The first campaign has many short trials on simulated testbeds, the second has fewer on real ones: a
+Linux bridge and a bare wire between namespaces, each agent with its own state directory. Faults
+occur until the campaign ends, for --minutes at most. Then it must end without help. A seed gives
+the same order of faults, not the same moments.
 """
 
 from __future__ import annotations
@@ -14,20 +14,22 @@ import signal
 import time
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 
 from switchmark.store.address import read_store_address
 from switchmark.store.database import open_connection
 from tests.faults import snapshot
 from tests.known_state import establish
 from tests.pool_judge import check_campaign
-from tests.pool_stand import PoolStand, pool_stand
+from tests.pool_rig import PoolRig, pool_rig, slowness
 
 CONTENDERS = 2
 LEASE_S = 4.0  # and what its block adds
 CLOCKS_S = (0.0, 300.0, -240.0)
 REAL_LEASE_S = 10.0  # three agents on two cores speak late
 AROUND_A_REAL_TRIAL_MS = 500.0  # what deploying it takes on a busy machine
-SETTLES_S = 30.0
+SETTLES_S = 60.0
+LOGS = Path("build/pool-chaos")
 NOTHING_LOST = "nothing lost, doubled or left behind"
 REAL = """name: real
 switch: [linux-bridge, direct]
@@ -41,11 +43,11 @@ repetitions: {blocks}
 class Chaos:
     """The faults, by name."""
 
-    def __init__(self, stand: PoolStand, agents: list[str], blocks: int, seed: int) -> None:
-        self._stand = stand
+    def __init__(self, rig: PoolRig, agents: list[str], blocks: int, seed: int) -> None:
+        self._rig = rig
         self._agents = agents
         self._blocks = blocks
-        self.lease_s = REAL_LEASE_S if stand.campaign else LEASE_S
+        self.lease_s = REAL_LEASE_S if rig.campaign else LEASE_S
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
         self.faults: dict[str, Callable[[], None]] = {
@@ -58,14 +60,14 @@ class Chaos:
             "PostgreSQL restarted": lambda: self._postgres("fast"),
             "PostgreSQL slow": self._slow,
             "objects gone": self._objects,
-            "laptop gone": self._laptop,
-            "two laptops": self._two_laptops,
+            "client gone": self._client,
+            "two clients": self._two_clients,
         }
-        if not stand.campaign:  # (a real one judges itself)
+        if not rig.campaign:  # a real testbed checks itself
             self.faults["testbed unfit"] = self._unfit
 
-    def strike(self) -> None:
-        """One fault, each as often as the others."""
+    def inject(self) -> None:
+        """Inject a random fault, each equally often."""
         least = min(self.done[name] for name in self.faults)
         name = self._random.choice([one for one in self.faults if self.done[one] == least])
         print(f"{time.strftime('%H:%M:%S')}  {name}", flush=True)
@@ -80,94 +82,94 @@ class Chaos:
 
     def _agent_killed(self) -> None:
         name = self._some_agent()
-        self._stand.kill(name)
+        self._rig.kill(name)
         self._pause(0, 6)
-        self._stand.agent(name)
+        self._rig.agent(name)
 
     def _agent_asleep(self) -> None:
         name = self._some_agent()
-        self._stand.signal(name, signal.SIGSTOP)
+        self._rig.signal(name, signal.SIGSTOP)
         self._pause(self.lease_s + 1, self.lease_s + 6)
-        self._stand.signal(name, signal.SIGCONT)
+        self._rig.signal(name, signal.SIGCONT)
 
     def _agent_ended(self) -> None:
         name = self._some_agent()
-        self._stand.end(name)
-        self._stand.agent(name)
+        self._rig.end(name)
+        self._rig.agent(name)
 
     def _second_agent(self) -> None:
         name = self._some_agent()
-        self._stand.agent(name, place="elsewhere", name="second")
-        assert self._stand.exit_code("second") == 3, self._stand.said("second")
+        self._rig.agent(name, place="elsewhere", name="second")
+        assert self._rig.exit_code("second") == 3, self._rig.output("second")
 
     def _scheduler(self) -> None:
-        self._stand.kill("serve")
+        self._rig.kill("serve")
         self._pause(0, 4)
-        self._stand.serve()
+        self._rig.serve()
 
     def _postgres(self, how: str) -> None:
-        self._stand.postgres.stop(how)
+        self._rig.postgres.stop(how)
         self._pause(0, 3)
-        self._stand.postgres.start()
+        self._rig.postgres.start()
 
     def _slow(self) -> None:
-        """Nobody gets at the queue for a while."""
-        with open_connection(read_store_address(self._stand.store)) as db, db.transaction():
+        """Lock the table of blocks for a while."""
+        with open_connection(read_store_address(self._rig.store)) as db, db.transaction():
             db.execute("LOCK TABLE pool_blocks IN ACCESS EXCLUSIVE MODE")
             self._pause(1, 3)
 
     def _objects(self) -> None:
-        away = self._stand.objects.rename(self._stand.folder / "away")
+        away = self._rig.objects.rename(self._rig.folder / "away")
         self._pause(1, 8)
-        away.rename(self._stand.objects)
+        away.rename(self._rig.objects)
 
-    def _laptop(self) -> None:
-        self._stand.kill("laptop")
+    def _client(self) -> None:
+        self._rig.kill("client")
         self._pause(0, 3)
-        self._new_laptop("laptop")
+        self._new_client("client")
 
-    def _two_laptops(self) -> None:
-        self._new_laptop("another")
+    def _two_clients(self) -> None:
+        self._new_client("another")
         self._pause(0, 3)
-        self._stand.kill("another")
+        self._rig.kill("another")
 
     def _unfit(self) -> None:
-        file = self._stand.state_of(self._some_agent()) / "unfit"
+        file = self._rig.state_of(self._some_agent()) / "unfit"
         file.write_text("the bare wire carries half of what it did")
         self._pause(2, 5)
         file.unlink()
 
-    def _new_laptop(self, name: str) -> None:
-        self._stand.laptop(name, self._blocks, CONTENDERS, self.lease_s)
+    def _new_client(self, name: str) -> None:
+        self._rig.client(name, self._blocks, CONTENDERS, self.lease_s)
 
 
-def simulated(minutes: float, trials: int, agents: int, seed: int) -> None:
-    """Many trials, as long as it takes to have some left for the faults."""
+def simulated(minutes: float, trials: int, agents: int, seed: int, logs: Path) -> None:
+    """Measure many trials, long enough for faults to meet some of them."""
     trial_ms = max(20.0, 0.8 * minutes * 60e3 * agents / trials)
-    with pool_stand(trial_ms) as stand:
+    with pool_rig(trial_ms, logs=logs / f"{seed}-simulated") as rig:
         names = _testbeds(agents)
-        stand.clocks_s = dict(zip(names, CLOCKS_S * agents, strict=False))
-        _campaign_of(stand, names, minutes, trials, seed)
+        rig.clocks_s = dict(zip(names, CLOCKS_S * agents, strict=False))
+        _campaign_of(rig, names, minutes, trials, seed)
         for name in names:
-            stand.end(name)
-            left = stand.state_of(name) / "deployed"
+            rig.end(name)
+            left = rig.state_of(name) / "deployed"
             assert not left.exists(), f"left behind on {name}"
     print(f"{trials} simulated trials on {agents} testbeds, {trial_ms:.0f} ms each: {NOTHING_LOST}")
 
 
-def real(minutes: float, trials: int, agents: int, seed: int) -> None:
-    """Fewer trials that measure; what they leave of namespaces, links, groups, processes and files
-    is looked for in all of the host."""
+def real(minutes: float, trials: int, agents: int, seed: int, logs: Path) -> None:
+    """Measure fewer real trials; afterwards the host must have no new namespaces, links, control
+    groups, processes or files."""
     own = 0.8 * minutes * 60e3 * agents / trials - AROUND_A_REAL_TRIAL_MS
     duration_ms = min(max(300.0, own), 5000.0)
     campaign = REAL.format(duration_ms=duration_ms, blocks=trials // CONTENDERS)
     snapshot.leave_out_mounts()
     before = snapshot.take([], ())
-    with pool_stand(campaign=campaign) as stand:
+    with pool_rig(campaign=campaign, logs=logs / f"{seed}-real") as rig:
         names = _testbeds(agents)
-        _campaign_of(stand, names, minutes, trials, seed)
+        _campaign_of(rig, names, minutes, trials, seed)
         for name in names:
-            stand.end(name)
+            rig.end(name)
     _check_host(before)
     print(f"{trials} real trials on {agents} testbeds, {duration_ms:.0f} ms each: {NOTHING_LOST}")
 
@@ -176,35 +178,33 @@ def _testbeds(agents: int) -> list[str]:
     return [f"lab{number + 1}" for number in range(agents)]
 
 
-def _campaign_of(
-    stand: PoolStand, names: list[str], minutes: float, trials: int, seed: int
-) -> None:
-    """Hand it in, let faults happen, and judge what came of it."""
-    stand.serve()
+def _campaign_of(rig: PoolRig, names: list[str], minutes: float, trials: int, seed: int) -> None:
+    """Submit the campaign, inject faults, and check the results."""
+    rig.serve()
     for name in names:
-        stand.agent(name)
-    chaos = Chaos(stand, names, trials // CONTENDERS, seed)
-    stand.laptop("laptop", trials // CONTENDERS, CONTENDERS, chaos.lease_s)
-    stand.wait_trials(1)
+        rig.agent(name)
+    chaos = Chaos(rig, names, trials // CONTENDERS, seed)
+    rig.client("client", trials // CONTENDERS, CONTENDERS, chaos.lease_s)
+    rig.wait_trials(1)
     begun = time.monotonic()
     while time.monotonic() - begun < 60 * minutes:
-        now = stand.state()
+        now = rig.state()
         if now is not None and now.state != "open":
             break
-        chaos.strike()
+        chaos.inject()
         time.sleep(1)
-    over = stand.wait_finished(patience_s=1200 + 60 * minutes)
+    over = rig.wait_finished()
     assert over.state == "finished" and over.trials == {"finished": trials}, over
-    assert stand.exit_code("laptop") == 0
-    check_campaign(stand)
+    assert rig.exit_code("client") == 0, rig.output("client")
+    check_campaign(rig)
     print(f"the campaign was over after {time.monotonic() - begun:.0f} s")
     print("faults: " + ", ".join(f"{name} {count}" for name, count in sorted(chaos.done.items())))
-    print(f"events: {len(stand.events())}")
+    print(f"events: {len(rig.events())}")
 
 
 def _check_host(before: dict[str, set[str]]) -> None:
-    """It is what it was. (Sockets of TCP close in their own time.)"""
-    deadline = time.monotonic() + SETTLES_S
+    """Wait until the host is as before. TCP sockets close later."""
+    deadline = time.monotonic() + SETTLES_S * slowness()
     while left := [one for one in _left(before) if not one.startswith("sockets:")]:
         assert time.monotonic() < deadline, "\n".join(left)
         time.sleep(0.5)
@@ -222,12 +222,13 @@ def main() -> None:
     parser.add_argument("--real-trials", type=int, default=60, help="(60)")
     parser.add_argument("--agents", type=int, default=3, help="(3)")
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--logs", type=Path, default=LOGS, help=f"of a failed run ({LOGS})")
     asked = parser.parse_args()
     print(f"seed {asked.seed}", flush=True)
     if asked.trials:
-        simulated(asked.minutes, asked.trials, asked.agents, asked.seed)
+        simulated(asked.minutes, asked.trials, asked.agents, asked.seed, asked.logs)
     if asked.real_trials:
-        real(asked.minutes, asked.real_trials, asked.agents, asked.seed)
+        real(asked.minutes, asked.real_trials, asked.agents, asked.seed, asked.logs)
 
 
 if __name__ == "__main__":

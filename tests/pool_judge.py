@@ -9,12 +9,12 @@ from switchmark.model.value import parse_utc
 from switchmark.record import Record
 from switchmark.store.names import digest, record_object
 from switchmark.store.objects import open_objects
-from tests.pool_stand import PoolStand
+from tests.pool_rig import PoolRig
 
 
-def check_campaign(stand: PoolStand) -> None:
+def check_campaign(rig: PoolRig) -> None:
     """Every trial counts once, blocks are whole, records are there, no two trials overlapped."""
-    database = stand.database()
+    database = rig.database()
     with database.transaction() as db:
         blocks = db.execute("SELECT state, count(*) FROM pool_blocks GROUP BY state").fetchall()
         asked = db.execute(
@@ -26,7 +26,7 @@ def check_campaign(stand: PoolStand) -> None:
         ).fetchall()
         runs = db.execute("SELECT count(*) FROM runs").fetchone()
     database.close()
-    assert runs == (1,), "a laptop left another run"
+    assert runs == (1,), "a client left another run"
     assert [state for state, _ in blocks] == ["done"], blocks
     counting = [one for one in stored if not one[5]]
     seen = Counter((block, trial_id) for _, block, trial_id, *_ in counting)
@@ -34,7 +34,7 @@ def check_campaign(stand: PoolStand) -> None:
     assert set(seen.values()) == {1}, "counted twice"
     testbeds = defaultdict(set)
     spans = defaultdict(list)
-    objects = open_objects(stand.place)
+    objects = open_objects(rig.place)
     for _, block, trial_id, attempt, testbed, superseded, sha256, name, size in stored:
         object_name = record_object(name, trial_id, attempt, bytes(sha256))
         content = objects.get(object_name, size)
@@ -49,4 +49,4 @@ def check_campaign(stand: PoolStand) -> None:
         held.sort()
         for (_, ended), (begun, _) in pairwise(held):
             assert ended <= begun, f"two trials at once on {testbed}"
-    assert not any("two trials at once" in one for one in stand.events())
+    assert not any("two trials at once" in one for one in rig.events())

@@ -18,10 +18,10 @@ Examples:
   switchmark agent --testbed lab1.yaml --pool pool.lab:8786 \\
       --authority ca.pem --certificate lab1.pem --key lab1.key
 
-The testbed is called as its file, here lab1. The file names its hosts (docs/testbed.md); one of
-a single host says `hosts: {lab1: {local: true}}`.
+The name of the testbed is that of its file, here lab1. The file lists its hosts
+(docs/testbed.md). For a single host it contains `hosts: {lab1: {local: true}}`.
 
-Exit codes: 0, 129 or 143 ended; 2 bad input; 3 the testbed, or this machine, has another agent.
+Exit codes: 0, 129 or 143 ended; 2 bad input; 3 another agent serves the testbed, or runs here.
 """
 
 
@@ -36,19 +36,20 @@ def command(
     check_extra()
     from switchmark.campaign.installed import installed
     from switchmark.engine.binary import find_engine
-    from switchmark.pool.agent import agent_of
-    from switchmark.pool.archive import StoreArchive
+    from switchmark.pool.agent import StoreArchive, agent_of
+    from switchmark.pool.agent_loop import SECOND_HOST, run_agent
     from switchmark.pool.database import PoolDatabase
-    from switchmark.pool.dispatch import store_of
-    from switchmark.pool.duty import on_duty
+    from switchmark.pool.scheduler import store_of
     from switchmark.pool.testbed_executor import TestbedExecutor
     from switchmark.store.address import read_store_address
     from switchmark.testbed.testbed_file import read_pool_testbed
 
     if contact.pool is None:
-        raise UsageError("--pool HOST:PORT is missing; name the pool, there or in SWITCHMARK_POOL")
+        raise UsageError(
+            "--pool HOST:PORT is missing", remedy="name the pool there, or in SWITCHMARK_POOL"
+        )
     hosts, limits = read_pool_testbed(testbed)
-    find_engine()  # raises where there is none, before a campaign waits for it
+    find_engine()  # raises if there is none, before a campaign waits for it
     where, security = contact.contact(contact.pool)
     store = contact.store or store_of(where, security)
     database = PoolDatabase(read_store_address(store))
@@ -56,7 +57,7 @@ def command(
     archive = StoreArchive(database)
     try:
         with agent_of(testbed.stem, database, archive, executor, note) as agent:
-            on_duty(agent, where, security, note)
+            run_agent(agent, where, security, note, [SECOND_HOST] if hosts else [])
     except KeyboardInterrupt:
         note("ended")
     return 0

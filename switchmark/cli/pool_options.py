@@ -1,4 +1,4 @@
-"""Options of all commands of a pool: how it is reached, and with which credentials."""
+"""Options of all commands of a pool: its address, and the certificates."""
 
 from __future__ import annotations
 
@@ -16,34 +16,37 @@ if TYPE_CHECKING:
 
     from switchmark.pool.database import PoolDatabase
 
-EXTRA_MISSING = "a pool needs Dask and a store: pip install 'switchmark[pool]'"
+EXTRA_MISSING = "a pool needs Dask and PostgreSQL's client"
+EXTRA_REMEDY = "run: pip install 'switchmark[pool]'"
 
 
 def check_extra() -> None:
-    """Raise UnavailableError where the libraries for a pool are not installed."""
+    """Raise `UnavailableError` if the libraries for a pool are not installed."""
     from importlib.util import find_spec
 
     if find_spec("distributed") is None or find_spec("psycopg") is None:
-        raise UnavailableError(EXTRA_MISSING)
+        raise UnavailableError(EXTRA_MISSING, remedy=EXTRA_REMEDY)
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialFiles:
-    """The files for showing and checking certificates; all three, or none on one machine, where
-    all programs of the user share a certificate by themselves."""
+    """The files with the certificates of a pool: all three, or none.
+
+    Without them, all programs of one user on one machine share a certificate."""
 
     authority: Annotated[
         Path | None, typer.Option("--authority", metavar="FILE", help="The pool's own CA (PEM).")
     ] = None
     certificate: Annotated[
-        Path | None, typer.Option("--certificate", metavar="FILE", help="One that it signed.")
+        Path | None,
+        typer.Option("--certificate", metavar="FILE", help="A certificate that it signed."),
     ] = None
     key: Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")] = (
         None
     )
 
     def contact(self, address: str) -> tuple[str, Security]:
-        """A pool's address in Dask's form, and the credentials. Raises UsageError."""
+        """Return a pool's address in Dask's form, and the credentials. Raises `UsageError`."""
         from switchmark.pool.security import contact, credentials_of
 
         return contact(address, credentials_of(self.authority, self.certificate, self.key))
@@ -51,7 +54,7 @@ class CredentialFiles:
 
 @dataclass(frozen=True, slots=True)
 class PoolContact(CredentialFiles):
-    """The pool, and its database: given by its name, or asked from the pool."""
+    """The pool, and its database: given by its address, or asked from the pool."""
 
     pool: Annotated[
         str | None,
@@ -59,22 +62,22 @@ class PoolContact(CredentialFiles):
     ] = None
     store: Annotated[
         str | None,
-        store_option("Its store, in place of asking the pool"),
+        store_option("Its store, instead of asking the pool"),
     ] = None
 
     def database(self) -> PoolDatabase:
-        """The pool's database. Raises UsageError, SwitchmarkError."""
+        """Return the pool's database. Raises `UsageError`, `SwitchmarkError`."""
         check_extra()
         from switchmark.pool.database import PoolDatabase
-        from switchmark.pool.dispatch import store_of
+        from switchmark.pool.scheduler import store_of
         from switchmark.store.address import read_store_address
 
         store = self.store
         if store is None:
             if self.pool is None:
                 raise UsageError(
-                    "which pool? name it with --pool HOST:PORT or in SWITCHMARK_POOL, or its store "
-                    "with --store postgresql://host/database"
+                    "--pool HOST:PORT is missing",
+                    remedy="give it, or SWITCHMARK_POOL, or --store postgresql://host/database",
                 )
             store = store_of(*self.contact(self.pool))
         return PoolDatabase(read_store_address(store))

@@ -32,7 +32,7 @@ from switchmark.cli.options import (
 )
 from switchmark.cli.output import note
 from switchmark.cli.pool_options import CredentialFiles, PoolContact
-from switchmark.cli.run_in_pool import not_in_a_pool, run_in_pool
+from switchmark.cli.run_in_pool import refuse_options, run_in_pool
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.find import find_latest
 from switchmark.results.store import open_run
@@ -104,7 +104,7 @@ def command(
         given = _settings_to_resume(campaign, there, results, given)
     found = find_campaign(campaign, there.known, given)  # checks what the text is read from
     if pool is not None:
-        not_in_a_pool(
+        refuse_options(
             {
                 "--resume": resume, "--store": store, "--report": report, "--testbed": testbed,
                 "--recalibrate": recalibrate, "--json": json, "--metrics": metrics,

@@ -1,6 +1,6 @@
-"""`switchmark run --pool`: the campaign is submitted and followed, and its answer shown.
+"""`switchmark run --pool`: submit a campaign, follow it, and print its summary.
 
-A user who leaves may come back with the same command.
+The same command follows a campaign that was submitted before.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     from switchmark.pool.database import PoolDatabase
 
 
-def not_in_a_pool(given: Mapping[str, object]) -> None:
-    """Raise `UsageError` where an option is given that a pool does not serve, and name what
-    does."""
-    refused = [name for name, value in given.items() if value]
+def refuse_options(options: Mapping[str, object]) -> None:
+    """Raise `UsageError` if one of these options is set: a pool does not support them."""
+    refused = [name for name, value in options.items() if value]
     if refused:
         raise UsageError(
             f"{refused[0]} does not go with --pool: trials run on testbeds, and their results are "
-            "in the pool's store; `switchmark show | report | compare` read them from there"
+            "in the pool's store",
+            remedy="`switchmark show`, `report` and `compare` read them from there",
         )
 
 
 def run_in_pool(
     campaign: CampaignDefinition,
-    there: Installed,
+    installed: Installed,
     database: PoolDatabase,
     *,
     campaign_text: str,
@@ -43,54 +43,58 @@ def run_in_pool(
     junit: Path | None = None,
     bmf: Path | None = None,
 ) -> int:
-    """Submit the campaign, or come back to it; returns the exit code: 4 when an expectation is
-    violated on a testbed, as without a pool."""
-    from switchmark.pool.laptop import follow, hand_in
+    """Submit the campaign or find it again, and follow it; return the exit code.
+
+    The code is 4 if an expectation is violated on a testbed, as without a pool."""
+    from switchmark.pool.client import follow, submit_campaign
 
     ci.check_places(junit, bmf)
-    done = hand_in(
+    submitted = submit_campaign(
         database,
         campaign,
-        there,
+        installed,
         note,
         campaign_text=campaign_text,
         overrides=tuple(overrides),
         baseline=baseline,
         again=again,
     )
-    if not done.is_new:
-        note(f"{campaign.name} was submitted before; its run is {done.run} (--again runs it anew)")
+    if not submitted.is_new:
+        note(f"{campaign.name} was submitted before; its run is {submitted.run}")
+        note("--again measures it again")
     try:
-        over = follow(database, done.run, note, is_new=done.is_new)
+        status = follow(database, submitted.run, note, is_new=submitted.is_new)
     except KeyboardInterrupt:
-        note(f"{done.run} goes on in the pool; the same command follows it again")
+        note(f"{submitted.run} continues in the pool; the same command follows it again")
         return 0
-    if over.state == "cancelled":
-        raise SwitchmarkError(f"{done.run} was cancelled; {sum(over.trials.values())} trials kept")
-    violated = _show(database, done.run, junit, bmf)
-    failed = over.trials.get("failed", 0) + over.trials_asked - sum(over.trials.values())
-    kept = f"run {done.run}, store {database.address}"
-    note(f"{over.trials_asked - failed} trials finished, {failed} failed; {kept}")
+    if status.state == "cancelled":
+        raise SwitchmarkError(
+            f"{submitted.run} was cancelled; {sum(status.trials.values())} trials are stored"
+        )
+    violated = _show(database, submitted.run, junit, bmf)
+    failed = status.trials.get("failed", 0) + status.trials_asked - sum(status.trials.values())
+    place = f"run {submitted.run}, store {database.address}"
+    note(f"{status.trials_asked - failed} trials finished, {failed} failed; {place}")
     if violated:
         return ci.EXIT_VIOLATED
     return 1 if failed else 0
 
 
 def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None) -> bool:
-    """Print the answer, write the files for CI; returns whether an expectation is violated."""
+    """Print the summary and write the files for CI; return True if an expectation is violated."""
     from switchmark.cli.run_output import print_summary
-    from switchmark.pool.patience import patiently
+    from switchmark.pool.database import retry
     from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table
     from switchmark.results.store import open_run
     from switchmark.results.summary import summarise
     from switchmark.store.source import StoreSource
 
-    found = patiently(lambda: StoreSource(database.address).find(run), note)
-    for problem in found.problems:
+    stored_run = retry(lambda: StoreSource(database.address).find(run), note)
+    for problem in stored_run.problems:
         note(problem)
-    stored, table = open_run(found.directory), read_table(found.directory)
-    rows = summarise(found.directory, table)
+    stored, table = open_run(stored_run.directory), read_table(stored_run.directory)
+    rows = summarise(stored_run.directory, table)
     print_summary(stored, rows, rows)
     if not ci.wants_verdicts(stored, junit, bmf):
         return False

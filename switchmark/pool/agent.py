@@ -1,10 +1,9 @@
-"""The agent of a testbed: it checks the testbed, measures one block after the other, and stores the
-records.
+"""The agent of a testbed: it checks the testbed, measures the blocks that Dask places on it, and
+stores their records.
 
-It acts when it is called (`work`), block by block, in the thread that calls. It speaks to the
-store before and after each trial, and never while frames flow. Whatever ends it, the machine is
-clean: it cleans up itself where it can still act, and the next agent at this place does where it
-was killed.
+It works in the thread of its caller. It talks to the store before and after each trial, and never
+while frames flow. An agent that ends cleans the machine; if it was killed, the next agent on this
+machine cleans up.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ import fcntl
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar, TypeVarTuple
@@ -26,220 +25,324 @@ from switchmark.host.state import state_folder
 from switchmark.locks import open_lock
 from switchmark.model.trial import Trial
 from switchmark.pool import leases, testbeds
-from switchmark.pool.database import PoolDatabase
-from switchmark.pool.events import note_event, note_of_lease
-from switchmark.pool.executor import BlockExecutor, TestbedLost
-from switchmark.pool.patience import patiently
-from switchmark.pool.proving import TestbedCourses
+from switchmark.pool.database import PoolDatabase, retry
+from switchmark.pool.events import note_event, note_lease_event
+from switchmark.pool.proving import TestbedSchedules
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.record import Record
 from switchmark.store.errors import StoreAwayError
 
 T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
-SPEAKS_EVERY_S = 10.0  # while it has nothing to measure
-TURN_S = 2.0  # a word of the scheduler costs as much as a short block, and is for so long
+REPORT_S = 10.0  # between two reports of an idle agent
+REPORT_UNREADY_S = 2.0  # the same, of a testbed that is out or drained
 
 
-class Replaced(SwitchmarkError):
+class AgentReplaced(SwitchmarkError):
     """Another agent acts for the testbed now."""
 
 
-class Archive(Protocol):
-    """The place where records go."""
+class TestbedLost(SwitchmarkError):
+    """A part of the testbed was lost during a block: this is not a result of the campaign."""
 
-    def enter(self, lease: BlockLease, record: Record) -> None:
-        """Keep the record, whole and once, if the lease holds. Doing it again with the same record
-        changes nothing. Raises `LeaseLost`, `StoreAwayError`."""
-        ...
+    __test__ = False  # not a test class
 
 
 @dataclass(frozen=True, slots=True)
-class _PoolStanding:
-    """The pool's knowledge of the testbed."""
+class HealthCheck:
+    """The result of a check. A testbed without a profile passes as it is."""
+
+    problem: str | None
+    profile: Mapping[str, Any]
+    wire_pps: tuple[float, ...]  # empty unless the testbed is admitted now
+
+
+class BlockExecutor(Protocol):
+    """Checks a testbed, and measures blocks on it."""
+
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> HealthCheck:
+        """Compare the testbed with its profile in the pool; None: it has no profile yet."""
+        ...
+
+    def measure(
+        self,
+        lease: BlockLease,
+        before: Callable[[Trial], None],
+        keep: Callable[[Record], None],
+    ) -> None:
+        """Measure the rest of the block, and leave nothing of it on the machine.
+
+        `before` is called before each trial is deployed, `keep` gets its record; both may raise to
+        end the block. Raises `UnavailableError` and `UsageError` for a block that this testbed
+        cannot measure, `TestbedLost` for a block that it can measure after a repair."""
+        ...
+
+    def clean(self) -> list[str]:
+        """Remove what a killed agent left on the machine; return one line for each failure."""
+        ...
+
+
+class RecordArchive(Protocol):
+    """The place for records."""
+
+    def enter(self, lease: BlockLease, record: Record) -> None:
+        """Store the record if the lease is valid. Storing the same record again has no effect.
+
+        Raises `LeaseLost`, `StoreAwayError`."""
+        ...
+
+
+class StoreArchive:
+    """Writes records to the store under their lease."""
+
+    def __init__(self, database: PoolDatabase) -> None:
+        self._database = database
+
+    def enter(self, lease: BlockLease, record: Record) -> None:
+        """See `RecordArchive.enter`.
+
+        The object is written first, under a name with the lease's token. The transaction that
+        indexes it locks the row of the lease."""
+        content = record.model_dump_json(indent=2).encode() + b"\n"
+        with self._database.store() as store:
+            store.add_record(
+                lease.run_name,
+                content,
+                lease.token,
+                block=lease.number,
+                testbed=lease.testbed,
+                guard=lambda db: leases.fence(db, lease),
+            )
+
+
+class Network(Protocol):
+    """The agent's connection to the scheduler, which must be silent while frames flow."""
+
+    def pause(self) -> None:
+        """Stop all traffic with the scheduler."""
+        ...
+
+    def resume(self) -> None:
+        """Allow it again. Idempotent."""
+        ...
+
+
+class NoNetwork:
+    """Stands for the connection of an agent that has no scheduler."""
+
+    def pause(self) -> None:
+        """Do nothing."""
+
+    def resume(self) -> None:
+        """Do nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _TestbedRow:
+    """The row of the testbed in PostgreSQL."""
 
     state: str
-    profile: dict[str, object] | None  # what it is held against; None: nothing yet
+    profile: dict[str, object] | None  # later checks compare with it; None: there is none yet
     wire_pps: list[float]
 
 
 @dataclass
 class Agent:
-    """One testbed's agent, as long as it is registered."""
+    """The agent of one testbed, for as long as it is registered."""
 
     member: Membership
     database: PoolDatabase
-    archive: Archive
+    archive: RecordArchive
     executor: BlockExecutor
     say: Callable[[str], None]
-    clock: Callable[[], float] = time.time  # the host's, which is told and never used
-    _spoken: float = field(default_factory=time.monotonic)
-    _blocks: int = 0  # measured so far
+    network: Network = field(default_factory=NoNetwork)
+    _reported_s: float = -REPORT_S  # the monotonic time of the last report
+    _state: str = ""  # the state of the testbed at that time
 
     def __post_init__(self) -> None:
-        self._courses = TestbedCourses(self.database)
+        self._schedules = TestbedSchedules(self.database)
 
-    def turn(self) -> str:
-        """Work block by block for a moment, one block at least; returns what happened last. Raises
-        `Replaced`."""
-        until, told, before = time.monotonic() + TURN_S, "", -1
-        while before < self._blocks and time.monotonic() < until:
-            before = self._blocks
-            told = self.work()
-        return told
+    def is_ready(self) -> bool:
+        """Return True if the testbed may get blocks; report to the pool if that is due, and check
+        a testbed that is out if its next check is due. Raises `AgentReplaced`."""
+        interval_s = REPORT_S if self._state == "ready" else REPORT_UNREADY_S
+        if time.monotonic() - self._reported_s >= interval_s:
+            self._report()
+        return self._state == "ready"
 
-    def work(self) -> str:
-        """Check the testbed, and measure one block if there is one for it; returns what happened,
-        in a line. Raises `Replaced`."""
+    def measure(self, block: int) -> str:
+        """Check the testbed, claim the block and measure it; return the outcome in one line.
+
+        A block that was taken or cancelled meanwhile is left alone. Raises `AgentReplaced`, and
+        `TestbedLost` after the block was returned."""
         name = self.member.testbed
-        standing = self._patiently(self._standing)
-        if standing.state not in ("ready", "out"):
-            return f"{name} is {standing.state}"
-        if (problem := self._unfit(standing)) is not None:
+        row = self._retry(self._read_row)
+        if row.state != "ready":
+            self._state = row.state
+            return f"{name} is {row.state}"
+        if (problem := self._health_problem(row)) is not None:
+            self._state = "out"
             return f"{name} is taken out: {problem}"
-        lease = self._patiently(self._claim)
+        lease = self._retry(self._claim, block)
         if lease is None:
-            return f"{name}: no block to measure"
+            return f"{name}: block {block} is not open"
         self.say(f"measures {lease}: {len(lease.todo)} trials, lease {lease.token}")
-        try:
-            told = self._measured(lease)
-        except LeaseLost as error:
-            told = f"{lease.testbed} was refused and ends {lease}: {error}"
-            self._patiently(note_of_lease, lease, told)
-        except TestbedLost as error:
-            told = f"gives {lease} back: {error}"
-            self._patiently(leases.give_back, lease, str(error))
-        except (UnavailableError, UsageError) as error:
-            told = str(error).splitlines()[0]
-            self._patiently(leases.refuse, lease, told)
-        except BaseException as error:  # stopped, or a fault of the bench
-            stopped = isinstance(error, SystemExit | KeyboardInterrupt)
-            why = "the agent was stopped" if stopped else f"{type(error).__name__}: {error}"
-            with suppress(SwitchmarkError), self.database.transaction() as db:
-                leases.give_back(db, lease, why, lost=not stopped)
-            raise
-        finally:
-            with suppress(SwitchmarkError):
-                self._once(testbeds.drained, self.member)
-        self.say(told)
-        return told
-
-    def speak(self) -> None:
-        """Tell the pool that the agent is alive, if that is due. Raises `Replaced`."""
-        if time.monotonic() - self._spoken < SPEAKS_EVERY_S:
-            return
-        self._spoken = time.monotonic()
-        if not self._patiently(testbeds.speak, self.member):
-            raise self._replaced()
+        outcome = self._measure_leased(lease)
+        self.say(outcome)
+        return outcome
 
     def leave(self) -> None:
-        """Tell the pool that the agent ends."""
+        """Report that the agent ends."""
         with suppress(SwitchmarkError):
             self._once(testbeds.leave, self.member)
         self.database.close()
 
-    def _measured(self, lease: BlockLease) -> str:
-        begun = time.monotonic()
+    def _measure_leased(self, lease: BlockLease) -> str:
+        try:
+            return self._measure_and_store(lease)
+        except LeaseLost as error:
+            outcome = f"{lease.testbed} was refused and ends {lease}: {error}"
+            self._retry(note_lease_event, lease, outcome)
+            return outcome
+        except TestbedLost as error:
+            self.say(f"returns {lease}: {error}")
+            self._retry(leases.give_back, lease, str(error))
+            raise
+        except (UnavailableError, UsageError) as error:
+            outcome = str(error).splitlines()[0]
+            self._retry(leases.refuse, lease, outcome)
+            return outcome
+        except BaseException as error:  # stopped by a signal, or a bug of the bench
+            is_stopped = isinstance(error, SystemExit | KeyboardInterrupt)
+            reason = "the agent was stopped" if is_stopped else f"{type(error).__name__}: {error}"
+            with suppress(SwitchmarkError), self.database.transaction() as db:
+                leases.give_back(db, lease, reason, lost=not is_stopped)
+            raise
+        finally:
+            self.network.resume()
+            with suppress(SwitchmarkError):
+                self._report(attempts=self._once)
+
+    def _measure_and_store(self, lease: BlockLease) -> str:
+        begin_s = time.monotonic()
 
         def before(_trial: Trial) -> None:
-            self._patiently(leases.keep_up, lease)
+            self.network.resume()  # the trial before may have been of a bare wire
+            self._retry(leases.keep_up, lease)
+            self.network.pause()
 
         def keep(record: Record) -> None:
-            patiently(
+            self.network.resume()
+            retry(
                 lambda: self.archive.enter(lease, record),
-                lambda words: self._note_wait(lease, words),
-                lambda: self._still_ours(lease),
+                lambda text: self._note_wait(lease, text),
+                lambda: self._renew_while_waiting(lease),
             )
 
         if lease.todo:
             self.executor.measure(lease, before, keep)
-        following = patiently(lambda: self._courses.next_after(lease), self.say)
-        self._patiently(leases.finish, lease, following)
-        self._blocks += 1
-        return f"{lease} is measured, {time.monotonic() - begun:.1f} s"
+        following = retry(lambda: self._schedules.next_after(lease), self.say)
+        self._retry(leases.finish, lease, following)
+        return f"{lease} is measured, {time.monotonic() - begin_s:.1f} s"
 
-    def _unfit(self, standing: _PoolStanding) -> str | None:
-        """Why the testbed cannot measure now; news of it are sent to the pool."""
-        profile, wire_pps = standing.profile, standing.wire_pps
-        checked = self.executor.check(profile, wire_pps)
-        is_new = bool(checked.problem or checked.wire_pps) or profile is None
-        if standing.state == "ready" and not is_new:
+    def _report(self, attempts: Callable[..., Any] | None = None) -> None:
+        """Report that the agent is alive, and read the state of the testbed."""
+        report = (attempts or self._retry)(testbeds.report, self.member)
+        if report is None:
+            raise self._replaced()
+        self._reported_s = time.monotonic()
+        self._state = report.state
+        if report.is_check_due:
+            row = self._retry(self._read_row)
+            self._state = "ready" if self._health_problem(row) is None else "out"
+
+    def _health_problem(self, row: _TestbedRow) -> str | None:
+        """Check the testbed and report the result to the pool; return the problem."""
+        profile, wire_pps = row.profile, row.wire_pps
+        self.network.pause()
+        try:
+            result = self.executor.check(profile, wire_pps)
+        finally:
+            self.network.resume()
+        is_new = bool(result.problem or result.wire_pps) or profile is None
+        if row.state == "ready" and not is_new:
             return None
 
-        def tell(db: Connection[Any]) -> None:
-            if checked.problem is not None:
-                problem = checked.problem.replace("TESTBED", self.member.testbed)
+        def save(db: Connection[Any]) -> None:
+            if result.problem is not None:
+                problem = result.problem.replace("TESTBED", self.member.testbed)
                 testbeds.take_out(db, self.member, problem)
                 return
-            if checked.wire_pps or profile is None:
-                known = list(checked.wire_pps) or wire_pps
-                testbeds.keep_profile(db, self.member, dict(checked.profile), known)
-            testbeds.take_in(db, self.member)
+            if result.wire_pps or profile is None:
+                rates_pps = list(result.wire_pps) or wire_pps
+                testbeds.keep_profile(db, self.member, dict(result.profile), rates_pps)
+            testbeds.admit(db, self.member)
 
-        self._patiently(tell)
-        return checked.problem
+        self._retry(save)
+        return result.problem
 
-    def _standing(self, db: Connection[Any]) -> _PoolStanding:
+    def _read_row(self, db: Connection[Any]) -> _TestbedRow:
         state = testbeds.state_of(db, self.member)
         if state is None:
             raise self._replaced()
-        return _PoolStanding(state, *testbeds.profile_of(db, self.member.testbed))
+        return _TestbedRow(state, *testbeds.profile_of(db, self.member.testbed))
 
-    def _replaced(self) -> Replaced:
-        return Replaced(f"another agent serves {self.member.testbed} now")
+    def _replaced(self) -> AgentReplaced:
+        return AgentReplaced(f"another agent serves {self.member.testbed} now")
 
-    def _claim(self, db: Connection[Any]) -> BlockLease | None:
-        """Claim a block. (A claim whose answer was lost is claimed again: the testbed still holds
-        that block, so it is given back first.) Raises `Replaced`: another agent's is left alone."""
+    def _claim(self, db: Connection[Any], block: int) -> BlockLease | None:
+        """Claim the block. Raises `AgentReplaced`.
+
+        If the answer to a claim was lost, the testbed still holds a block: it is returned first."""
         if testbeds.state_of(db, self.member) is None:
             raise self._replaced()
         testbeds.take_back(db, self.member)
-        return leases.claim(db, self.member)
+        return leases.claim(db, self.member, block)
 
-    def _still_ours(self, lease: BlockLease) -> None:
-        """Whether the lease still holds. While one part of the store is away, the other may still
-        hear the agent."""
+    def _renew_while_waiting(self, lease: BlockLease) -> None:
+        """Renew the lease if possible: the objects may be away while PostgreSQL answers."""
         with suppress(StoreAwayError):
             self._once(leases.keep_up, lease)
 
-    def _note_wait(self, lease: BlockLease, words: str) -> None:
-        self.say(words)
+    def _note_wait(self, lease: BlockLease, text: str) -> None:
+        self.say(text)
         with suppress(SwitchmarkError):
-            self._once(note_of_lease, lease, f"{lease.testbed}: {words}")
+            self._once(note_lease_event, lease, f"{lease.testbed}: {text}")
 
-    def _once(self, act: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
-        """Call the function in a transaction of its own. Raises `StoreAwayError`."""
+    def _once(self, action: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
+        """Call the function in a transaction. Raises `StoreAwayError`."""
         with self.database.transaction() as db:
-            return act(db, *args)
+            return action(db, *args)
 
-    def _patiently(self, act: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
-        """Call the function in a transaction of its own, as soon as the store is there."""
-        return patiently(lambda: self._once(act, *args), self.say)
+    def _retry(self, action: Callable[[Connection[Any], *Ts], T], *args: *Ts) -> T:
+        """Call the function in a transaction; repeat it until the store answers."""
+        return retry(lambda: self._once(action, *args), self.say)
 
 
 @contextmanager
 def agent_of(
     testbed: str,
     database: PoolDatabase,
-    archive: Archive,
+    archive: RecordArchive,
     executor: BlockExecutor,
     say: Callable[[str], None],
     clock: Callable[[], float] = time.time,
 ) -> Iterator[Agent]:
-    """Register an agent on a machine that is clean. Raises `UnavailableError` where there is
-    another one, `StoreAwayError` where the pool cannot be asked."""
-    with _only_one_here(testbed) as place:
-        left = executor.clean()
+    """Clean the machine and register an agent. `clock` is reported, and decides nothing.
+
+    Raises `UnavailableError` if there is another agent."""
+    with _only_agent_here(testbed) as place:
+        failures = executor.clean()
         where = f"{socket.gethostname()}, process {os.getpid()}"
 
         def register() -> Membership:
             with database.transaction() as db:
                 return testbeds.register(db, testbed, place, where, clock())
 
-        member = patiently(register, say)
-        agent = Agent(member, database, archive, executor, say, clock)
+        member = retry(register, say)
+        agent = Agent(member, database, archive, executor, say)
         try:
-            for line in left:
+            for line in failures:
                 with database.transaction() as db:
                     note_event(db, f"left behind on {testbed}: {line}", testbed=testbed)
             yield agent
@@ -248,9 +351,10 @@ def agent_of(
 
 
 @contextmanager
-def _only_one_here(testbed: str) -> Iterator[str]:
-    """Hold this machine's (state directory's) lock for an agent; returns the agent's name. The
-    kernel frees the lock when the agent dies."""
+def _only_agent_here(testbed: str) -> Iterator[str]:
+    """Hold the lock for agents in this state directory; return a name for the place.
+
+    The kernel releases the lock when the agent dies."""
     directory = state_folder()
     fd = open_lock(directory / "agent.lock")
     try:
@@ -259,7 +363,7 @@ def _only_one_here(testbed: str) -> Iterator[str]:
         except BlockingIOError:
             holder = os.pread(fd, 200, 0).decode(errors="replace").strip() or "another process"
             raise UnavailableError(
-                f"an agent runs here already ({holder}): stop it first, or let it go on"
+                f"an agent runs here already ({holder})", remedy="stop it first"
             ) from None
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"process {os.getpid()}, testbed {testbed}\n".encode(), 0)

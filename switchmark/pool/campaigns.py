@@ -1,5 +1,4 @@
-"""Campaigns in the pool: submitted, looked at, cancelled. All functions take an open
-transaction."""
+"""Campaigns in the pool: submit, read and cancel them. All functions take an open transaction."""
 
 from __future__ import annotations
 
@@ -13,22 +12,20 @@ from psycopg.types.json import Jsonb
 
 from switchmark.errors import UsageError
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.events import note_event
 from switchmark.pool.proving import NextBlock, begin, plain_trials
-from switchmark.pool.values import CampaignStatus
+from switchmark.pool.values import CampaignStatus, PlannedBlock
 from switchmark.store.index import add_blocks
 
 
 def submission_of(campaign: CampaignDefinition, *, baseline: bool) -> str:
-    """The digest of everything that is asked: a user who asks the same again is led to the campaign
-    that is there."""
-    asked = [campaign.model_dump(mode="json"), baseline]
-    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+    """Return a digest of everything that defines the results: equal submissions share a run."""
+    submission = [campaign.model_dump(mode="json"), baseline]
+    return hashlib.sha256(json.dumps(submission, sort_keys=True).encode()).hexdigest()
 
 
 def find_submission(db: Connection[Any], submission: str, *, only_open: bool = False) -> str | None:
-    """The run of the latest campaign that asked the same and was not cancelled."""
+    """Return the run of the latest equal campaign that was not cancelled."""
     row = db.execute(
         "SELECT run_name FROM pool_campaigns WHERE submission = %s AND state <> 'cancelled' "
         "AND (state = 'open' OR NOT %s) ORDER BY submitted_at DESC LIMIT 1",
@@ -37,8 +34,8 @@ def find_submission(db: Connection[Any], submission: str, *, only_open: bool = F
     return None if row is None else str(row[0])
 
 
-def hold_submission(db: Connection[Any], submission: str) -> None:
-    """Keep others from submitting the same until this transaction ends."""
+def lock_submission(db: Connection[Any], submission: str) -> None:
+    """Keep other clients from submitting the same until this transaction ends."""
     db.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (submission,))
 
 
@@ -52,12 +49,12 @@ def submit(
     submitted_by: str = "",
     first: Sequence[NextBlock] = (),
 ) -> None:
-    """Put the blocks of a campaign, whose run is in the store, into the queue: all or none.
+    """Make the blocks of a campaign, whose run is in the store, open: all or none.
 
-    For a campaign that proves, `blocks` are the first one at each point, and `first` is the first
+    For a campaign that proves, `blocks` are the first at each test point, and `first` is the first
     block of each of its testbeds."""
-    testbeds = [one.testbed for one in first]
-    made = db.execute(
+    testbeds = [block.testbed for block in first]
+    inserted = db.execute(
         "INSERT INTO pool_campaigns "
         "(run_name, run, campaign, submission, definition, baseline, submitted_by, testbeds) "
         "VALUES (%s, (SELECT run FROM runs WHERE name = %s), %s, %s, %s, %s, %s, %s) RETURNING run",
@@ -72,16 +69,16 @@ def submit(
             testbeds,
         ),
     )
-    row = made.fetchone()
+    row = inserted.fetchone()
     assert row is not None
     by = f" by {submitted_by}" if submitted_by else ""
     submitted = f"campaign {campaign.name} is submitted{by}"
     if testbeds:
-        on_each = f"blocks until all is decided on each of {', '.join(testbeds)}"
+        on_each = f"blocks until every comparison is decided on each of {', '.join(testbeds)}"
         note_event(db, f"{submitted}: {on_each}", run_name=run_name)
         begin(db, run_name, blocks, first)
         return
-    add_blocks(db, int(row[0]), [[one.id for one in block.trials] for block in blocks])
+    add_blocks(db, int(row[0]), [[trial.id for trial in block.trials] for block in blocks])
     with (
         db.cursor() as cursor,
         cursor.copy("COPY pool_blocks (run_name, number, trials, lease_s) FROM STDIN") as copy,
@@ -93,23 +90,25 @@ def submit(
     note_event(db, f"{submitted}: {many}", run_name=run_name)
 
 
-def cancel(db: Connection[Any], what: str) -> CampaignStatus:
-    """Take a campaign (its run, or its name where one of it is open) out of the queue. What is
-    stored stays; a trial that runs is refused when it is to be stored. Raises `UsageError`."""
+def cancel(db: Connection[Any], name_or_run: str) -> CampaignStatus:
+    """Cancel a campaign, given by its run, or by its name if one campaign of that name is open.
+
+    Stored records stay; the record of a running trial is refused. Raises `UsageError`."""
     rows = db.execute(
-        "SELECT run_name FROM pool_campaigns WHERE (run_name = %(what)s OR campaign = %(what)s) "
+        "SELECT run_name FROM pool_campaigns WHERE (run_name = %(name)s OR campaign = %(name)s) "
         "AND state = 'open' FOR UPDATE",
-        {"what": what},
+        {"name": name_or_run},
     ).fetchall()
     if len(rows) != 1:
-        open_ones = [
+        open_campaigns = [
             f"{name} ({run_name})"
             for run_name, name in db.execute(
                 "SELECT run_name, campaign FROM pool_campaigns WHERE state = 'open' ORDER BY 1"
             )
         ]
         several = "more than one open campaign" if rows else "no open campaign"
-        raise UsageError(f"{what}: {several} of this name (open: {', '.join(open_ones) or 'none'})")
+        names = ", ".join(open_campaigns) or "none"
+        raise UsageError(f"{name_or_run}: {several} of this name (open: {names})")
     run_name = str(rows[0][0])
     db.execute(
         "UPDATE pool_campaigns SET state = 'cancelled', ended_at = clock_timestamp() "
@@ -126,7 +125,7 @@ def cancel(db: Connection[Any], what: str) -> CampaignStatus:
 
 
 def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
-    """The progress of a campaign. Raises `UsageError`."""
+    """Return the progress of a campaign. Raises `UsageError`."""
     row = db.execute(
         "SELECT campaign, state, submitted_at, submitted_by, testbeds "
         "FROM pool_campaigns WHERE run_name = %s",
@@ -147,24 +146,26 @@ def status_of(db: Connection[Any], run_name: str) -> CampaignStatus:
         "WHERE c.run_name = %s AND NOT a.superseded GROUP BY a.status",
         (run_name,),
     ).fetchall()
-    asked = sum(int(trials) for of, _, trials in blocks if of != "cancelled" or not testbeds)
-    if testbeds:  # of a block that was left out, what was stored before
-        asked += sum(left_out for _, _, left_out in done)
+    trial_count = sum(
+        int(count) for state, _, count in blocks if state != "cancelled" or not testbeds
+    )
+    if testbeds:  # an abandoned block counts only the trials that were stored before
+        trial_count += sum(abandoned for _, _, abandoned in done)
     return CampaignStatus(
         run_name=run_name,
         campaign=campaign,
         state=state,
         submitted_at=submitted_at,
         submitted_by=submitted_by,
-        blocks={of: count for of, count, _ in blocks},
+        blocks={block_state: count for block_state, count, _ in blocks},
         trials={status: count for status, count, _ in done},
-        trials_asked=asked,
+        trials_asked=trial_count,
         testbeds=tuple(testbeds),
     )
 
 
 def campaigns(db: Connection[Any], *, is_open: bool | None = None) -> list[CampaignStatus]:
-    """All campaigns, the latest first; the open ones, or those that are over."""
+    """Return all campaigns, or only those that are open or not, the latest first."""
     rows = db.execute(
         "SELECT run_name FROM pool_campaigns "
         "WHERE %(open)s::boolean IS NULL OR (state = 'open') = %(open)s "

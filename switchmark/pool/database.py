@@ -1,24 +1,30 @@
-"""The pool's connection to the store's index: one is kept, and opened anew when it broke."""
+"""The pool's connection to PostgreSQL, and retries while it cannot be reached."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 
 from switchmark.store.address import StoreAddress
 from switchmark.store.database import open_connection
-from switchmark.store.errors import telling
+from switchmark.store.errors import StoreAwayError, telling
 from switchmark.store.migrate import check_version
 from switchmark.store.store import Store, store_of
 
-_LONGEST_STATEMENT = "60s"  # a database that hangs is one that is away
+T = TypeVar("T")
+FIRST_WAIT_S, LONGEST_WAIT_S = 0.1, 5.0
+_LONGEST_STATEMENT = "60s"  # a statement that takes longer counts as a lost connection
 
 
 class PoolDatabase:
-    """Short transactions, one at a time. Not to be shared between threads."""
+    """Runs short transactions on one connection, which is opened again after an error.
+
+    An object must not be shared between threads."""
 
     def __init__(self, address: StoreAddress) -> None:
         self.address = address
@@ -27,31 +33,33 @@ class PoolDatabase:
 
     @contextmanager
     def transaction(self) -> Iterator[psycopg.Connection[Any]]:
-        """An open transaction, committed at the end of the block.
+        """Open a transaction and commit it at the end of the block.
 
-        Raises `StoreAwayError` where it may succeed later; then nothing was changed, or nobody can
-        tell: everything done in it must bear being done again."""
-        with self._kept() as connection, connection.transaction():
+        Raises `StoreAwayError` if a later attempt may succeed. The transaction may have been
+        committed even then, so that it must be possible to repeat it."""
+        with self._connected() as connection, connection.transaction():
             yield connection
 
     @contextmanager
     def store(self) -> Iterator[Store]:
-        """The store itself, whose methods make transactions of their own. Raises as above."""
-        with self._kept() as connection:
+        """Give access to the store, whose methods open their own transactions.
+
+        Raises as `transaction` does."""
+        with self._connected() as connection:
             if self._store is None or self._store.connection is not connection:
                 self._store = store_of(self.address, connection)
             yield self._store
 
     @contextmanager
-    def _kept(self) -> Iterator[psycopg.Connection[Any]]:
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
         with telling(self.address):
             try:
-                yield self._opened()
+                yield self._open()
             except psycopg.Error:
-                self.close()  # an error may have ended the connection: the next call opens another
+                self.close()  # the error may have ended the connection
                 raise
 
-    def _opened(self) -> psycopg.Connection[Any]:
+    def _open(self) -> psycopg.Connection[Any]:
         if self._connection is None or self._connection.closed:
             connection = open_connection(self.address)
             try:
@@ -69,3 +77,32 @@ class PoolDatabase:
             with suppress(psycopg.Error):
                 self._connection.close()
             self._connection = None
+
+
+def retry(
+    action: Callable[[], T],
+    say: Callable[[str], None],
+    before_retry: Callable[[], None] = lambda: None,
+    limit_s: float = math.inf,
+) -> T:
+    """Repeat the action until the store answers, for `limit_s` at most.
+
+    `say` gets one message when the store is lost, and one when it answers again. `before_retry` may
+    raise to end the attempts. Raises `StoreAwayError` at the limit."""
+    wait_s, is_waiting, end_s = FIRST_WAIT_S, False, time.monotonic() + limit_s
+    while True:
+        try:
+            result = action()
+        except StoreAwayError as error:
+            if time.monotonic() >= end_s:
+                raise
+            if not is_waiting:
+                say(f"waiting for the store: {error}")
+                is_waiting = True
+            time.sleep(wait_s)
+            wait_s = min(2 * wait_s, LONGEST_WAIT_S)
+            before_retry()
+        else:
+            if is_waiting:
+                say("the store answers again")
+            return result

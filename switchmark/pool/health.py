@@ -1,9 +1,10 @@
-"""Whether a testbed is what it was when it was admitted: pure functions from facts to a reason.
+"""Compares a testbed with its profile of when it was admitted: pure functions that return a
+problem.
 
-Three checks come before each block. Versions: processor, kernel, engine, governor and cores are
-those of the profile. Doctor: nothing that was good then is poor now, and no other program is busy.
-The bare wire: a short run carries what it carried then. The testbed's file holds its owner's limits
-(`HealthLimits`).
+There are three checks before each block. Versions: processor, kernel, engine, governor and cores
+are those of the profile. Doctor: nothing that was good then is poor now, and no other program is
+busy. The bare wire: a short run has the rate that it had then. The testbed's file contains its
+owner's limits (`HealthLimits`).
 """
 
 from __future__ import annotations
@@ -15,15 +16,15 @@ from switchmark.host.diagnosis import BUSY_SHARE, Finding, Level
 from switchmark.testbed.testbed import HealthLimits
 from switchmark.version import __version__
 
-CALIBRATION_RUNS = 5  # of the bare wire when a testbed is taken in
-TRIES = 3  # a moment of disturbance is no drift
+CALIBRATION_RUNS = 5  # runs of the bare wire when a testbed is admitted
+TRIES = 3  # so that a short disturbance does not take a testbed out
 BUSY_TRY_S = 0.2
 CHECKED_TOPICS = ("governor", "memory", "hugepages")
 
 
 def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict[str, Any]:
-    """The testbed's profile now, as JSON has it: later checks compare with it."""
-    good = [one.topic for one in findings if one.level is not Level.POOR]
+    """Return the testbed's profile now, as JSON: later checks compare with it."""
+    good = [finding.topic for finding in findings if finding.level is not Level.POOR]
     return {
         "machine": dict(machine),
         "switchmark": __version__,
@@ -34,7 +35,7 @@ def profile_now(machine: Mapping[str, Any], findings: Sequence[Finding]) -> dict
 def version_problem(
     profile: Mapping[str, Any], machine: Mapping[str, Any], testbed: str
 ) -> str | None:
-    """Which version differs from the profile, and what to do; None when none does."""
+    """Return the versions that differ from the profile, and the remedy; None if none differs."""
     now = {**machine, "switchmark": __version__}
     before = {**profile.get("machine", {}), "switchmark": profile.get("switchmark")}
     changed = [
@@ -44,29 +45,32 @@ def version_problem(
     ]
     if not changed:
         return None
-    return f"{'; '.join(changed)}; if that is meant: switchmark pool accept {testbed}"
+    return f"{'; '.join(changed)}; if the change is intended: switchmark pool accept {testbed}"
 
 
 def doctor_problem(profile: Mapping[str, Any], findings: Sequence[Finding]) -> str | None:
-    """What was good when the testbed was admitted, and is poor now; None when nothing is."""
+    """Return the topics that were good when the testbed was admitted and are poor now, or None."""
     poor = [
-        f"{one.topic}: {one.seen} ({one.meaning}{'; ' + one.remedy if one.remedy else ''})"
-        for one in findings
-        if one.level is Level.POOR
-        and one.topic in profile.get("good", ())
-        and one.topic in CHECKED_TOPICS
+        f"{finding.topic}: {finding.seen} "
+        f"({finding.meaning}{'; ' + finding.remedy if finding.remedy else ''})"
+        for finding in findings
+        if finding.level is Level.POOR
+        and finding.topic in profile.get("good", ())
+        and finding.topic in CHECKED_TOPICS
     ]
     return "; ".join(poor) or None
 
 
 def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str | None:
-    """Why the machine is too busy to measure, or to be admitted: in each of these tries, other
-    programs used so many of its cores. A bare wire measured beside them would prove nothing."""
+    """Return why the machine is too busy to measure or to be admitted, or None.
+
+    `busy` has the number of cores that other programs used, one for each try. A bare wire that is
+    measured beside them is not a reference."""
     limit = BUSY_SHARE * cpus if limits.busy_cores is None else limits.busy_cores
     if not busy or min(busy) <= limit:
         return None
     return (
-        f"other programs use {min(busy):.1f} cores of {cpus}, and {limit:g} is the most; stop "
+        f"other programs use {min(busy):.1f} cores of {cpus}; the limit is {limit:g}; stop "
         "them, or allow it in the testbed's file: `health: {busy_cores: ..., wire_tolerance: ...}`"
     )
 
@@ -74,14 +78,13 @@ def busy_problem(busy: Sequence[float], cpus: int, limits: HealthLimits) -> str 
 def wire_problem(
     calibrated_pps: Sequence[float], tried_pps: Sequence[float], limits: HealthLimits
 ) -> str | None:
-    """Why the bare wire's rates, in each of these tries, are not those of the profile; None when
-    they are."""
+    """Return why the bare wire's rates, one for each try, differ from the profile; or None."""
     low = min(calibrated_pps) / limits.wire_tolerance
     high = max(calibrated_pps) * limits.wire_tolerance
-    if not tried_pps or any(low <= one <= high for one in tried_pps):
+    if not tried_pps or any(low <= rate_pps <= high for rate_pps in tried_pps):
         return None
     return (
         f"the bare wire carries {max(tried_pps) / 1e6:.3f} Mpps, and carried "
         f"{min(calibrated_pps) / 1e6:.3f} to {max(calibrated_pps) / 1e6:.3f} when the testbed was "
-        "taken in; if that is meant: switchmark pool accept TESTBED"
+        "admitted; if the change is intended: switchmark pool accept TESTBED"
     )

@@ -1,10 +1,10 @@
-"""Campaigns that prove, in a pool: each testbed has blocks of its own, until all is decided there.
+"""Campaigns that prove, in a pool: each testbed measures blocks until its comparisons are decided.
 
-Each testbed answers for itself, by the one stopping rule (experiment/course.py), and all of them
-share the level of its claims. A testbed has one block of a campaign in the queue at a time, which
-only it may measure. Its agent, which has just measured one, finds the next one from the stored
-records, in the transaction that ends the block: whoever is gone meanwhile, the next agent finds the
-same.
+Each testbed has its own result, by the stopping rule of one machine (`experiment/course.py`); all
+testbeds together keep the confidence level of the claims. A testbed has one open block of a
+campaign at a time, which only it may measure. After a block its agent computes the next one from
+the stored records, and makes it open in the transaction that ends the block before. The next block
+follows from the records alone, so any later agent of the testbed computes the same.
 """
 
 from __future__ import annotations
@@ -23,9 +23,8 @@ from switchmark.experiment.course import Course
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.parameters import point_of
 from switchmark.model.trial import Trial
-from switchmark.pool.blocks import PlannedBlock
 from switchmark.pool.database import PoolDatabase
-from switchmark.pool.values import BlockLease
+from switchmark.pool.values import BlockLease, PlannedBlock
 from switchmark.record import Record
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Proving
@@ -46,16 +45,18 @@ class NextBlock:
 
 
 def deciding_testbeds(db: Connection[Any]) -> tuple[str, ...]:
-    """The testbeds that decide a campaign that is submitted now: those with an agent that are not
-    drained. Raises `UsageError` where there is none."""
+    """Return the testbeds for a campaign that is submitted now: those that have an agent and are
+    not
+    drained. Raises `UsageError` if there is none."""
     rows = db.execute(
         "SELECT name FROM pool_testbeds WHERE state IN ('ready', 'out') "
         "AND expires_at >= clock_timestamp() ORDER BY name"
     ).fetchall()
     if not rows:
         raise UsageError(
-            "a campaign that proves is decided on the testbeds that are there when it is handed "
-            "in, and no testbed has an agent: start agents first"
+            "a campaign that proves runs on the testbeds that have an agent when it is submitted, "
+            "and no testbed has an agent",
+            remedy="start agents first",
         )
     return tuple(str(row[0]) for row in rows)
 
@@ -63,18 +64,18 @@ def deciding_testbeds(db: Connection[Any]) -> tuple[str, ...]:
 def first_blocks(
     campaign: CampaignDefinition, blocks: Sequence[PlannedBlock], testbeds: Sequence[str]
 ) -> list[NextBlock]:
-    """The first block of each testbed. Raises `UsageError` where the budget has no room for it."""
+    """Return the first block of each testbed. Raises `UsageError` if the budget is too short."""
     trials = _first_trials(blocks)
     proving = Proving.of(campaign.model_dump(), usual_overhead_s, testbeds)
     lease_s = max(block.lease_s for block in blocks)
-    found = []
+    first = []
     for testbed in testbeds:
-        course = _TestbedCourse(campaign, trials, proving.on(testbed), lease_s)
-        following = course.advance()
+        schedule = _TestbedSchedule(campaign, trials, proving.on(testbed), lease_s)
+        following = schedule.advance()
         if following is None:
-            raise UsageError(f"{campaign.name}: the budget has no room for a single block")
-        found.append(following)
-    return found
+            raise UsageError(f"{campaign.name}: the budget is too short for a single block")
+        first.append(following)
+    return first
 
 
 def begin(
@@ -83,21 +84,21 @@ def begin(
     blocks: Sequence[PlannedBlock],
     first: Sequence[NextBlock],
 ) -> None:
-    """Keep the campaign's trials, and queue the first block of each testbed."""
+    """Store the campaign's trials, and make the first block of each testbed open."""
     db.execute(
         "UPDATE pool_campaigns SET trials = %s WHERE run_name = %s",
         (plain_trials(_first_trials(blocks)), run_name),
     )
-    for one in first:
-        queue_next(db, run_name, one)
+    for block in first:
+        queue_next(db, run_name, block)
 
 
 def queue_next(db: Connection[Any], run_name: str, block: NextBlock) -> None:
-    """Queue a block that only its testbed may measure."""
+    """Make a block open that only its testbed may measure."""
     db.execute(
         "INSERT INTO blocks (run, block, trial_ids) "
         "SELECT run, %s, %s FROM pool_campaigns WHERE run_name = %s",
-        (block.number, [one.id for one in block.trials], run_name),
+        (block.number, [trial.id for trial in block.trials], run_name),
     )
     db.execute(
         "INSERT INTO pool_blocks (run_name, number, trials, lease_s, only_on) "
@@ -107,64 +108,65 @@ def queue_next(db: Connection[Any], run_name: str, block: NextBlock) -> None:
 
 
 def plain_trials(trials: Iterable[Trial]) -> str:
-    """Trials as the database has them, in JSON."""
-    return json.dumps([one.model_dump(mode="json", exclude_defaults=True) for one in trials])
+    """Return trials in the database's form (JSON)."""
+    return json.dumps([trial.model_dump(mode="json", exclude_defaults=True) for trial in trials])
 
 
 def _first_trials(blocks: Sequence[PlannedBlock]) -> list[Trial]:
-    return [one for block in blocks for one in block.trials if one.repetition == 0]
+    return [trial for block in blocks for trial in block.trials if trial.repetition == 0]
 
 
-class TestbedCourses:
-    """The campaigns that an agent's testbed takes part in. What is kept here follows from the
-    records, and saves reading all of them after each block."""
+class TestbedSchedules:
+    """The schedules of the campaigns in which a testbed takes part.
 
-    __test__ = False  # its name is no test's
+    They follow from the stored records. Keeping one saves reading all records after each block."""
+
+    __test__ = False  # not a test class
 
     def __init__(self, database: PoolDatabase) -> None:
         self._database = database
-        self._courses: dict[str, _TestbedCourse] = {}
+        self._schedules: dict[str, _TestbedSchedule] = {}
 
     def next_after(self, lease: BlockLease) -> NextBlock | None:
-        """The block after one whose trials are all stored; None: the campaign has a set number of
-        blocks, or all is decided here, or the time is over. Asked again it gives the same. Raises
-        `StoreAwayError`."""
+        """Return the block after a block whose trials are all stored.
+
+        None: the number of blocks is fixed, or all is decided here, or the budget is used. The same
+        call returns the same block. Raises `StoreAwayError`."""
         if not lease.testbeds:
             return None
-        course = self._courses.get(lease.run_name)
-        if course is None or not course.knows(lease):
-            course = self._read(lease)
-        elif course.measured != lease.number:
-            course.take(self._observed(lease, lease.trials), lease.trials, lease.number)
-            course.advance()
-        self._courses = {lease.run_name: course}  # (one is enough: others are read again)
-        return course.following
+        schedule = self._schedules.get(lease.run_name)
+        if schedule is None or not schedule.knows(lease):
+            schedule = self._read(lease)
+        elif schedule.measured != lease.number:
+            schedule.take(self._observed(lease, lease.trials), lease.trials, lease.number)
+            schedule.advance()
+        self._schedules = {lease.run_name: schedule}  # others are read again
+        return schedule.following
 
-    def _read(self, lease: BlockLease) -> _TestbedCourse:
-        """Read the campaign, and everything that this testbed has measured of it, from the
-        store."""
+    def _read(self, lease: BlockLease) -> _TestbedSchedule:
+        """Read the campaign and all its records of this testbed from the store."""
         with self._database.transaction() as db:
             row = db.execute(
                 "SELECT trials FROM pool_campaigns WHERE run_name = %s", (lease.run_name,)
             ).fetchone()
-            over = db.execute(
+            ended = db.execute(
                 "SELECT trials FROM pool_blocks WHERE run_name = %s AND only_on = %s "
                 "AND (id = %s OR state IN ('done', 'failed'))",
                 (lease.run_name, lease.testbed, lease.block),
             ).fetchall()
         assert row is not None
-        trials = [Trial.model_validate(one) for one in row[0]]
+        trials = [Trial.model_validate(trial) for trial in row[0]]
         proving = Proving.of(lease.definition, usual_overhead_s, lease.testbeds).on(lease.testbed)
         campaign = CampaignDefinition.model_validate(lease.definition)
-        course = _TestbedCourse(campaign, trials, proving, lease.lease_s)
-        done = [Trial.model_validate(one) for held in over for one in held[0]]
-        course.take(self._observed(lease, done), done, lease.number)
-        course.advance()
-        return course
+        schedule = _TestbedSchedule(campaign, trials, proving, lease.lease_s)
+        done = [Trial.model_validate(trial) for (plain,) in ended for trial in plain]
+        schedule.take(self._observed(lease, done), done, lease.number)
+        schedule.advance()
+        return schedule
 
     def _observed(self, lease: BlockLease, trials: Sequence[Trial]) -> list[Observed]:
-        """The observations of the last record of each of these trials."""
-        ids = [one.id for one in trials]
+        """Return the observations in the last record of each of these trials."""
+        ids = [trial.id for trial in trials]
         with self._database.store() as store:
             rows = store.connection.execute(
                 "SELECT DISTINCT ON (trial_id) trial_id, attempt, sha256, bytes FROM attempts "
@@ -172,18 +174,18 @@ class TestbedCourses:
                 "AND NOT superseded ORDER BY trial_id, attempt DESC",
                 (lease.run_name, ids),
             ).fetchall()
-            found = []
+            observations = []
             for trial_id, attempt, sha256, size in rows:
                 name = record_object(lease.run_name, trial_id, attempt, bytes(sha256))
-                # What cannot be believed counts for nothing, as in all that is read later.
+                # A damaged record does not count, as in each later reading.
                 with suppress(CorruptStoreError, ValidationError):
                     content = checked_object(store, Expected(name, bytes(sha256), size))
-                    found.append(observe(Record.model_validate_json(content)))
-        return found
+                    observations.append(observe(Record.model_validate_json(content)))
+        return observations
 
 
-class _TestbedCourse:
-    """One campaign on one testbed, as far as it is known."""
+class _TestbedSchedule:
+    """The schedule of one campaign on one testbed."""
 
     def __init__(
         self,
@@ -195,36 +197,36 @@ class _TestbedCourse:
         self._testbed = proving.testbed
         self._lease_s = lease_s
         self._places = {point: n for n, point in enumerate(dict.fromkeys(map(point_of, trials)))}
-        self._over: set[str] = set()
+        self._ended: set[str] = set()
         self._seen: dict[tuple[str, int], Observed] = {}  # by first trial and repetition
         self._lists: Iterator[list[Trial]] = iter(
-            Course(trials, campaign.seed, proving, self._is_over, self._observed)
+            Course(trials, campaign.seed, proving, self._has_ended, self._observed)
         )
         self.measured: int | None = None  # the number of the block that was last taken
         self.following: NextBlock | None = None
 
     def knows(self, lease: BlockLease) -> bool:
-        """Whether this block is the one that was given as the next, or was taken before."""
+        """Return True if this block is the next one, or the last that was taken."""
         following = self.following
         return lease.number in (self.measured, None if following is None else following.number)
 
     def take(self, observed: Sequence[Observed], trials: Sequence[Trial], number: int) -> None:
-        """Take the records' observations of these trials, which are over."""
-        self._over |= {one.id for one in trials}
-        self._seen |= {(one.contender, one.block): one for one in observed}
+        """Take the observations of these trials, which have ended."""
+        self._ended |= {trial.id for trial in trials}
+        self._seen |= {(value.contender, value.block): value for value in observed}
         self.measured = number
 
     def advance(self) -> NextBlock | None:
-        """The next block."""
+        """Compute and return the next block."""
         self.following = None
         if trials := next(self._lists, None):
             number = trials[0].repetition * len(self._places) + self._places[point_of(trials[0])]
             self.following = NextBlock(self._testbed, number, tuple(trials), self._lease_s)
         return self.following
 
-    def _is_over(self, trial: Trial) -> bool:
-        return trial.id in self._over
+    def _has_ended(self, trial: Trial) -> bool:
+        return trial.id in self._ended
 
     def _observed(self, trials: Sequence[Trial]) -> list[Observed]:
-        keys = [(one.repeated(0).id, one.repetition) for one in trials]
+        keys = [(trial.repeated(0).id, trial.repetition) for trial in trials]
         return [self._seen[key] for key in keys if key in self._seen]

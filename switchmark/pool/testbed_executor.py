@@ -1,4 +1,4 @@
-"""A real testbed: this machine, with the second host of its testbed file where there is one."""
+"""Measures on a real testbed: this machine, with the second host of its testbed file if any."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from switchmark.host.undo.clean import clean_stale
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import health
-from switchmark.pool.executor import Checked, TestbedLost
+from switchmark.pool.agent import HealthCheck, TestbedLost
 from switchmark.pool.values import BlockLease
 from switchmark.record import Record
 from switchmark.remote.site import Site
@@ -44,36 +44,38 @@ from switchmark.version import __version__, full_version
 
 _WIRE = "(V=direct, P=64)"
 _WIRE_SETTINGS = ["duration=300ms", "environment=netns"]
-_WAIT_S = 5.0  # for another bench on this machine that is just ending
+_WAIT_S = 5.0  # for the end of another bench on this machine
 
 
 class TestbedExecutor:
     """Measures on this machine."""
 
-    __test__ = False  # its name is no test's
+    __test__ = False  # not a test class
 
     def __init__(
         self,
-        there: Installed,
+        installed: Installed,
         testbed: Testbed | None = None,
-        limits: HealthLimits = HealthLimits(),  # noqa: B008 (it is frozen)
+        limits: HealthLimits = HealthLimits(),  # noqa: B008 it is frozen
     ) -> None:
-        self._there = there
+        self._installed = installed
         self._testbed = testbed
         self._limits = limits
-        self._expanded: tuple[CampaignDefinition, frozenset[str]] | None = None  # the last one
+        self._expanded: tuple[CampaignDefinition, frozenset[str]] | None = (
+            None  # the last one that was expanded
+        )
 
     def clean(self) -> list[str]:
         """See `BlockExecutor.clean`."""
-        return [problem for one in clean_stale() for problem in one.problems]
+        return [problem for cleaning in clean_stale() for problem in cleaning.problems]
 
-    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> HealthCheck:
         """See `BlockExecutor.check`."""
         facts = gather()
         try:
-            machine, findings = machine_facts(facts) | self._far_facts(), diagnose(facts)
+            machine, findings = machine_facts(facts) | self._second_host_facts(), diagnose(facts)
         except (SwitchmarkError, OSError) as error:
-            return Checked(f"the other host is not ready: {error}", profile or {}, ())
+            return HealthCheck(f"the second host is not ready: {error}", profile or {}, ())
         now = health.profile_now(machine, findings)
         known = now if profile is None else profile
         left = self.clean()
@@ -85,19 +87,19 @@ class TestbedExecutor:
             lambda busy: health.busy_problem(busy, len(facts.cpus), self._limits),
         )
         if problem is not None:
-            return Checked(problem, known, ())
+            return HealthCheck(problem, known, ())
         try:
             with open_session(wait_s=_WAIT_S) as session:
                 if not wire_pps:
                     carried = [self._wire_pps(session) for _ in range(health.CALIBRATION_RUNS)]
-                    return Checked(None, known, tuple(carried))
+                    return HealthCheck(None, known, tuple(carried))
                 problem = _in_all_tries(
                     lambda: self._wire_pps(session),
                     lambda tried: health.wire_problem(wire_pps, tried, self._limits),
                 )
-                return Checked(problem, known, ())
+                return HealthCheck(problem, known, ())
         except (SwitchmarkError, OSError) as error:
-            return Checked(f"the bare wire cannot be measured: {error}", known, ())
+            return HealthCheck(f"the bare wire cannot be measured: {error}", known, ())
 
     def measure(
         self,
@@ -107,48 +109,55 @@ class TestbedExecutor:
     ) -> None:
         """See `BlockExecutor.measure`."""
         campaign = CampaignDefinition.model_validate(lease.definition)
-        self._demand_trials_of(campaign, lease)
+        self._require_trials_of(campaign, lease)
         with self._site(lease) as site:
             cores = Cores(read_cpus(), tuned=campaign.tuning)
-            plans = [plan_trial(campaign, one, self._there, cores, site) for one in lease.todo]
+            plans = [
+                plan_trial(campaign, trial, self._installed, cores, site) for trial in lease.todo
+            ]
             steps, _ = choose_pages([Step(plan, None) for plan in plans])
             plans = [step.plan for step in steps]
             check_available(steps)
             with open_session(wait_s=_WAIT_S) as session:
                 tuned = asdict(tuning.apply(session, campaign.tuning))
-                kept = Calibrations.of_this_machine()  # as it is tuned now
+                calibrations = Calibrations.of_this_machine()  # as it is tuned now
                 wires: list[Step] = []
                 if lease.baseline:
-                    wires = self._unknown_wires(campaign, plans, kept, cores, site)
+                    wires = self._unknown_wires(campaign, plans, calibrations, cores, site)
                 fixed = {
                     "switchmark": full_version(), "tools": tool_versions(),
                     "bench_pid": os.getpid(), "tuning": tuned,
                     "testbed": lease.testbed, "block": lease.number, "fencing_token": lease.token,
                 }  # fmt: skip
-                told = _Told(before)
+                notifier = _TrialNotifier(before)
                 for part, sink in ((wires, _dropped), (steps, keep)):
                     run_campaign(
                         session, _RecordsOfBlock(lease, sink, site), lease.campaign, part,
-                        lambda: asdict(gather()) | fixed, told, kept, campaign.repeat_disturbed,
-                        None, Certificates.of_this_machine(),
+                        lambda: asdict(gather()) | fixed, notifier, calibrations,
+                        campaign.repeat_disturbed, None, Certificates.of_this_machine(),
                     )  # fmt: skip
 
-    def _demand_trials_of(self, campaign: CampaignDefinition, lease: BlockLease) -> None:
-        """Raises UsageError where the campaign cannot be, or has no such trial: plans rest on what
-        is refused when a campaign is expanded, and others may write in the pool's database."""
+    def _require_trials_of(self, campaign: CampaignDefinition, lease: BlockLease) -> None:
+        """Raise `UsageError` if a trial is not part of the campaign.
+
+        A plan relies on the checks of the expansion, and others may write to the database."""
         if self._expanded is None or self._expanded[0] != campaign:
-            trials = expand(campaign, self._there.switches, self._there.environments)
+            trials = expand(campaign, self._installed.switches, self._installed.environments)
             self._expanded = campaign, frozenset(trial.repeated(0).id for trial in trials)
         for trial in lease.todo:
-            if trial.repeated(0).id not in self._expanded[1]:  # (what proves repeats as it needs)
+            # A campaign that proves adds repetitions.
+            if trial.repeated(0).id not in self._expanded[1]:
                 raise UsageError(
-                    f"{lease}: trial {trial.id} is none of this campaign as switchmark "
-                    f"{__version__} expands it; submit the campaign again"
+                    f"{lease}: trial {trial.id} is not part of this campaign as switchmark "
+                    f"{__version__} expands it",
+                    remedy="submit the campaign again",
                 )
 
-    def _far_facts(self) -> dict[str, Any]:
-        """The facts of the testbed's other host that figures depend on. That host undoes what a
-        dead bench left there when it is reached. Raises SwitchmarkError where it cannot be."""
+    def _second_host_facts(self) -> dict[str, Any]:
+        """Return those facts of the testbed's second host on which figures depend.
+
+        The second host removes what a killed bench left there. Raises `SwitchmarkError` if it
+        cannot be reached."""
         if self._testbed is None:
             return {}
         site = Site(self._testbed)
@@ -162,13 +171,14 @@ class TestbedExecutor:
 
     @contextmanager
     def _site(self, lease: BlockLease) -> Iterator[Site | None]:
-        """The testbed's other host, where the block has trials between hosts. Raises `TestbedLost`
-        where it cannot be reached now: it could when the testbed was checked."""
+        """Connect to the testbed's second host, if the block has trials between hosts.
+
+        Raises `TestbedLost` if it cannot be reached: the check before the block reached it."""
         if all(trial.location == "local" for trial in lease.todo):
             yield None
             return
         if self._testbed is None:
-            raise SwitchmarkError(f"testbed {lease.testbed} has no second host")
+            raise UsageError(f"testbed {lease.testbed} has no second host")
         site = Site(self._testbed)
         try:
             try:
@@ -183,29 +193,29 @@ class TestbedExecutor:
         self,
         campaign: CampaignDefinition,
         plans: list[TrialPlan],
-        kept: Calibrations,
+        calibrations: Calibrations,
         cores: Cores,
         site: Site | None,
     ) -> list[Step]:
-        """The bare wires that judge these trials and of which this machine has no figure. They
-        belong to the testbed, and not to the campaign's results."""
+        """Return a step for each bare wire of these trials that this machine has not measured.
+
+        Their figures belong to the testbed, not to the results of the campaign."""
         wires: dict[Trial, Step] = {}
         for plan in plans:
-            wire = baseline_of(plan, self._there.switches[plan.trial.switch])
-            if wire is not None and kept.find(plan) == Baseline():
-                planned = plan_trial(campaign, wire, self._there, cores, site)
+            wire = baseline_of(plan, self._installed.switches[plan.trial.switch])
+            if wire is not None and calibrations.find(plan) == Baseline():
+                planned = plan_trial(campaign, wire, self._installed, cores, site)
                 planned = with_pages(planned, plan.small_pages)
                 wires[wire] = Step(planned, None, is_baseline=True)
         return list(wires.values())
 
     def _wire_pps(self, session: Session) -> float:
-        """The rate of the smallest frames over a wire between two namespaces, measured for a
-        moment, in frames/s."""
-        campaign = find_campaign(_WIRE, self._there.known, _WIRE_SETTINGS)
-        trial = expand(campaign, self._there.switches, self._there.environments)[0]
+        """Measure briefly the rate of the smallest frames between two namespaces, in frames/s."""
+        campaign = find_campaign(_WIRE, self._installed.known, _WIRE_SETTINGS)
+        trial = expand(campaign, self._installed.switches, self._installed.environments)[0]
         record = run_trial(
             session,
-            plan_trial(campaign, trial, self._there, Cores(read_cpus())),
+            plan_trial(campaign, trial, self._installed, Cores(read_cpus())),
             campaign="check",
             run_id="check",
             baseline=Baseline(),
@@ -213,24 +223,24 @@ class TestbedExecutor:
             observe=lambda _: None,
         )
         if record.throughput is None:
-            raise SwitchmarkError(record.message or "it gave no figure")
+            raise SwitchmarkError(record.message or "the trial gave no figure")
         return record.throughput.forwarded_pps
 
 
 def _in_all_tries(
     measure: Callable[[], float], problem_of: Callable[[list[float]], str | None]
 ) -> str | None:
-    """The problem that every try shows; None as soon as one shows none."""
-    tried: list[float] = []
+    """Measure until a try shows no problem; return the problem if all tries show one."""
+    values: list[float] = []
     for _ in range(health.TRIES):
-        tried.append(measure())
-        if problem_of(tried) is None:
+        values.append(measure())
+        if problem_of(values) is None:
             return None
-    return problem_of(tried)
+    return problem_of(values)
 
 
-class _Told:
-    """An observer that speaks between trials, and never while frames flow."""
+class _TrialNotifier:
+    """An observer that reports the begin of each trial, and nothing while frames flow."""
 
     def __init__(self, before: Callable[[Trial], None]) -> None:
         self._before = before
@@ -246,8 +256,9 @@ class _Told:
 
 
 class _RecordsOfBlock(Run):
-    """Sends the records of a block to the store; nothing is kept here. A trial that failed because
-    the other host was lost has no record."""
+    """Sends the records of a block to the store.
+
+    A trial that failed because the second host was lost has no record."""
 
     def __init__(
         self, lease: BlockLease, sink: Callable[[Record], None], site: Site | None
@@ -267,7 +278,7 @@ class _RecordsOfBlock(Run):
         self._site = site
 
     def has_finished(self, trial_id: str) -> bool:  # noqa: ARG002
-        """False: finished trials are not among the lease's."""
+        """Return False: the lease contains no finished trial."""
         return False
 
     def write(self, record: Record) -> Path:
@@ -280,4 +291,4 @@ class _RecordsOfBlock(Run):
 
 
 def _dropped(record: Record) -> None:
-    """Discard a wire's record: the calibrations keep its figure."""
+    """Discard the record of a bare wire: its figure is among the calibrations."""

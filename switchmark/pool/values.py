@@ -1,4 +1,4 @@
-"""Plain values of the pool: a lease of a block, a testbed, an event."""
+"""Plain values of the pool: blocks, leases, testbeds and campaigns."""
 
 from __future__ import annotations
 
@@ -12,12 +12,31 @@ from switchmark.model.trial import Trial
 
 
 class LeaseLost(SwitchmarkError):
-    """The block is no longer this agent's: nothing of it may be deployed or stored here."""
+    """This agent does not hold the block any more: it must not deploy or store anything of it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBlock:
+    """One repetition of all contenders at one test point: a testbed measures it as a whole."""
+
+    trials: tuple[Trial, ...]
+    lease_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class OpenBlock:
+    """A block that a testbed may claim now, with the facts for its placement."""
+
+    block: int
+    testbed: str | None  # the testbed that had it last
+    only_on: str | None  # the only testbed that may measure it
+    unable: tuple[str, ...]  # testbeds that cannot measure it
+    needs_second_host: bool
 
 
 @dataclass(frozen=True, slots=True)
 class BlockLease:
-    """A block that one testbed, and no other, may measure until its lease ends."""
+    """The right of one testbed to measure a block, until the lease ends."""
 
     block: int
     token: int  # the fencing token: a later lease of the block has a higher one
@@ -26,12 +45,12 @@ class BlockLease:
     campaign: str
     number: int
     testbed: str
-    definition: Mapping[str, Any]  # of the campaign
-    baseline: bool  # whether the bare wire is measured where it is not known here
+    definition: Mapping[str, Any]  # the definition of the campaign
+    baseline: bool  # measure the bare wire if this testbed has no figure of it
     trials: tuple[Trial, ...]
-    stored: frozenset[str]  # ids of trials that this testbed has stored of it before
+    stored: frozenset[str]  # ids of the trials that this testbed has stored before
     lease_s: float
-    testbeds: tuple[str, ...] = ()  # of a campaign that each of them decides by itself
+    testbeds: tuple[str, ...] = ()  # the testbeds of a campaign that proves
 
     @property
     def todo(self) -> list[Trial]:
@@ -44,7 +63,7 @@ class BlockLease:
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """An agent's right to act for a testbed, as long as no later agent has taken its place."""
+    """The right of an agent to act for a testbed, until a later agent replaces it."""
 
     testbed: str
     token: int
@@ -52,24 +71,24 @@ class Membership:
 
 @dataclass(frozen=True, slots=True)
 class TestbedStatus:
-    """A testbed as the pool sees it."""
+    """The state of a testbed, as `pool status` prints it."""
 
-    __test__ = False  # its name is no test's
+    __test__ = False  # not a test class
 
     name: str
     state: str  # ready, draining, drained, out
     reason: str
-    agent: str  # in words
-    is_served: bool  # an agent has spoken lately
-    silent_s: float  # since it spoke
+    agent: str  # host and process
+    is_served: bool  # an agent has reported recently
+    silent_s: float  # since the last report
     clock_ahead_s: float | None
-    block: str  # what it measures, in words; empty: nothing
+    block: str  # the block that it measures; empty if there is none
     blocks_done: int
 
 
 @dataclass(frozen=True, slots=True)
 class CampaignStatus:
-    """A campaign as the pool sees it."""
+    """The state of a campaign, as `pool status` prints it."""
 
     run_name: str
     campaign: str
@@ -77,13 +96,13 @@ class CampaignStatus:
     submitted_at: datetime
     submitted_by: str
     blocks: Mapping[str, int]  # by their state
-    trials: Mapping[str, int]  # that count, by their status
-    trials_asked: int  # so far, where the testbeds decide
-    testbeds: tuple[str, ...] = ()  # of which each decides how many it takes; empty: a set number
+    trials: Mapping[str, int]  # trials that count, by their status
+    trials_asked: int  # so far, if the testbeds decide how many they need
+    testbeds: tuple[str, ...] = ()  # each decides when it is done; empty: the number is fixed
 
     @property
     def progress(self) -> str:
-        """How many trials are stored, and of how many where that is known."""
+        """The number of stored trials, and the total if it is fixed."""
         done = sum(self.trials.values())
         return f"{done}" if self.testbeds else f"{done} of {self.trials_asked}"
 

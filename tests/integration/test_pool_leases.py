@@ -14,15 +14,12 @@ from psycopg import Connection
 from switchmark.cli import run_in_pool
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.model.trial import Trial
-from switchmark.pool import campaigns, laptop, leases, testbeds
-from switchmark.pool.agent import Agent, Replaced
-from switchmark.pool.archive import StoreArchive
-from switchmark.pool.blocks import blocks_of
+from switchmark.pool import campaigns, client, leases, testbeds
+from switchmark.pool.agent import Agent, AgentReplaced, HealthCheck, StoreArchive
+from switchmark.pool.client import blocks_of
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.events import events_since
-from switchmark.pool.executor import Checked
-from switchmark.pool.left_out import leave_out
-from switchmark.pool.proving import NextBlock, TestbedCourses, deciding_testbeds, first_blocks
+from switchmark.pool.proving import NextBlock, TestbedSchedules, deciding_testbeds, first_blocks
 from switchmark.pool.values import BlockLease, LeaseLost, Membership
 from switchmark.record import Record
 from switchmark.results.run_info import RunInfo
@@ -78,9 +75,28 @@ def member(db: Connection[Any], name: str, place: str = "") -> Membership:
         return testbeds.register(db, name, place or f"host-{name}", f"agent of {name}", 0.0)
 
 
+def claim_any(db: Connection[Any], one: Membership) -> BlockLease | None:
+    """Claim the first open block that this testbed may measure, as Dask would place it."""
+    for block in leases.open_block_ids(db):
+        if (lease := leases.claim(db, one, block)) is not None:
+            return lease
+    return None
+
+
+def check_due(db: Connection[Any], one: Membership) -> bool:
+    report = testbeds.report(db, one)
+    assert report is not None
+    return report.is_check_due
+
+
+def only_block(db: Connection[Any]) -> int:
+    (row,) = db.execute("SELECT id FROM pool_blocks").fetchall()
+    return int(row[0])
+
+
 def claimed(db: Connection[Any], one: Membership) -> BlockLease:
     with db.transaction():
-        lease = leases.claim(db, one)
+        lease = claim_any(db, one)
     assert lease is not None
     return lease
 
@@ -117,7 +133,7 @@ def test_each_block_goes_to_one_testbed_and_a_testbed_has_one(db: Connection[Any
     first, second = claimed(db, one), claimed(db, other)
     assert {first.number, second.number} == {0, 1}
     with db.transaction():
-        assert leases.claim(db, one) is None
+        assert claim_any(db, one) is None
     for trial in first.todo:
         store_trial(db, first, trial)
     with db.transaction():
@@ -134,7 +150,7 @@ def test_many_claim_at_once_and_no_block_is_given_twice(db: Connection[Any], ser
         with connected(read_store_address(server)) as own:
             for _ in range(3):
                 with own.transaction():
-                    lease = leases.claim(own, one)
+                    lease = claim_any(own, one)
                 assert lease is not None
                 got.append(lease.number)
                 with own.transaction():
@@ -162,7 +178,7 @@ def test_who_comes_back_after_its_lease_can_neither_deploy_nor_store(db: Connect
         lambda: store_trial(db, old, old.trials[1]),
         lambda: leases.finish(db, old),
     ):
-        with pytest.raises(LeaseLost, match="lab2 has had lease 2 since"), db.transaction():
+        with pytest.raises(LeaseLost, match="lab2 has lease 2 now"), db.transaction():
             late()
     # Pairing dies across machines: what lab1 stored is kept, and does not count.
     assert not new.stored
@@ -219,13 +235,15 @@ def test_a_trial_counts_once(db: Connection[Any]) -> None:
 def test_the_second_agent_of_a_testbed_is_told_of_the_first(db: Connection[Any]) -> None:
     handed_in(db)
     first = member(db, "lab1")
-    with pytest.raises(UnavailableError, match=r"lab1 is served by .*agent of lab1; it spoke"):
+    with pytest.raises(
+        UnavailableError, match=r"lab1 is served by .*agent of lab1; its last report"
+    ):
         member(db, "lab1", "elsewhere")
     db.execute("UPDATE pool_testbeds SET expires_at = clock_timestamp() - interval '1 s'")
     second = member(db, "lab1", "elsewhere")
     with db.transaction():
-        assert leases.claim(db, first) is None
-        assert not testbeds.speak(db, first)
+        assert claim_any(db, first) is None
+        assert testbeds.report(db, first) is None
     assert claimed(db, second).number == 0
 
 
@@ -236,16 +254,16 @@ def test_what_is_out_gets_nothing_and_is_told_once(db: Connection[Any]) -> None:
         with db.transaction():
             testbeds.take_out(db, one, f"the bare wire carries {carried} Mpps")
     with db.transaction():
-        assert leases.claim(db, one) is None
-        assert testbeds.wanted_testbeds(db) == []  # not before its next check is due
+        assert claim_any(db, one) is None
+        assert not check_due(db, one)
     assert sum("is taken out" in one for one in words(db)) == 1
     db.execute("UPDATE pool_testbeds SET check_at = clock_timestamp()")
-    assert testbeds.wanted_testbeds(db) == ["lab1"]
+    assert check_due(db, one)
     db.execute("UPDATE pool_testbeds SET check_at = check_at + interval '1 h'")
-    one = member(db, "lab1")  # whoever starts an agent anew wants to know at once
-    assert testbeds.wanted_testbeds(db) == ["lab1"]
+    one = member(db, "lab1")  # a new agent checks its testbed at once
+    assert check_due(db, one)
     with db.transaction():
-        testbeds.take_in(db, one)
+        testbeds.admit(db, one)
     assert claimed(db, one).number == 0
 
 
@@ -253,10 +271,10 @@ def test_a_testbed_that_is_accepted_is_looked_at_again_at_once(db: Connection[An
     one = member(db, "lab1")
     with db.transaction():
         testbeds.take_out(db, one, "the kernel is another")
-    assert testbeds.wanted_testbeds(db) == []
+    assert not check_due(db, one)
     with db.transaction():
         testbeds.accept(db, "lab1")
-    assert testbeds.wanted_testbeds(db) == ["lab1"]
+    assert check_due(db, one)
 
 
 def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]) -> None:
@@ -267,12 +285,12 @@ def test_a_drained_testbed_ends_its_block_and_takes_no_other(db: Connection[Any]
         assert testbeds.drain(db, "lab1", "new cables") == "draining"
         leases.keep_up(db, lease)
         leases.finish(db, lease)
-        testbeds.drained(db, one)
-        assert leases.claim(db, one) is None
+        assert testbeds.report(db, one) == testbeds.AgentReport("drained", is_check_due=False)
+        assert claim_any(db, one) is None
         assert testbeds.testbed_states(db)[0].state == "drained"
         testbeds.undrain(db, "lab1")
     assert claimed(db, one).number == 1
-    with pytest.raises(UsageError, match=r"lab7: no such testbed in the pool .there: lab1"):
+    with pytest.raises(UsageError, match=r"lab7: no such testbed in the pool .known: lab1"):
         testbeds.drain(db, "lab7", "")
 
 
@@ -297,7 +315,7 @@ def test_a_block_that_takes_every_agent_down_is_given_up(db: Connection[Any]) ->
     for _ in range(leases.GIVEN_UP_AFTER):
         expire(db, claimed(db, one))
     with db.transaction():
-        assert leases.claim(db, one) is None
+        assert claim_any(db, one) is None
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
     assert campaigns.status_of(db, "run1").state == "finished"
     assert "is given up" in "\n".join(words(db))
@@ -311,7 +329,7 @@ def test_a_block_that_takes_agents_down_is_given_up_where_they_are_started_again
         claimed(db, member(db, "lab1"))
     one = member(db, "lab1")
     with db.transaction():
-        assert leases.claim(db, one) is None
+        assert claim_any(db, one) is None
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
 
 
@@ -324,9 +342,9 @@ class Testbed:
         self._end = end
         self._meanwhile = meanwhile  # while it is checked
 
-    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> Checked:
+    def check(self, profile: Mapping[str, Any] | None, wire_pps: list[float]) -> HealthCheck:
         self._meanwhile()
-        return Checked(None, profile or {}, ())
+        return HealthCheck(None, profile or {}, ())
 
     def measure(self, *_: object) -> None:
         raise self._end
@@ -355,9 +373,10 @@ def test_a_block_is_given_up_for_faults_of_the_bench_and_not_for_agents_that_are
             for _ in range(leases.GIVEN_UP_AFTER):
                 assert campaigns.status_of(db, "run1").blocks == {"queued": 1}
                 with pytest.raises(end):
-                    agent.work()
+                    agent.measure(only_block(db))
     with agent_at(server, one, Testbed(ZeroDivisionError())) as agent:
-        assert agent.work() == "lab1: no block to measure"
+        block = only_block(db)
+        assert agent.measure(block) == f"lab1: block {block} is not open"
     assert campaigns.status_of(db, "run1").blocks == {"failed": 1}
 
 
@@ -367,22 +386,22 @@ def test_an_agent_that_was_replaced_leaves_the_new_ones_block_alone(
     handed_in(db)
     held: list[BlockLease] = []
     replace = Testbed(ZeroDivisionError(), lambda: held.append(claimed(db, member(db, "lab1"))))
-    with agent_at(server, member(db, "lab1"), replace) as agent, pytest.raises(Replaced):
-        agent.work()
+    with agent_at(server, member(db, "lab1"), replace) as agent, pytest.raises(AgentReplaced):
+        agent.measure(leases.open_block_ids(db)[0])
     with db.transaction():
         leases.keep_up(db, held[0])
     assert campaigns.status_of(db, "run1").blocks == {"leased": 1, "queued": 2}
 
 
-def test_the_same_campaign_from_two_laptops_is_one(db: Connection[Any], server: str) -> None:
+def test_the_same_campaign_from_two_clients_is_one(db: Connection[Any], server: str) -> None:
     campaign = simulated_campaign(3)
     blocks = blocks_of(campaign, with_simulated())
     asked = campaigns.submission_of(campaign, baseline=True)
     found: list[str] = []
 
-    def laptop(number: int) -> None:
+    def submit(number: int) -> None:
         with connected(read_store_address(server)) as own, own.transaction():
-            campaigns.hold_submission(own, asked)
+            campaigns.lock_submission(own, asked)
             run_name = campaigns.find_submission(own, asked)
             if run_name is None:
                 run_name = f"run{number}"
@@ -390,7 +409,7 @@ def test_the_same_campaign_from_two_laptops_is_one(db: Connection[Any], server: 
                 campaigns.submit(own, run_name, campaign, blocks)
             found.append(run_name)
 
-    threads = [threading.Thread(target=laptop, args=(number,)) for number in range(4)]
+    threads = [threading.Thread(target=submit, args=(number,)) for number in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -417,16 +436,17 @@ def test_a_block_that_is_meant_for_a_testbed_goes_to_no_other(db: Connection[Any
     one, other, late = member(db, "lab1"), member(db, "lab2"), member(db, "lab3")
     assert deciding_testbeds(db) == ("lab1", "lab2", "lab3")
     proving(db, "lab1", "lab2")
-    assert testbeds.wanted_testbeds(db) == ["lab1", "lab2"]
+    opened = leases.open_blocks(db, leases.open_block_ids(db))
+    assert [block.only_on for block in opened] == ["lab1", "lab2"]
     second, first = claimed(db, other), claimed(db, one)
     assert (first.number, second.number) == (0, 1)
     assert {trial.repetition for trial in second.trials} == {1}
     assert first.testbeds == ("lab1", "lab2")
     with db.transaction():
-        assert leases.claim(db, late) is None
+        assert claim_any(db, late) is None
     expire(db, first)
     with db.transaction():
-        assert leases.claim(db, late) is None
+        assert claim_any(db, late) is None
     again = claimed(db, one)
     assert (again.number, again.token) == (0, 2)
 
@@ -465,12 +485,12 @@ def test_who_is_away_for_long_is_left_out_once_the_others_are_done(db: Connectio
     run = proving(db, "lab1", "lab2")
     with db.transaction():
         testbeds.take_out(db, other, "the bare wire carries half of what it did")
-        assert leave_out(db, after_s=0) == []  # lab1 has a block
+        assert leases.abandon_unreachable(db, after_s=0) == []  # lab1 has a block
     lease = claimed(db, one)
     with db.transaction():
         leases.finish(db, lease)
-        assert leave_out(db) == []  # it may come back
-        (told,) = leave_out(db, after_s=0)
+        assert leases.abandon_unreachable(db) == []  # it may come back
+        (told,) = leases.abandon_unreachable(db, after_s=0)
     assert told.startswith("lab2 is out: the bare wire") and told in words(db)
     assert campaigns.status_of(db, run).state == "finished"
 
@@ -502,11 +522,11 @@ def test_a_testbed_is_waited_for_from_when_it_went_away(db: Connection[Any], awa
     if away == "is silent":
         ago(db, since, 0)
     with db.transaction():
-        assert leave_out(db) == []
+        assert leases.abandon_unreachable(db) == []
     ago(db, since, 9)
-    assert leave_out(db) == []
+    assert leases.abandon_unreachable(db) == []
     ago(db, since, 11)
-    assert len(leave_out(db)) == 1
+    assert len(leases.abandon_unreachable(db)) == 1
 
 
 def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
@@ -516,7 +536,7 @@ def test_a_block_that_waits_for_less_is_waited_for(db: Connection[Any]) -> None:
     db.execute("UPDATE pool_testbeds SET state_since = clock_timestamp() - interval '1 h'")
     proving(db, "lab1")
     with db.transaction():
-        assert leave_out(db) == []
+        assert leases.abandon_unreachable(db) == []
 
 
 @pytest.mark.parametrize(
@@ -538,8 +558,10 @@ def test_trials_that_were_left_out_are_not_asked_for(
         leases.refuse(db, lease, "ovs-dpdk is not installed")
         leases.give_back(db, left, "its other host is lost")
         testbeds.take_out(db, other, "its other host is lost")
-        assert len(leave_out(db, after_s=0)) == 1
-    monkeypatch.setattr(laptop, "hand_in", lambda *_, **__: laptop.HandedIn(run, is_new=True))
+        assert len(leases.abandon_unreachable(db, after_s=0)) == 1
+    monkeypatch.setattr(
+        client, "submit_campaign", lambda *_, **__: client.SubmittedRun(run, is_new=True)
+    )
     monkeypatch.setattr(run_in_pool, "_show", lambda *_: False)
     database = PoolDatabase(read_store_address(server))
     ended = run_in_pool.run_in_pool(
@@ -561,19 +583,21 @@ def test_whoever_asks_finds_the_same_block_to_follow(db: Connection[Any], server
     proving(db, "lab1", "lab2")
     one = member(db, "lab1")
     database = PoolDatabase(read_store_address(server))
-    archive, lasting = StoreArchive(database), TestbedCourses(database)
+    archive, lasting = StoreArchive(database), TestbedSchedules(database)
     draw = random.Random(1)
     blocks = 0
     while True:
         with db.transaction():
-            lease = leases.claim(db, one)
+            lease = claim_any(db, one)
         if lease is None:
             break
         assert {trial.repetition for trial in lease.trials} == {2 * blocks}
         for trial in lease.trials:
             archive.enter(lease, measured(lease, trial, draw))
         following = lasting.next_after(lease)
-        assert following == lasting.next_after(lease) == TestbedCourses(database).next_after(lease)
+        assert (
+            following == lasting.next_after(lease) == TestbedSchedules(database).next_after(lease)
+        )
         with db.transaction():
             leases.finish(db, lease, following)
         blocks += 1

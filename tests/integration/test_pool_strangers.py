@@ -12,9 +12,9 @@ import psutil
 import pytest
 
 from switchmark.cli import main
-from switchmark.pool.own_certificate import new_certificate
+from switchmark.pool.security import new_certificate
 from tests.places import needs_another_user
-from tests.pool_stand import ROOT, PoolStand, pool_stand, wait_for
+from tests.pool_rig import ROOT, PoolRig, pool_rig, wait_for
 
 pytestmark = [
     pytest.mark.integration,
@@ -39,7 +39,7 @@ with Client(address, security=security, timeout="3s") as client:
 """
 
 
-class OneUser(PoolStand):
+class OneUser(PoolRig):
     """All programs share a state directory and name no credentials, as on one machine."""
 
     @property
@@ -53,24 +53,24 @@ class OneUser(PoolStand):
 
 
 @pytest.fixture
-def stand(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolStand]:
-    with pool_stand(kind=OneUser) as made:
+def rig(monkeypatch: pytest.MonkeyPatch) -> Iterator[PoolRig]:
+    with pool_rig(kind=OneUser) as made:
         made.folder.chmod(0o755)
         monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(made.folder / "state"))
         made.serve()
         made.agent("lab1")
-        made.laptop("laptop", 1)
+        made.client("client", 1)
         made.wait_finished()
-        wait_for(lambda: "is with the pool" in made.said("lab1") or None, "the agent", made)
+        wait_for(lambda: "is with the pool" in made.output("lab1") or None, "the agent", made)
         yield made
 
 
-def ports(stand: PoolStand) -> list[int]:
+def ports(rig: PoolRig) -> list[int]:
     """Where the scheduler and the agent listen."""
     return [
         one.laddr.port
         for name in ("serve", "lab1")
-        for one in psutil.Process(stand.running[name].pid).net_connections("tcp")
+        for one in psutil.Process(rig.running[name].pid).net_connections("tcp")
         if one.status == psutil.CONN_LISTEN
     ]
 
@@ -85,38 +85,38 @@ def intrude(scheme: str, port: int, pem: str) -> str:
     return done.stdout + done.stderr
 
 
-def test_who_is_not_the_pool_s_user_runs_nothing_in_it(stand: PoolStand) -> None:
-    scheduler = int(stand.pool.rpartition(":")[2])
-    own = stand.state_of("lab1") / "pool/own.pem"
+def test_who_is_not_the_pool_s_user_runs_nothing_in_it(rig: PoolRig) -> None:
+    scheduler = int(rig.pool.rpartition(":")[2])
+    own = rig.state_of("lab1") / "pool/own.pem"
     assert "ran as 0" in intrude("tls", scheduler, own.read_text())  # what the key is the key to
     assert (own.parent.stat().st_mode & 0o777, own.stat().st_mode & 0o777) == (0o700, 0o600)
     strangers = new_certificate().decode()
-    for port in ports(stand):
+    for port in ports(rig):
         for scheme, pem in (("tcp", ""), ("tls", strangers)):
             said = intrude(scheme, port, pem)
             assert "ran as" not in said, (port, scheme, said)
 
 
 def test_its_own_user_asks_it_without_credentials(
-    stand: PoolStand, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    rig: PoolRig, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert main.run(["pool", "status", "--pool", stand.pool]) == 0
+    assert main.run(["pool", "status", "--pool", rig.pool]) == 0
     assert "lab1" in capsys.readouterr().out
-    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(stand.folder / "other"))
-    assert main.run(["pool", "status", "--pool", stand.pool]) == 1
+    monkeypatch.setenv("SWITCHMARK_STATE_DIR", str(rig.folder / "other"))
+    assert main.run(["pool", "status", "--pool", rig.pool]) == 1
     assert "no pool of yours answers" in capsys.readouterr().err
 
 
 def test_a_key_that_others_could_have_is_refused(
-    stand: PoolStand, capsys: pytest.CaptureFixture[str]
+    rig: PoolRig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = stand.state_of("lab1") / "pool"
+    folder = rig.state_of("lab1") / "pool"
     for mode, problem in ((0o770, "others may write it"), (0o755, "others may read it")):
         folder.chmod(mode)
-        assert main.run(["pool", "status", "--pool", stand.pool]) == 2
+        assert main.run(["pool", "status", "--pool", rig.pool]) == 2
         (line,) = capsys.readouterr().err.splitlines()
-        assert f"{folder}: {problem} (mode {mode:o})" in line and "runs code in agents" in line
+        assert f"{folder}: {problem} (mode {mode:o})" in line and "run code in agents" in line
     folder.chmod(0o700)
     os.chown(folder, NOBODY, -1)
-    assert main.run(["pool", "status", "--pool", stand.pool]) == 2
+    assert main.run(["pool", "status", "--pool", rig.pool]) == 2
     assert f"belongs to another user (uid {NOBODY})" in capsys.readouterr().err

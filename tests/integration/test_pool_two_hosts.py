@@ -30,7 +30,7 @@ CAMPAIGN = """
 name: far-blocks
 location: remote
 packet_size: 64
-rate: 200
+rate: 400
 duration: 0.5s
 repetitions: 2
 trim: {warm_up: 0.1s, cool_down: 0.1s}
@@ -130,7 +130,7 @@ def test_another_host_that_is_lost_in_mid_block_is_no_result_of_the_campaign(
                 os.kill(pid, signal.SIGKILL)
             code, _, said = run(laptop, PATIENCE_S)
         assert code == 0, said
-        assert "testbed gives block" in said and "connection lost" in said
+        assert "testbed returns block" in said and "connection lost" in said
         check_records(url, hosts, monkeypatch)
     assert hosts.remains() == []
 
@@ -150,4 +150,4 @@ def test_a_testbed_whose_other_host_is_away_is_out(hosts: TwoHosts, engine: Path
     asked = hosts.start([sys.executable, "-c", script], SWITCHMARK_TRAFFIC=str(engine))
     code, out, said = run(asked, PATIENCE_S)
     assert code == 0, said
-    assert out.startswith("the other host is not ready: ") and "192.0.2.99" in out
+    assert out.startswith("the second host is not ready: ") and "192.0.2.99" in out

@@ -18,7 +18,7 @@ from switchmark.store.objects import Objects, open_objects
 from tests.cutting_proxy import Cut, CuttingProxy, cutting_proxy
 from tests.integration.test_pool_faults import ready
 from tests.pool_judge import check_campaign
-from tests.pool_stand import PATIENCE_S, PoolStand, pool_stand, wait_for
+from tests.pool_rig import PATIENCE_S, PoolRig, pool_rig, wait_for
 from tests.s3_disk import disk_s3_server
 from tests.s3_server import BUCKET, CREDENTIALS, s3_server
 
@@ -73,12 +73,12 @@ def test_an_object_is_whole_or_not_there(tmp_path: Path) -> None:
         assert dict(objects.names("")) == {"x/0": len(CONTENT), "x/1": len(CONTENT)}
 
 
-def told_of_the_absence(stand: PoolStand) -> None:
+def told_of_the_absence(rig: PoolRig) -> None:
     """Until an agent has said that it waits; what is over sooner, the client repeats by itself."""
     wait_for(
-        lambda: any("waiting for the store: s3://" in one for one in stand.events()) or None,
+        lambda: any("waiting for the store: s3://" in one for one in rig.events()) or None,
         "a word of it",
-        stand,
+        rig,
     )
 
 
@@ -91,18 +91,18 @@ def wait_held(proxy: CuttingProxy) -> None:
 def test_uploads_of_agents_are_cut_and_the_server_is_away_for_a_while(tmp_path: Path) -> None:
     with (
         cut_moto(tmp_path / "s3") as proxy,
-        pool_stand(50, place=place_of(proxy)) as stand,
+        pool_rig(50, place=place_of(proxy)) as rig,
     ):
         faults = [Cut.MID_BODY, Cut.ANSWER_LOST] * 3
         proxy.cut_next(*faults, Cut.HELD, of="/trials/")
-        ready(stand, "lab1", "lab2", blocks=20)
+        ready(rig, "lab1", "lab2", blocks=20)
         wait_held(proxy)
-        wait_for(lambda: len(proxy.done) == len(faults) or None, "the cuts", stand)
+        wait_for(lambda: len(proxy.done) == len(faults) or None, "the cuts", rig)
         proxy.close()
-        told_of_the_absence(stand)
+        told_of_the_absence(rig)
         proxy.open()
-        assert stand.wait_finished().trials == {"finished": 40}
-        check_campaign(stand)
+        assert rig.wait_finished().trials == {"finished": 40}
+        check_campaign(rig)
 
 
 @pytest.mark.slow
@@ -110,17 +110,17 @@ def test_a_server_killed_in_mid_write_comes_back_with_what_it_had(tmp_path: Path
     with (
         disk_s3_server(tmp_path) as server,
         cutting_proxy(server.port) as proxy,
-        pool_stand(50, place=place_of(proxy)) as stand,
+        pool_rig(50, place=place_of(proxy)) as rig,
     ):
         times = 4
         proxy.cut_next(*[Cut.HELD] * times, of="/trials/")
-        ready(stand, "lab1", "lab2", blocks=20)
+        ready(rig, "lab1", "lab2", blocks=20)
         for number in range(times):
             wait_held(proxy)
             server.kill()
             proxy.release()
             if number == times - 1:
-                told_of_the_absence(stand)
+                told_of_the_absence(rig)
             server.start()
-        assert stand.wait_finished().trials == {"finished": 40}
-        check_campaign(stand)
+        assert rig.wait_finished().trials == {"finished": 40}
+        check_campaign(rig)

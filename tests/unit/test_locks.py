@@ -62,9 +62,9 @@ def test_another_user_cannot_hold_a_lock(
                     pass
             elif kind == "agent":
                 pytest.importorskip("psycopg")
-                from switchmark.pool.agent import _only_one_here
+                from switchmark.pool.agent import _only_agent_here
 
-                with _only_one_here("lab1"):
+                with _only_agent_here("lab1"):
                     pass
             else:
                 os.close(take_lock(folder))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
-from switchmark.pool.own_certificate import new_certificate
+from switchmark.pool.security import new_certificate
 
 
 @pytest.mark.parametrize(

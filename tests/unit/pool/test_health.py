@@ -29,7 +29,9 @@ def test_a_testbed_that_did_not_change_is_fit() -> None:
 def test_another_kernel_is_told_with_what_to_do() -> None:
     profile = profile_now(MACHINE, [])
     problem = version_problem(profile, MACHINE | {"kernel": "6.2.0"}, "lab1")
-    assert problem == ("kernel was 6.1.0, is 6.2.0; if that is meant: switchmark pool accept lab1")
+    assert problem == (
+        "kernel was 6.1.0, is 6.2.0; if the change is intended: switchmark pool accept lab1"
+    )
 
 
 def test_only_what_was_good_and_matters_can_be_poor() -> None:
@@ -53,7 +55,7 @@ def test_a_wire_that_carries_less_at_every_try_is_told_with_both_figures() -> No
 def test_a_wire_is_faster_than_ever_unless_its_owner_allows_that() -> None:
     problem = wire_problem([1.0e6, 2.0e6], [9.0e6], USUAL)
     assert problem is not None
-    assert problem.endswith("if that is meant: switchmark pool accept TESTBED")
+    assert problem.endswith("if the change is intended: switchmark pool accept TESTBED")
     assert wire_problem([1.0e6, 2.0e6], [9.0e6], HealthLimits(wire_tolerance=5)) is None
 
 
@@ -62,6 +64,6 @@ def test_other_programs_may_have_half_of_the_cores_or_what_the_owner_allows() ->
     assert busy_problem([3.9, 2.0], 4, USUAL) is None
     problem = busy_problem([3.9, 2.1, 2.5], 4, USUAL)
     assert problem is not None
-    assert problem.startswith("other programs use 2.1 cores of 4, and 2 is the most")
+    assert problem.startswith("other programs use 2.1 cores of 4; the limit is 2;")
     assert busy_problem([3.9, 3.1, 3.5], 4, HealthLimits(busy_cores=3.2)) is None
     assert busy_problem([1.0], 4, HealthLimits(busy_cores=0.5)) is not None

@@ -8,7 +8,7 @@ pytest.importorskip("psycopg")
 import psycopg
 
 from switchmark.errors import SwitchmarkError
-from switchmark.pool.patience import patiently
+from switchmark.pool.database import retry
 from switchmark.store.address import read_store_address
 from switchmark.store.errors import StoreAwayError, telling
 
@@ -44,6 +44,6 @@ def test_retry_ends_at_its_limit() -> None:
         raise StoreAwayError("db.lab: no route")
 
     with pytest.raises(StoreAwayError):
-        patiently(fail, messages.append, limit_s=0.05)
+        retry(fail, messages.append, limit_s=0.05)
     assert len(attempts) == 2
     assert messages == ["waiting for the store: db.lab: no route"]

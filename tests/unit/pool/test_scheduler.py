@@ -12,10 +12,9 @@ import pytest
 pytest.importorskip("distributed")
 from distributed import Scheduler
 
-from switchmark.pool.dask_settings import set_up_dask
-from switchmark.pool.dispatch import start_scheduler
-from switchmark.pool.own_certificate import new_certificate
-from switchmark.pool.security import Credentials, contact
+from switchmark.pool.agent_loop import set_up_dask
+from switchmark.pool.scheduler import start_scheduler
+from switchmark.pool.security import Credentials, contact, new_certificate
 
 
 def test_the_scheduler_keeps_no_folder(

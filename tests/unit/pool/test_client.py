@@ -19,7 +19,7 @@ from switchmark.host.tuning import Tuned
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.pool import testbed_executor
-from switchmark.pool.blocks import blocks_of
+from switchmark.pool.client import blocks_of
 from switchmark.pool.security import contact, credentials_of
 from switchmark.pool.testbed_executor import TestbedExecutor
 from switchmark.pool.values import BlockLease
@@ -42,55 +42,57 @@ def test_a_lease_is_longer_than_its_longest_trial() -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "problem"),
     [
         ({"until_ci": 0.05}, "set repetitions"),
         ({"time_budget_s": 60.0}, "time_budget"),
     ],
 )
-def test_what_is_decided_meanwhile_is_refused(change: dict[str, float], words: str) -> None:
+def test_campaign_that_decides_its_length_is_refused(
+    change: dict[str, float], problem: str
+) -> None:
     campaign = simulated_campaign(1).model_copy(update=change)
-    with pytest.raises(UsageError, match=words):
+    with pytest.raises(UsageError, match=problem):
         blocks_of(campaign, with_simulated())
 
 
-def test_a_trial_that_is_none_of_the_campaign_is_refused_before_it_is_planned() -> None:
-    there = installed()
-    campaign = load_text("switch: linux-bridge\nduration: 1s", "c.yaml", there.known)
-    (block,) = blocks_of(campaign, there)
+def test_trial_of_another_campaign_is_not_planned() -> None:
+    here = installed()
+    campaign = load_text("switch: linux-bridge\nduration: 1s", "c.yaml", here.known)
+    (block,) = blocks_of(campaign, here)
     definition = campaign.model_dump(mode="json")
-    read = expand(CampaignDefinition.model_validate(definition), there.switches, there.environments)
+    read = expand(CampaignDefinition.model_validate(definition), here.switches, here.environments)
     assert [trial.id for trial in read] == [block.trials[0].id], "as the pool's database gives it"
     forged = block.trials[0].model_copy(update={"pairs": 9999})
     lease = BlockLease(
         1, 1, "run", "id", "c", 0, "lab1", definition, baseline=False, trials=(forged,),
         stored=frozenset(), lease_s=60.0,
     )  # fmt: skip
-    executor = TestbedExecutor(there)
-    with pytest.raises(UsageError, match=f"trial {forged.id} is none of this campaign"):
+    executor = TestbedExecutor(here)
+    with pytest.raises(UsageError, match=f"trial {forged.id} is not part of this campaign"):
         executor.measure(lease, lambda trial: None, lambda record: None)
-    later = block.trials[0].repeated(7)  # of a campaign that goes on until it is decided
-    executor._demand_trials_of(campaign, replace(lease, trials=(later,)))
+    later = block.trials[0].repeated(7)  # a campaign that proves adds repetitions
+    executor._require_trials_of(campaign, replace(lease, trials=(later,)))
 
 
-def test_a_block_is_measured_by_what_is_kept_of_the_machine_as_it_is_tuned(
+def test_block_uses_the_calibrations_of_the_tuned_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """And planned on the CPUs that its tuning leaves."""
-    there, tuned = installed(), {"governor": "performance"}
+    here, tuned = installed(), {"governor": "performance"}
     machine = {"governor": "powersave"}
-    seen: list[object] = []
+    observed: list[object] = []
 
     def apply(*_: object) -> Tuned:
         machine.update(tuned)
         return Tuned("")
 
     def plan(_campaign: object, trial: Trial, _there: object, cores: Cores, _site: object) -> str:
-        seen.append([cpu.id for cpu in cores._cpus])
+        observed.append([cpu.id for cpu in cores._cpus])
         return trial.id
 
     def measured(*arguments: object) -> bool:
-        seen.extend(one.machine for one in arguments if isinstance(one, Calibrations))
+        observed.extend(one.machine for one in arguments if isinstance(one, Calibrations))
         return True
 
     monkeypatch.setattr(calibration, "machine_facts", lambda: dict(machine))
@@ -104,14 +106,14 @@ def test_a_block_is_measured_by_what_is_kept_of_the_machine_as_it_is_tuned(
     ):
         monkeypatch.setattr(testbed_executor, name, value)
     monkeypatch.setattr(tuning, "apply", apply)
-    campaign = load_text("switch: linux-bridge\ntuning: smt:off", "c.yaml", there.known)
-    (block,) = blocks_of(campaign, there)
+    campaign = load_text("switch: linux-bridge\ntuning: smt:off", "c.yaml", here.known)
+    (block,) = blocks_of(campaign, here)
     lease = BlockLease(
         1, 1, "run", "id", "c", 0, "lab1", campaign.model_dump(mode="json"), baseline=False,
         trials=block.trials, stored=frozenset(), lease_s=60.0,
     )  # fmt: skip
-    TestbedExecutor(there).measure(lease, lambda trial: None, lambda record: None)
-    assert seen == [[0, 1], tuned, tuned], "the bare wires and the trials"
+    TestbedExecutor(here).measure(lease, lambda trial: None, lambda record: None)
+    assert observed == [[0, 1], tuned, tuned], "the bare wires and the trials"
 
 
 def test_beyond_loopback_there_are_certificates_or_nothing() -> None:

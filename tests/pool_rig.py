@@ -1,6 +1,7 @@
-"""A whole pool on this machine: store, scheduler, agents with testbeds, laptops; each a process of
-its own that can be killed, stopped and started again. Testbeds are simulated, unless a campaign for
-real ones is given."""
+"""A whole pool on this machine: store, scheduler, agents with testbeds, and clients.
+
+Each is a process that can be killed, stopped and started again. Testbeds are simulated, unless
+there is a campaign for real testbeds."""
 
 from __future__ import annotations
 
@@ -15,12 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from switchmark.errors import SwitchmarkError
 from switchmark.pool import campaigns
 from switchmark.pool.database import PoolDatabase
-from switchmark.pool.own_certificate import new_certificate
+from switchmark.pool.security import new_certificate
 from switchmark.pool.values import CampaignStatus
 from switchmark.store.address import read_store_address
 from switchmark.store.errors import StoreAwayError
@@ -30,12 +33,13 @@ from tests.postgres import Cluster, cluster
 
 T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
-PATIENCE_S = 300.0
+PATIENCE_S = 120.0  # on a quick machine
+QUICK_START_S = 1.5  # for a program to start on it
 SHARED = "health: {busy_cores: 1000, wire_tolerance: 1000}\n"  # all of them are on this machine
 
 
 @dataclass
-class PoolStand:
+class PoolRig:
     """The processes of a pool, by name."""
 
     folder: Path
@@ -44,10 +48,15 @@ class PoolStand:
     trial_ms: float = 20.0
     running: dict[str, subprocess.Popen[str]] = field(default_factory=dict)
     clocks_s: dict[str, float] = field(default_factory=dict)  # how far each testbed's is ahead
-    place: str = ""  # of the record files
+    place: str = ""  # record files are stored there
     campaign: str = ""  # that real testbeds measure; "": one of the simulated switch, on such
     host_clocks_s: dict[str, float] = field(default_factory=dict)  # as libfaketime sets them
-    pids: set[int] = field(default_factory=set)  # of all that were ever started
+    pids: set[int] = field(default_factory=set)  # all processes that were ever started
+
+    @property
+    def slowness(self) -> float:
+        """See `slowness`."""
+        return slowness()
 
     @property
     def store(self) -> str:
@@ -78,7 +87,7 @@ class PoolStand:
                               "--listen", self.pool, *self.credentials])  # fmt: skip
 
     def agent(self, testbed: str, place: str | None = None, name: str | None = None) -> None:
-        """Start an agent of this testbed, in a state directory of its own."""
+        """Start an agent of this testbed, with its own state directory."""
         where = ["--store", self.store, "--pool", self.pool, *self.credentials]
         command = ["tests.pool_agent", testbed, *where, "--trial-ms", str(self.trial_ms),
                    "--clock-ahead-s", str(self.clocks_s.get(testbed, 0.0))]  # fmt: skip
@@ -88,16 +97,23 @@ class PoolStand:
             command = ["switchmark.cli.main", "agent", "--testbed", str(file), *where]
         self._start(name or testbed, command, self.state_of(place or testbed))
 
-    def laptop(self, name: str, blocks: int, contenders: int = 2, lease_s: float = 60.0) -> None:
-        """Start one that hands in and follows the campaign: the simulated one of so many blocks,
-        or that of the real testbeds."""
-        asked = ["--blocks", str(blocks), "--contenders", str(contenders)]
+    def client(self, name: str, blocks: int, contenders: int = 2, lease_s: float = 60.0) -> None:
+        """Start a client that submits and follows the campaign: that of the real testbeds, or one
+        of the simulated switch with this number of blocks."""
+        campaign_args = ["--blocks", str(blocks), "--contenders", str(contenders)]
         if self.campaign:
             file = self.folder / "campaign.yaml"
             file.write_text(self.campaign)
-            asked = ["--campaign", str(file)]
-        words = ["tests.pool_laptop", "--store", self.store, "--lease-s", str(lease_s), *asked]
-        self._start(name, words)
+            campaign_args = ["--campaign", str(file)]
+        module = [
+            "tests.pool_client",
+            "--store",
+            self.store,
+            "--lease-s",
+            str(lease_s),
+            *campaign_args,
+        ]
+        self._start(name, module)
 
     def state_of(self, place: str) -> Path:
         """The state directory of a testbed's agent."""
@@ -106,7 +122,7 @@ class PoolStand:
         return folder
 
     def _start(self, name: str, module: list[str], state: Path | None = None) -> None:
-        # (PGAPPNAME: what its connections are called in the database)
+        # PGAPPNAME is the name of its connections in the database.
         env = dict(os.environ, PYTHONPATH=str(ROOT), PGAPPNAME=name)
         if state is not None:
             env["SWITCHMARK_STATE_DIR"] = str(state)
@@ -134,7 +150,7 @@ class PoolStand:
         process.send_signal(signal.SIGCONT)
         process.terminate()
         try:
-            return process.wait(60)
+            return process.wait(60 * self.slowness)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -142,10 +158,10 @@ class PoolStand:
 
     def exit_code(self, name: str) -> int:
         """Wait for the end of a process that ends by itself."""
-        return self.running.pop(name).wait(PATIENCE_S)
+        return self.running.pop(name).wait(PATIENCE_S * self.slowness)
 
-    def said(self, name: str) -> str:
-        """What a process has said so far."""
+    def output(self, name: str) -> str:
+        """Return the output of a process so far."""
         with suppress(FileNotFoundError):
             return (self.folder / f"{name}.log").read_text()
         return ""
@@ -171,14 +187,49 @@ class PoolStand:
 
         return wait_for(there, f"{count} trials", self)
 
-    def wait_finished(self, patience_s: float = PATIENCE_S) -> CampaignStatus:
-        """Until the campaign is over."""
-
-        def over() -> CampaignStatus | None:
+    def wait_finished(self) -> CampaignStatus:
+        """Wait for the end of the campaign: for as long as trials are stored."""
+        progress = (-1, time.monotonic())
+        while True:
             now = self.state()
-            return now if now is not None and now.state != "open" else None
+            if now is not None and now.state != "open":
+                return now
+            stored = progress[0] if now is None else sum(now.trials.values())
+            if stored != progress[0]:
+                progress = (stored, time.monotonic())
+            limit_s = PATIENCE_S * self.slowness
+            if time.monotonic() - progress[1] > limit_s:
+                problem = f"no trial was stored for {limit_s:.0f} s ({stored} are)"
+                raise AssertionError(f"{problem}\n{self.log_tails()}")
+            time.sleep(0.1)
 
-        return wait_for(over, "the end of the campaign", self, patience_s)
+    def log_tails(self) -> str:
+        """Return the end of each log."""
+        logs = sorted(self.folder.glob("*.log"))
+        return "\n".join(f"== {log.name}\n{log.read_text()[-2000:]}" for log in logs)
+
+    def keep_logs(self, directory: Path) -> None:
+        """Copy the logs of all programs and of PostgreSQL, and all events, to the directory."""
+        directory.mkdir(parents=True, exist_ok=True)
+        for log in self.folder.glob("*.log"):
+            shutil.copy(log, directory)
+        with suppress(OSError):
+            shutil.copy(self.postgres.folder / "log", directory / "postgresql.log")
+        try:
+            text = "\n".join([*self.table("pool_events"), *self.table("pool_blocks")])
+        except SwitchmarkError as error:
+            text = f"the database cannot be read: {error}"
+        (directory / "events").write_text(text + "\n")
+
+    def table(self, name: str) -> list[str]:
+        """Return the rows of a table of the pool."""
+        database = self.database()
+        try:
+            with database.transaction() as db:
+                rows = db.execute(f"SELECT * FROM {name} ORDER BY id".encode()).fetchall()
+        finally:
+            database.close()
+        return [" ".join(str(value)[:200] for value in row) for row in rows]
 
     def events(self) -> list[str]:
         """All that happened."""
@@ -198,29 +249,40 @@ class PoolStand:
 
 
 def wait_for(
-    look: Callable[[], T | None], what: str, stand: PoolStand, patience_s: float = PATIENCE_S
+    look: Callable[[], T | None], goal: str, rig: PoolRig, patience_s: float | None = None
 ) -> T:
-    deadline = time.monotonic() + patience_s
-    while (found := look()) is None:
+    """Wait until the function returns a value; by default, for longer on a slower machine."""
+    limit_s = PATIENCE_S * rig.slowness if patience_s is None else patience_s
+    deadline = time.monotonic() + limit_s
+    while (value := look()) is None:
         if time.monotonic() > deadline:
-            logs = "\n".join(
-                f"== {one.name}\n{one.read_text()[-2000:]}" for one in stand.folder.glob("*.log")
-            )
-            raise AssertionError(f"waited {patience_s:.0f} s in vain for {what}\n{logs}")
+            raise AssertionError(f"waited {limit_s:.0f} s in vain for {goal}\n{rig.log_tails()}")
         time.sleep(0.1)
-    return found
+    return value
+
+
+@cache
+def slowness() -> float:
+    """Return how much longer this machine needs to start a program than a quick one; at least 1."""
+    begin_s = time.monotonic()
+    subprocess.run([sys.executable, "-c", "import switchmark.pool.scheduler"], cwd=ROOT, check=True)
+    return max(1.0, (time.monotonic() - begin_s) / QUICK_START_S)
 
 
 @contextmanager
-def pool_stand(
+def pool_rig(
     trial_ms: float = 20.0,
     database: Callable[[], AbstractContextManager[Cluster]] = cluster,
     place: str | None = None,
     campaign: str = "",
-    kind: type[PoolStand] | None = None,
-) -> Iterator[PoolStand]:
-    """A store that is set up, and nothing that runs yet; everything ends with the block. Record
-    files are at `place`, or in a folder of the stand; `campaign`: for real testbeds."""
+    kind: type[PoolRig] | None = None,
+    logs: Path | None = None,
+) -> Iterator[PoolRig]:
+    """Set a store up; no program runs yet, and all end with the block.
+
+    Record files are at `place`, or in a folder of the rig; `campaign` is for real testbeds. If the
+    block fails, all logs are copied to `logs`."""
+    slowness()  # measured before programs run
     folder = Path(f"/tmp/smpool{secrets.token_hex(3)}")
     folder.mkdir()
     with socket.socket() as probe:
@@ -228,18 +290,23 @@ def pool_stand(
         port = probe.getsockname()[1]
     try:
         with database() as server:
-            stand = (kind or PoolStand)(folder, server, port, trial_ms, campaign=campaign)
-            stand.objects.mkdir()
-            stand.place = place or str(stand.objects)
-            set_up_store(stand)
+            rig = (kind or PoolRig)(folder, server, port, trial_ms, campaign=campaign)
+            rig.objects.mkdir()
+            rig.place = place or str(rig.objects)
+            set_up_store(rig)
             try:
-                yield stand
+                yield rig
+            except BaseException:
+                if logs is not None:
+                    rig.keep_logs(logs)
+                    print(f"all logs are in {logs}", flush=True)
+                raise
             finally:
-                stand.close()
+                rig.close()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def set_up_store(stand: PoolStand) -> None:
+def set_up_store(rig: PoolRig) -> None:
     """As `switchmark store init` does."""
-    init_store(read_store_address(stand.store), stand.place)
+    init_store(read_store_address(rig.store), rig.place)
