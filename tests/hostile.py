@@ -1,9 +1,10 @@
-"""Generated input for each reader of what comes from outside the process.
+"""Generated input for each function that reads data from outside the process.
 
-The property is the same for all: a value, or the error that the reader documents. `EXPECTED` are
-those that end as one line for the user, with exit code 2 (or as a failed trial's message); anything
-else is a finding. `tests/unit/repository/test_hostile_input.py` runs some hundred inputs of each,
-`tools/fuzz --python` as many as there is time for."""
+All readers have the same property: they return a value or raise an error that they document. Such
+an error becomes one line for the user with exit code 2, or the message of a failed trial. Every
+other error is a finding. `tests/unit/repository/test_hostile_input.py` runs some hundred inputs
+of each, `tools/fuzz --python` as many as the given time allows.
+"""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ from tests.hostile_tables import TABLES
 from tests.unit.engine_lines import KINDS, event
 from tests.unit.records import synthetic_record
 
-THERE = installed()
+REGISTRY = installed()
 RECORD = synthetic_record().model_dump(mode="json")
 RUN = {
     "schema_version": 1, "run_id": "abc123", "campaign": "c", "campaign_sha256": "0",
@@ -92,13 +93,13 @@ VPP_LINKS = "p1  1  up  9000/0/0/0  rx packets  5\nloop0  2  down  9000/0/0/0\n"
 VPP = "[0]: p1 /if/names\n[1 @ 0]: 5 packets, 300 bytes /if/rx\n[0 @ 0]: 5 packets /err/p1-tx/x\n"
 CAMPAIGN = """
 name: all
-description: some of every kind
+description: an example of each kind
 switch: [linux-bridge, ovs-dpdk]
 environment: lxc
 repetitions: 2
 seed: 7
 trim: {warm_up: 0.2s, cool_down: 0s}
-verify: {probes: 4}
+verify: {frames: 4}
 sweeps:
   - {packet_size: 64..128 step 32, rate: "1k, 1M", duration: 1s, scenario: pairs-2}
   - {packet_size: 64, dimension: latency, rate: 200, connect_mode: learning, flows: 10}
@@ -111,14 +112,14 @@ SOCKETS = "p_raw UNCONN 0 0 [88b5]:eth0 * uid:0 ino:5 sk:1 skmem:(r0,t0,f0,w0,o0
 
 READERS: dict[str, Reader] = {
     "campaign": Reader(
-        lambda text: load_text(text, "c.yaml", THERE.known),
+        lambda text: load_text(text, "c.yaml", REGISTRY.known),
         edited([builtin_text("quick"), CAMPAIGN]), BAD),
     "setting": Reader(
-        lambda text: find_campaign("quick", THERE.known, [text]),
+        lambda text: find_campaign("quick", REGISTRY.known, [text]),
         edited(["packet_size=64, 128", "rate=1M", "duration=5s", "trim.warm_up=1s",
                 "nics=eth1/eth2", "switch_options=emc:off", "flows=10", "repetitions=3"]), BAD),
     "notation": Reader(
-        lambda text: expand_notation(text, THERE.known),
+        lambda text: expand_notation(text, REGISTRY.known),
         edited(["(V=linux-bridge, P={64, 1500}, R=1M)", "(D=latency, L=local, S=1vs1, V=ovs-dpdk, "
                 "P=64..128, R=10k, B=1, repetition=3)"]), BAD),
     "testbed file": Reader(from_file("testbed.yaml", read_testbed), edited([TESTBED]), BAD),
@@ -155,7 +156,7 @@ READERS: dict[str, Reader] = {
         read_store_address, edited(["postgresql://me@lab:5432/db/quick?sslmode=require"]), BAD),
     "place of a store's objects": Reader(
         check_objects_address, edited(["s3://b/p?endpoint=https://s3.lab:9000&region=x"]), BAD),
-    "what is printed": Reader(printable, edited(["a\x1b[31mb"])),
+    "printed text": Reader(printable, edited(["a\x1b[31mb"])),
     **PROGRAMS,
     **INSTRUMENTS_SAY,
     **MACHINE,
@@ -166,7 +167,7 @@ READERS: dict[str, Reader] = {
 
 
 def attempt(reader: Reader, value: Any) -> None:
-    """One input. Raises what the reader does not document."""
+    """Read one input. Raise an error that the reader does not document."""
     with suppress(*reader.expected):
         reader.read(value)
 
@@ -174,7 +175,7 @@ def attempt(reader: Reader, value: Any) -> None:
 def explore(
     name: str, examples: int, seeded: int | None = None, tried: Counter[str] | None = None
 ) -> None:
-    """So many inputs of one reader, counted as they are tried; raises its first finding, shrunk."""
+    """Try inputs of one reader, and count them. Raise its first finding, in its smallest form."""
     reader, counts = READERS[name], Counter[str]() if tried is None else tried
 
     @settings(
@@ -183,27 +184,29 @@ def explore(
         derandomize=seeded is None,
     )  # fmt: skip
     @given(reader.given)
-    def one(value: Any) -> None:
+    def try_one(value: Any) -> None:
         counts[name] += 1
         attempt(reader, value)
 
-    (one if seeded is None else seed(seeded)(one))()
+    (try_one if seeded is None else seed(seeded)(try_one))()
 
 
 def main() -> int:
-    """Round after round over all readers, each with a seed of its own, until the time is over."""
+    """Run rounds over all readers, each with a different seed, until the time has passed."""
     parser = argparse.ArgumentParser(prog="tools/fuzz --python", description=__doc__)
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--examples", type=int, default=500, help="of each reader, a round")
-    asked = parser.parse_args()
-    ends, number, found = time.monotonic() + asked.seconds, asked.seed, 0
+    parser.add_argument(
+        "--examples", type=int, default=500, help="inputs of each reader in a round"
+    )
+    arguments = parser.parse_args()
+    ends, number, found = time.monotonic() + arguments.seconds, arguments.seed, 0
     tried: Counter[str] = Counter()
     while time.monotonic() < ends:
         for name in READERS:
             try:
-                explore(name, asked.examples, number, tried)
-            except Exception as error:  # (a finding, whatever it is)
+                explore(name, arguments.examples, number, tried)
+            except Exception as error:  # every error is a finding
                 found += 1
                 print(f"FOUND {name}, seed {number}: {type(error).__name__}: {error}", flush=True)
                 print(*getattr(error, "__notes__", [])[:3], sep="\n", flush=True)
@@ -211,7 +214,7 @@ def main() -> int:
                 break
         number += 1
     print(f"fuzz of Python's readers: {tried.total()} inputs of {len(tried)} readers, "
-          f"at least {min(tried.values())} of each, seeds {asked.seed} to {number - 1}, "
+          f"at least {min(tried.values())} of each, seeds {arguments.seed} to {number - 1}, "
           f"{found} findings")  # fmt: skip
     return 1 if found else 0
 

@@ -35,8 +35,8 @@ HISTOGRAM = st.builds(
 
 
 def read_histogram(text: str) -> None:
-    """All that is asked of a histogram of a stranger."""
-    held = Histogram(text)
-    held.percentiles_ns()
-    held.curve()
-    Histogram.merged([held.shifted(3), Histogram.of({5: 1})])
+    """Use a histogram from an untrusted record in all ways."""
+    histogram = Histogram(text)
+    histogram.percentiles_ns()
+    histogram.curve()
+    Histogram.merged([histogram.shifted(3), Histogram.of({5: 1})])

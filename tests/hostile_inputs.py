@@ -1,5 +1,5 @@
-"""What generated input is made of: a reader with its errors, and texts and documents that are
-changed where it hurts (tests/hostile.py has the readers)."""
+"""Parts of generated input: a reader with its errors, and texts and documents with hostile changes
+(tests/hostile.py has the readers)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ atexit.register(shutil.rmtree, SCRATCH, ignore_errors=True)
 
 @dataclass(frozen=True)
 class Reader:
-    """What is fed, and the errors that it documents."""
+    """A function, its input, and the errors that it documents."""
 
     read: Callable[[Any], object]
     given: st.SearchStrategy[Any]
@@ -51,7 +51,7 @@ ANY = st.recursive(
 
 @st.composite
 def edited(draw: st.DrawFn, samples: list[str]) -> str:
-    """One of the texts with some of it taken out, put elsewhere, or replaced by what hurts."""
+    """Draw a sample with parts removed, inserted, or replaced by hostile text."""
     text = draw(st.sampled_from(samples))
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(text)))
@@ -62,7 +62,7 @@ def edited(draw: st.DrawFn, samples: list[str]) -> str:
 
 @st.composite
 def changed_bytes(draw: st.DrawFn, sample: bytes) -> bytes:
-    """The bytes with some of them taken out, put in, or replaced."""
+    """Draw the sample with bytes removed, inserted or replaced."""
     for _ in range(draw(st.integers(0, 4))):
         at = draw(st.integers(0, len(sample)))
         taken = draw(st.integers(0, min(8, len(sample) - at)))
@@ -72,7 +72,7 @@ def changed_bytes(draw: st.DrawFn, sample: bytes) -> bytes:
 
 @st.composite
 def altered(draw: st.DrawFn, document: Any) -> Any:
-    """The document with some of its parts replaced, taken away, or doubled."""
+    """Draw the document with some of its parts replaced or removed."""
     document = json.loads(json.dumps(document))
     for _ in range(draw(st.integers(1, 3))):
         place = document
@@ -90,7 +90,8 @@ def altered(draw: st.DrawFn, document: Any) -> Any:
 
 
 def answers(document: Any) -> st.SearchStrategy[str]:
-    """Answers in JSON: this one with changes, another value, and what is none."""
+    """Return answers in JSON: this document with changes, another value, and text that is not
+    JSON."""
     text = json.dumps(document)
     return st.one_of(
         altered(document).map(json.dumps), ANY.map(json.dumps), edited([text]), st.just(NESTED)
@@ -121,4 +122,4 @@ def from_environment(name: str, read: Callable[[], object]) -> Callable[[str], o
 
 
 BAD: tuple[type[Exception], ...] = (SwitchmarkError,)
-DEPENDS = (*BAD, ValueError, KeyError)  # of a trial: its message says which
+DEPENDS = (*BAD, ValueError, KeyError)  # the message of a failed trial names the cause

@@ -1,5 +1,5 @@
-"""Readers of what foreign instruments print that are asked while they run, and of what their
-folders hold."""
+"""Readers of the output of foreign generators that answer while they run, and of files in their
+folders."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def _job(program: FakeProgram) -> Job:
     return Job(trial(rate_pps=20_000), station, station, SCRATCH, 1.0)
 
 
-def _asked(ready: str, answer: str, *, has_server: bool) -> None:
-    """All that is asked of one end; what it tells must fit into a record."""
+def _query(ready: str, answer: str, *, has_server: bool) -> None:
+    """Send all queries to one end. Its answers must fit into a record."""
     client = FakeProgram(ready, answer=lambda _: answer.replace("\n", " "))
     server = ProgramEnd("server", "tx0", ["x"], FakeProgram("", answer=str)) if has_server else None
     end = PolledEnd(ProgramEnd("client", "tx0", ["x"], client), "sent", server)
@@ -47,13 +47,13 @@ def _asked(ready: str, answer: str, *, has_server: bool) -> None:
         end.ask({"do": "read"})
         end.wait_answer(SHORT_S)
     end.forget()
-    told = [end.version, end.told(), end.frames, end.sends]
-    assert json.dumps(told, ensure_ascii=False).encode()
+    facts = [end.version, end.told(), end.frames, end.sends]
+    assert json.dumps(facts, ensure_ascii=False).encode()
     end.counts(0, end.last_ns)
 
 
-def asked(has_server: bool) -> Callable[[tuple[str, str]], None]:
-    return lambda texts: _asked(*texts, has_server=has_server)
+def query(has_server: bool) -> Callable[[tuple[str, str]], None]:
+    return lambda texts: _query(*texts, has_server=has_server)
 
 
 def _pktgen(text: str) -> None:
@@ -69,7 +69,7 @@ def _pktgen(text: str) -> None:
 def _testpmd(text: str) -> None:
     job = _job(FakeProgram(text))
     console = testpmd._Console("sender", job, job.source, [])
-    while True:  # (until the program has ended, which is a failure)
+    while True:  # until the program has ended, which raises an error
         console.take()
 
 
@@ -90,8 +90,8 @@ BOTH = st.tuples(answers(READY), answers(COUNTERS)) | st.tuples(
     st.just(json.dumps(READY)), answers(COUNTERS)
 )
 INSTRUMENTS_SAY: dict[str, Reader] = {
-    "TRex's client": Reader(asked(True), BOTH, BAD),
-    "MoonGen's script": Reader(asked(False), BOTH, BAD),
+    "TRex's client": Reader(query(True), BOTH, BAD),
+    "MoonGen's script": Reader(query(False), BOTH, BAD),
     "Pktgen's script": Reader(_pktgen, edited([PKTGEN]), BAD),
     "testpmd's prompt": Reader(_testpmd, edited([TESTPMD]), BAD),
     "TRex's VERSION": Reader(_trex_version, st.binary(max_size=200)),

@@ -1,5 +1,5 @@
-"""Readers of what the kernel and container engines tell of groups and processes, of what is kept on
-this machine between runs, and of what a server is told."""
+"""Readers of the output of the kernel and of container engines about groups and processes, of files
+that stay on this machine between runs, and of requests to a server."""
 
 from __future__ import annotations
 
@@ -46,23 +46,23 @@ HEADERS = "Host: 127.0.0.1:8088\r\nOrigin: http://127.0.0.1:8088\r\nAuthorizatio
 
 
 def _group(name: bytes) -> None:
-    """A group may be named by whom it was given to; the kernel refuses but a line's end."""
-    told = b"4:cpu,cpuacct:/user/%s\n1:name=systemd:/\n0::/%s (deleted)\n" % (name, name)
-    first, _, last = cgroups.memberships(content=told)
+    """The owner of a group chooses its name; the kernel refuses only the end of a line."""
+    content = b"4:cpu,cpuacct:/user/%s\n1:name=systemd:/\n0::/%s (deleted)\n" % (name, name)
+    first, _, last = cgroups.memberships(content=content)
     assert first.controllers == ("cpu", "cpuacct") and last.hierarchy == "0"
     assert os.fsencode(first.path) == b"user/" + name.rstrip(b"/")
     assert os.fsencode(last.path) == name + b" (deleted)"
 
 
 def _lxc_group(name: str) -> None:
-    ours = lxc_remains.is_of(name, CONTAINER)
-    assert not ours or re.sub("-[0-9]+$", "", name).rpartition(".")[2] == CONTAINER
+    is_of_bench = lxc_remains.is_of(name, CONTAINER)
+    assert not is_of_bench or re.sub("-[0-9]+$", "", name).rpartition(".")[2] == CONTAINER
 
 
 def _container_pid(text: str) -> None:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
     pid = in_container._number(host, ["lxc-info"])
-    assert pid is None or 0 < pid < 1 << 31  # (what a signal can be sent to)
+    assert pid is None or 0 < pid < 1 << 31  # a signal can be sent to it
 
 
 def _accelerator(text: str) -> None:
@@ -79,10 +79,10 @@ def _lock(path: Path) -> str:
 
 
 def _headers(text: str) -> object:
-    told = parse_headers(io.BytesIO(text.encode(errors="replace")))
+    headers = parse_headers(io.BytesIO(text.encode(errors="replace")))
     token = "0123456789abcdef"
-    return says_token(told.get("Authorization"), token), is_foreign(told, token), is_foreign(
-        told, None
+    return says_token(headers.get("Authorization"), token), is_foreign(headers, token), is_foreign(
+        headers, None
     )  # fmt: skip
 
 

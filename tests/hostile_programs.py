@@ -1,5 +1,5 @@
-"""Readers of what other programs say: switches, their tools, instruments, another host's agent, and
-the kernel of processes and mounts that anybody may name."""
+"""Readers of the output of other programs: switches, their tools, generators, and the agent of
+another host; and of the kernel about processes and mounts, whose names any user can choose."""
 
 from __future__ import annotations
 
@@ -54,31 +54,31 @@ from tests.unit.instrument_fakes import FakeProgram, recorded
 PORTS = tuple(SwitchPort(k, PortKind.VHOST_USER, "02:00:00:00:00:01") for k in range(2))
 
 
-def asked(switch: Switch, look: Callable[[Any], object], **parts: Any) -> object:
-    """Look at a switch that has these parts, as if it ran."""
+def read_switch(switch: Switch, read: Callable[[Any], object], **parts: Any) -> object:
+    """Read from a switch with these parts, as if it ran."""
     switch.ports, switch.mode = PORTS, ConnectMode.STATIC_MAC
     for name, part in {"alive": lambda: None, **parts}.items():
         setattr(switch, name, part)
-    return look(switch)
+    return read(switch)
 
 
 def both(switch: Any) -> object:
-    """Which ports wait, and what they count."""
+    """Return the ports that wait, and the counters."""
     return switch.waiting(), switch.own_counters()
 
 
 def _bess(text: str) -> object:
     driver = FakeProgram("", stderr=text, answer=lambda _: text.replace("\n", " "))
-    return asked(Bess(), both, _driver=driver)
+    return read_switch(Bess(), both, _driver=driver)
 
 
 def _testpmd(text: str) -> object:
     parts = {"_numbers": {0: 0, 1: 1}, "_dropped": lambda: {0: 1, 1: 0}, "ask": _telemetry(text)}
-    return asked(Testpmd(), both, **parts)
+    return read_switch(Testpmd(), both, **parts)
 
 
 def _t4p4s(text: str) -> object:
-    return asked(T4p4s(), both, _numbers={0: 0, 1: 1}, ask=_telemetry(text))
+    return read_switch(T4p4s(), both, _numbers={0: 0, 1: 1}, ask=_telemetry(text))
 
 
 def _telemetry(text: str) -> Callable[[str, int], list[Any]]:
@@ -91,15 +91,15 @@ def _snabb(content: bytes) -> object:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "p0.counter").write_bytes(content)
     parts = {"process": SimpleNamespace(pid=1), "_shm": SCRATCH}
-    return asked(Snabb(), lambda one: one.waiting(), **parts)
+    return read_switch(Snabb(), lambda switch: switch.waiting(), **parts)
 
 
 def _json_rpc(pieces: list[str]) -> object:
-    here, there = socket.socketpair()
-    with here, there:
-        there.sendall("".join(pieces).encode(errors="replace")[:60_000])
-        there.close()
-        return json_rpc._answer(here)
+    client, server = socket.socketpair()
+    with client, server:
+        server.sendall("".join(pieces).encode(errors="replace")[:60_000])
+        server.close()
+        return json_rpc._answer(client)
 
 
 def _namespace(text: str) -> object:
@@ -118,17 +118,17 @@ def _cache_lines(text: str) -> object:
 
 
 def ended(text: str) -> ProgramEnd:
-    """A program that has printed this."""
-    made = ProgramEnd("program", "a0", ["program"], FakeProgram(text, stderr=text))
-    made.gather(1.0)
-    return made
+    """Return a program that has printed this text."""
+    program = ProgramEnd("program", "a0", ["program"], FakeProgram(text, stderr=text))
+    program.gather(1.0)
+    return program
 
 
 def _pkt_gen(text: str) -> object:
     end = ended(text)
-    words, _ = whole_run(end)
-    begun_ns, lasted_ns = sent_for(end, words)
-    return words.counts(begun_ns, lasted_ns)
+    report, _ = whole_run(end)
+    begin_ns, duration_ns = sent_for(end, report)
+    return report.counts(begin_ns, duration_ns)
 
 
 def _exchange(messages: list[Any]) -> None:
@@ -142,7 +142,7 @@ def _exchange(messages: list[Any]) -> None:
 
 
 def _named(name: bytes) -> object:
-    """What is read of a process, this one, that has such a name."""
+    """Read the facts of this process while it has the given name."""
     comm = Path("/proc/self/comm")
     before = comm.read_bytes()
     try:
@@ -155,9 +155,9 @@ def _named(name: bytes) -> object:
 
 
 def _mounted(name: bytes) -> None:
-    """The kernel writes what would end a field in octal digits."""
-    told = b"".join(b"\\%03o" % one if one in b" \t\n\\#" else bytes([one]) for one in name)
-    line = b"22 1 0:21 / /%s rw,nosuid shared:5 - tmpfs %s rw\n" % (told, told)
+    """The kernel writes characters that would end a field as octal digits."""
+    escaped = b"".join(b"\\%03o" % c if c in b" \t\n\\#" else bytes([c]) for c in name)
+    line = b"22 1 0:21 / /%s rw,nosuid shared:5 - tmpfs %s rw\n" % (escaped, escaped)
     (found,) = mounts.read_mounts(line)
     assert os.fsencode(found.point) == b"/" + name
 
@@ -178,8 +178,8 @@ STATS = {"ipackets": 5, "opackets": 5, "imissed": 0, "ierrors": 0, "rx_nombuf": 
 TELEMETRY = {"/ethdev/stats": STATS, "/ethdev/link_status": STATS}
 LINK = [{"flags": ["UP"], "mtu": 1500, "qdisc": "noqueue", "addr_info": [
     {"local": "192.0.2.1", "prefixlen": 24, "scope": "link"}]}]  # fmt: skip
-HEARD = (KeyError, TypeError, AttributeError)  # the connection is lost, and says what was heard
-SERVER, CLIENT = (recorded(f"iperf3-{one}.json") for one in ("server", "client"))
+LOST = (KeyError, TypeError, AttributeError)  # the connection ends, and the error has the message
+SERVER, CLIENT = (recorded(f"iperf3-{role}.json") for role in ("server", "client"))
 ANSWERED = recorded("sockperf-client.txt")
 
 PROGRAMS: dict[str, Reader] = {
@@ -213,7 +213,7 @@ PROGRAMS: dict[str, Reader] = {
     "pkt-gen's words": Reader(_pkt_gen, edited([recorded("pkt-gen-sender.txt")]), BAD),
     "far host's messages": Reader(
         _exchange, st.lists(st.one_of(st.sampled_from(MESSAGES).flatmap(altered),
-                                      st.sampled_from(MESSAGES), ANY), max_size=6), HEARD),
+                                      st.sampled_from(MESSAGES), ANY), max_size=6), LOST),
     "engine in a guest": Reader(
         _guest, answers({"event": "counters", "t_ns": 5}).filter(lambda text: bool(text.split()))),
     "interval of a forwarder": Reader(parse_plain, answers(INTERVAL), (ValueError,)),

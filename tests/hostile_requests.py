@@ -84,7 +84,7 @@ RUN = {
 
 
 def checked_baseline(found: Baseline) -> None:
-    """Whoever judges by it computes with it."""
+    """Figures are computed from these values."""
     for value in (found.forwarded_pps, found.rtt_median_ns, found.ns_per_frame):
         assert value is None or value == value + 0
 
@@ -97,11 +97,11 @@ def _published(definition: Any) -> object:
 def _object(name: str) -> object:
     folder = SCRATCH / "objects"
     folder.mkdir(exist_ok=True)
-    text = name.replace("\0", "").encode(errors="replace").decode()  # what a database can hold
+    text = name.replace("\0", "").encode(errors="replace").decode()  # PostgreSQL refuses other text
     return FolderObjects(folder).get(text, 10)
 
 
-# Whoever reads each setting; a program that is named is at most asked for its version.
+# The reader of each setting; of a program that a setting names, at most the version is read.
 SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
     "SWITCHMARK_TRAFFIC": (find_engine, "engine"),
     "SWITCHMARK_TESTBED": (lambda: find_testbed(None), "testbed.yaml"),

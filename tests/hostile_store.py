@@ -24,7 +24,7 @@ PULLED = SCRATCH / "pulled"
 
 @dataclass
 class Rows:
-    """A database that answers with these rows, whatever else there is."""
+    """A database that answers with these rows."""
 
     run: str
     content: bytes
@@ -32,10 +32,10 @@ class Rows:
     attempts: list[tuple[str, int]]
     status: str
     columns: Any
-    asked: str = field(default="", init=False)
+    query: str = field(default="", init=False)
 
-    def execute(self, asked: str, _: object = ()) -> Rows:
-        self.asked = asked
+    def execute(self, query: str, _: object = ()) -> Rows:
+        self.query = query
         return self
 
     def fetchone(self) -> tuple[Any, ...]:
@@ -43,11 +43,11 @@ class Rows:
 
     def fetchall(self) -> list[tuple[Any, ...]]:
         sha256 = digest(self.content)
-        if self.asked.startswith("SELECT name FROM runs"):
+        if self.query.startswith("SELECT name FROM runs"):
             return [(self.run,)]
-        if "FROM files" in self.asked:
+        if "FROM files" in self.query:
             return [(name, sha256, size) for name, size in self.files]
-        if "columns" in self.asked:
+        if "columns" in self.query:
             return [(sha256, 1, one, number, self.status, "x", self.columns)
                     for one, number in self.attempts]  # fmt: skip
         last = max((number for _, number in self.attempts), default=1)

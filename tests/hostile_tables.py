@@ -1,4 +1,5 @@
-"""Readers of a run's tables: of what a stranger's records say, checked one by one or too many."""
+"""Readers of the tables of a run with untrusted records, which are checked one by one or, if there
+are many, only in part."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from switchmark.results.summary import summarise
 from tests.hostile_inputs import BAD, SCRATCH, Reader, altered
 from tests.unit.records import quick_records, synthetic_record, write_run
 
-NONE = -1  # so few records are each checked against the whole schema
+NONE = -1  # no record is checked against the whole schema
 RECORDS = [synthetic_record().model_dump(mode="json")]
-RECORDS += [one.model_dump(mode="json") for one in quick_records(1)[:1]]
+RECORDS += [record.model_dump(mode="json") for record in quick_records(1)[:1]]
 
 
 def _tables(limit: int) -> Callable[[Any], None]:
@@ -26,8 +27,8 @@ def _tables(limit: int) -> Callable[[Any], None]:
         directory = run.parent if run else write_run(folder, [])
         for path in (directory / "trials").iterdir():
             path.unlink()
-        for record, said in zip(RECORDS, (document, *RECORDS[1:]), strict=True):
-            (directory / "trials" / f"{record['trial_id']}.json").write_text(json.dumps(said))
+        for record, content in zip(RECORDS, (document, *RECORDS[1:]), strict=True):
+            (directory / "trials" / f"{record['trial_id']}.json").write_text(json.dumps(content))
         with mock.patch.object(query, "FULL_CHECK_LIMIT", limit):
             summarise(directory, query.read_table(directory))
         read_origins(open_run(directory))

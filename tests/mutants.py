@@ -1,11 +1,11 @@
-"""Faults that are put into copies of engine and bench, one at a time, for `certify` to find.
+"""Inject faults into copies of engine and bench, one at a time, which `certify` must find.
 
     tools/mutants [NAME ...] [--write]
 
-builds a copy with each fault, holds it against the truth that is to find it, and says what that
-refuted; and whether all truths together refute nothing of a copy without a fault. `--write` puts
-the rows into docs/evidence/mutants.md.
-The usual installation, its certificates and state are not touched.
+For each fault, this program builds a copy, runs the reference check that must find the fault, and
+prints the refuted figures. It also runs all checks on a copy without a fault, which must refute
+nothing. `--write` renews the rows of docs/evidence/mutants.md. The installation, its certificates
+and its state do not change.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ ROOT = Path(__file__).resolve().parent.parent
 DOCUMENT = ROOT / "docs" / "evidence" / "mutants.md"
 BEGIN, END = "<!-- table: mutants -->", "<!-- end: mutants -->"
 HEAD = "| fault | in | found by | message | after |\n|---|---|---|---|---:|"
-BUDGET = "6m"  # a fault is found in seconds where nothing else runs
-# What a certification needs of the engine: the ways to kernel ports, built in seconds.
+BUDGET = "6m"  # on a quiet machine, a fault is found in seconds
+# A certification needs only kernel ports; such an engine is built in seconds.
 OPTIONS = ("-Ddpdk=disabled", "-Dnetmap=disabled", "-Dtests=disabled", "-Dbuildtype=release")
 COPIED = ("engine", "meson.build", "meson_options.txt", "pyproject.toml", "switchmark", "docs")
 NONE = "none"
@@ -36,10 +36,10 @@ NONE = "none"
 
 @dataclass(frozen=True)
 class Mutant:
-    """One fault: a piece of text that occurs once, and what stands in its place."""
+    """A fault: a text that occurs once, and its replacement."""
 
     name: str
-    by: str  # the truth that is to find it
+    by: str  # the reference check that must find it
     fault: str
     file: str
     before: str
@@ -144,23 +144,23 @@ MUTANTS = (
            "reordered=sum(one.reordered for one in losses),",
            "reordered=sum(one.reordered for one in losses) // 2,"),
 )  # fmt: skip
-BY_NAME = {one.name: one for one in MUTANTS}
+BY_NAME = {mutant.name: mutant for mutant in MUTANTS}
 
 
 @dataclass(frozen=True)
 class Found:
-    """What certify made of a copy."""
+    """The result of certify for a copy."""
 
     name: str
     exit_code: int
     refuted: list[dict[str, Any]]
     others: list[str]  # figures that are neither refuted nor proven
     seconds: float
-    words: str = ""
+    message: str = ""
 
 
 class Copy:
-    """A copy of the project in a folder, whose engine is built anew where a fault changed it."""
+    """A copy of the project in a folder. Its engine is built again if a fault changed it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "copy"
@@ -184,14 +184,14 @@ class Copy:
 
     @property
     def _engine(self) -> Path:
-        (made,) = [one for one in self.build.rglob("switchmark-traffic") if one.is_file()]
-        return made
+        (path,) = [file for file in self.build.rglob("switchmark-traffic") if file.is_file()]
+        return path
 
     def compile(self) -> None:
         _run(["meson", "compile", "-C", str(self.build)])
 
     def certified(self, mutant: Mutant | None) -> Found:
-        """Certify with the fault in it, and take it out again."""
+        """Inject the fault, certify, and remove the fault."""
         file = self.folder / mutant.file if mutant else None
         whole = file.read_text() if file else ""
         try:
@@ -229,16 +229,16 @@ class Copy:
 
 
 def _run(command: Sequence[str]) -> None:
-    beside = str(Path(sys.executable).parent)  # meson and ninja of the same environment
-    path = {"PATH": f"{beside}:{os.environ.get('PATH', '')}"}
+    folder = Path(sys.executable).parent  # with meson and ninja of the same environment
+    path = {"PATH": f"{folder}:{os.environ.get('PATH', '')}"}
     done = subprocess.run(command, env=os.environ | path, capture_output=True, text=True,
                           check=False)  # fmt: skip
     if done.returncode:
         sys.exit(f"{' '.join(command)}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
-def said(figure: dict[str, Any]) -> str:
-    """An interval as the table has it."""
+def interval(figure: dict[str, Any]) -> str:
+    """Return an interval as text for the table."""
     if figure["low"] is None:
         return figure["why"]
     scale, unit = {"ratio": (100, " %"), "ns": (1e-3, " us")}.get(figure["unit"], (1, ""))
@@ -249,20 +249,22 @@ def said(figure: dict[str, Any]) -> str:
 
 
 def row(found: Found) -> str:
-    """One line of the table."""
+    """Return a line of the table."""
     mutant = BY_NAME.get(found.name)
-    what = mutant.fault if mutant else "none"
+    fault = mutant.fault if mutant else "none"
     where = mutant.program if mutant else ""
-    truths = ", ".join(dict.fromkeys(f"`{one['truth']}`" for one in found.refuted)) or "nothing"
-    words = "; ".join(said(one) for one in found.refuted[:2])
-    return f"| {what} | {where} | {truths} | {words} | {found.seconds:.0f} s |"
+    checks = dict.fromkeys(f"`{figure['truth']}`" for figure in found.refuted)
+    truths = ", ".join(checks) or "nothing"
+    intervals = "; ".join(interval(figure) for figure in found.refuted[:2])
+    return f"| {fault} | {where} | {truths} | {intervals} | {found.seconds:.0f} s |"
 
 
 def write(rows: Sequence[str]) -> None:
-    """Put rows into the document's table, in the place of those of the same fault."""
+    """Write rows into the table of the document, in place of the rows of the same faults."""
     text = DOCUMENT.read_text()
-    held = {_fault(line): line for line in table_rows(text)} | {_fault(one): one for one in rows}
-    rows = [held[one] for one in (NONE, *(each.fault for each in MUTANTS)) if one in held]
+    by_fault = {_fault(row): row for row in (*table_rows(text), *rows)}
+    faults = (NONE, *(mutant.fault for mutant in MUTANTS))
+    rows = [by_fault[fault] for fault in faults if fault in by_fault]
     before, begun, rest = text.partition(BEGIN)
     _, ended, after = rest.partition(END)
     assert begun and ended, f"{DOCUMENT}: the markers of table mutants are missing"
@@ -270,7 +272,7 @@ def write(rows: Sequence[str]) -> None:
 
 
 def table_rows(text: str) -> list[str]:
-    """The rows of the document's table, without its head."""
+    """Return the rows of the table of the document, without its head."""
     return text.partition(BEGIN)[2].partition(END)[0].strip().splitlines()[2:]
 
 
@@ -284,22 +286,22 @@ def main() -> int:
     parser.add_argument(
         "--write", action="store_true", help="put the table into docs/evidence/mutants.md"
     )
-    asked = parser.parse_args()
-    unknown = [name for name in asked.names if name not in (NONE, *BY_NAME)]
+    arguments = parser.parse_args()
+    unknown = [name for name in arguments.names if name not in (NONE, *BY_NAME)]
     if unknown:
-        parser.error(f"{unknown[0]}: is none of {NONE}, {', '.join(BY_NAME)}")
-    names, missed, rows = asked.names or [NONE, *BY_NAME], [], []
+        parser.error(f"{unknown[0]}: unknown fault; choose from {NONE}, {', '.join(BY_NAME)}")
+    names, missed, rows = arguments.names or [NONE, *BY_NAME], [], []
     with tempfile.TemporaryDirectory(prefix="smm") as folder:
         copy = Copy(Path(folder))
         for name in names:
             found = copy.certified(BY_NAME.get(name))
             rows.append(row(found))
-            if asked.write:
+            if arguments.write:
                 write(rows)
             print(rows[-1], *found.others, sep="\n    ", flush=True)
             if bool(found.refuted) == (name == NONE):
                 missed.append(name)
-                print(f"    NOT AS IT SHOULD BE: exit code {found.exit_code} {found.words}")
+                print(f"    UNEXPECTED: exit code {found.exit_code} {found.message}")
     print(f"{len(names) - len(missed)} of {len(names)} as they should be")
     return 1 if missed else 0
 
