@@ -1,4 +1,4 @@
-/* What the build wrote into build_facts.h, what the compiler says of itself, and the build ID. */
+/* Facts about the build: values from build_facts.h, macros of the compiler, and the build ID. */
 #include "build.h"
 
 #include <elf.h>
@@ -18,7 +18,7 @@
 #define COMPILER "gcc " __VERSION__
 #endif
 
-/* The compiler itself defines names for some sanitizers. */
+/* Some compilers define macros for some sanitizers. */
 #if defined(__SANITIZE_ADDRESS__)
 #define SEEN "address"
 #elif defined(__SANITIZE_THREAD__)
@@ -62,7 +62,7 @@ static size_t padded(size_t bytes)
     return (bytes + NOTE_ALIGNMENT - 1) / NOTE_ALIGNMENT * NOTE_ALIGNMENT;
 }
 
-/* Look for the build ID among the notes of the first object, which is the program itself. */
+/* Search the notes of the first object, which is the program itself, for the build ID. */
 static int read_notes(struct dl_phdr_info *info, size_t size, void *text)
 {
     (void)size;

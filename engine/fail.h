@@ -1,4 +1,4 @@
-/* One line that says why something cannot be, for whoever asked. */
+/* Error messages of one line. */
 #ifndef SM_FAIL_H
 #define SM_FAIL_H
 
@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* Write the line; false, so that a check can end with it. */
+/* Write the message and return false, so that a check can end with this call. */
 __attribute__((format(printf, 3, 4))) static inline bool fail(char *error, size_t size,
                                                               const char *format, ...)
 {

@@ -1,5 +1,5 @@
-/* switchmark-traffic: opens the ports, then obeys: verification frames, counters, trials, until
- * told to end. The main thread is the worker; control.h says who listens meanwhile. */
+/* switchmark-traffic: opens the ports, then executes commands: verification frames, counters,
+ * trials. The main thread is worker 0; control.h describes the thread that reads the commands. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -33,7 +33,7 @@ static struct trial trial;
 static struct control control;
 static struct options options;
 
-/* Returns how many frames came. */
+/* Returns the number of received frames. */
 static unsigned receive_while_idle(void)
 {
     unsigned received = 0;
@@ -46,14 +46,14 @@ static unsigned receive_while_idle(void)
     return received;
 }
 
-/* An idle port is asked less and less often, since hundreds of engines may wait on one core; a
- * command ends the wait at once. */
+/* The interval between polls of an idle port doubles each time, because hundreds of engines may
+ * wait on one core. A command ends the wait at once. */
 static long longer_wait(long wait_ns)
 {
     return 2 * wait_ns < IDLE_WAIT_MAX_NS ? 2 * wait_ns : IDLE_WAIT_MAX_NS;
 }
 
-/* Run one trial and print its result; false when the engine cannot go on. */
+/* Run one trial and print its result; false if the engine cannot continue. */
 static bool run_trial(const struct command *command)
 {
     char error[512];
@@ -65,7 +65,7 @@ static bool run_trial(const struct command *command)
         return false;
     }
     const bool good = trial_run(&trial, error, sizeof error);
-    /* Before the result is printed: who has read it may start the next trial at once. */
+    /* Before the result is printed: a client that has read it may start the next trial at once. */
     control_trial_done(&control);
     event_result(&trial);
     control_result_printed(&control);
@@ -79,8 +79,8 @@ static int exit_code(void)
     return control.failed || events_are_lost() ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* Obey until the end; returns the exit code. */
-static int obey(void)
+/* Execute commands until the last; returns the exit code. */
+static int execute_commands(void)
 {
     long wait_ns = IDLE_WAIT_NS;
 
@@ -94,7 +94,7 @@ static int obey(void)
         switch (command.kind) {
         case COMMAND_VERIFY:
         case COMMAND_VERIFY_BROADCAST:
-            event_verified(
+            event_verification(
                 ends_verify(&trial, command.count, command.kind == COMMAND_VERIFY_BROADCAST));
             break;
         case COMMAND_COUNTERS:
@@ -119,7 +119,7 @@ static void pin_worker(void)
 {
     cpu_set_t set;
 
-    prctl(PR_SET_TIMERSLACK, 1UL); /* short naps are to be short */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* otherwise the kernel prolongs short sleeps */
     if (options.core_count == 0)
         return;
     CPU_ZERO(&set);
@@ -127,8 +127,8 @@ static void pin_worker(void)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* Read the file of --replay, opened before; what is wrong with it is a mistake of the command line.
- * It is anybody's, and is looked at with no more rights than frames are. */
+/* Read the file of --replay, which is already open. An error in the file is an error of the command
+ * line. The file may be malicious, so it is parsed without privileges, as frames are. */
 static bool load_replay(int fd, char *error, size_t size)
 {
     return options.replay_path == NULL ||
@@ -142,7 +142,8 @@ static bool open_tokens(char *error, size_t size)
     return options.token_path == NULL || trial.threads.tokens != NULL;
 }
 
-/* The files of the command line, with its user's own rights, which end with it. */
+/* Open the files of the command line, with the rights of the user, which the engine gives up
+ * afterwards. */
 static bool open_files(int *replay, char *error, size_t size)
 {
     if (options.replay_path != NULL &&
@@ -151,7 +152,7 @@ static bool open_files(int *replay, char *error, size_t size)
     return open_tokens(error, size);
 }
 
-/* Who typed this command line is told what it waits for. */
+/* A user at a terminal reads which command the engine waits for. */
 static void announce(void)
 {
     if (!options.start_now && isatty(STDIN_FILENO))
@@ -160,10 +161,10 @@ static void announce(void)
                 "end the trial, exit to leave (--start now begins at once)\n");
 }
 
-/* Can a `start` ever come? */
+/* Return true if a `start` command can come. */
 static bool can_start(char *error, size_t size)
 {
-    if (options.start_now || !control.deaf)
+    if (options.start_now || !control.has_no_input)
         return true;
     return fail(
         error, size,
@@ -171,18 +172,18 @@ static bool can_start(char *error, size_t size)
         "now to begin at once");
 }
 
-/* With all ports open: obey to the end; returns the exit code. */
+/* Execute commands with all ports open; returns the exit code. */
 static int serve(char *error, size_t size)
 {
     clock_calibrate();
     event_ready(&trial);
     announce();
-    const int code = obey();
+    const int code = execute_commands();
     if (code == EXIT_SUCCESS && !ends_flush(&trial, error, size)) {
         event_error(error);
         return EXIT_FAILURE;
     }
-    if (!options.start_now && control_ended_unheard(&control))
+    if (!options.start_now && control_ended_without_command(&control))
         fprintf(stderr, "switchmark-traffic: nothing was measured: standard input ended before a "
                         "start command came (--start now begins at once)\n");
     return code;
@@ -224,7 +225,8 @@ static int run(void)
     return code;
 }
 
-/* A standard stream that was closed would be given to the next file that is opened. */
+/* Open /dev/null as each standard stream that is closed: otherwise the next file that is opened
+ * would take its number. */
 static void fill_standard_streams(void)
 {
     int fd;
@@ -235,7 +237,7 @@ static void fill_standard_streams(void)
         close(fd);
 }
 
-/* Text that was asked for has been printed: all of it? */
+/* Return the exit code after a text was printed: success if all of it was written. */
 static int end_of_text(bool written)
 {
     if (written && fflush(stdout) == 0 && !ferror(stdout))
@@ -263,7 +265,7 @@ int main(int argc, char **argv)
     case PARSE_LIST:
         return end_of_text(list_print(options.list_json));
     case PARSE_CHECK:
-        privileges_keep(""); /* files are read with the rights of the user alone */
+        privileges_keep(""); /* the files are read with the rights of the user */
         return end_of_text(check_command_lines());
     case PARSE_CACHE_LINE:
         privileges_keep("sys_nice"); /* real-time priority */

@@ -70,11 +70,11 @@ MUTANTS = (
            "const double ns = (double)(second.ns - first.ns);",
            "const double ns = 0.99 * (double)(second.ns - first.ns);"),
     Mutant("received-1e-5", "counts", "one received frame in 10^5 is not counted", RECEIVE,
-           "    counter_add(&c->rx_frames, seen[VERDICT_DATA]);",
+           "    counter_add(&c->rx_frames, counts[VERDICT_DATA]);",
            "    static uint64_t all;\n"
            "    const uint64_t were = all / 100000;\n"
-           "    all += seen[VERDICT_DATA];\n"
-           "    counter_add(&c->rx_frames, seen[VERDICT_DATA] - (all / 100000 - were));"),
+           "    all += counts[VERDICT_DATA];\n"
+           "    counter_add(&c->rx_frames, counts[VERDICT_DATA] - (all / 100000 - were));"),
     Mutant("sent-1e-5", "counts", "one sent frame in 10^5 is counted twice", TRANSMIT,
            "    counter_add(&c->tx_offered, sent);",
            "    static uint64_t all;\n"
@@ -88,11 +88,11 @@ MUTANTS = (
            "    all += sent;\n"
            "    counter_add(&c->tx_offered, sent - (all / 100000 - were));"),
     Mutant("received-twice", "counts", "one received frame in 1000 is counted twice", RECEIVE,
-           "    counter_add(&c->rx_frames, seen[VERDICT_DATA]);",
+           "    counter_add(&c->rx_frames, counts[VERDICT_DATA]);",
            "    static uint64_t all;\n"
            "    const uint64_t were = all / 1000;\n"
-           "    all += seen[VERDICT_DATA];\n"
-           "    counter_add(&c->rx_frames, seen[VERDICT_DATA] + (all / 1000 - were));"),
+           "    all += counts[VERDICT_DATA];\n"
+           "    counter_add(&c->rx_frames, counts[VERDICT_DATA] + (all / 1000 - were));"),
     Mutant("shifted-5us", "one-way", "times are 5 us too long", "engine/measure/histogram.h",
            "    uint64_t v = (uint64_t)value;\n    if (__builtin_expect(value <",
            "    value += 5000;\n    uint64_t v = (uint64_t)value;\n"

@@ -1,5 +1,6 @@
-/* The filter as instructions for the kernel's classic BPF machine. Every call that is not named is
- * allowed whatever its arguments are: the kernel notes that once (Linux 5.11) and runs nothing. */
+/* The filter as instructions for the kernel's classic BPF machine. Calls that the filter does not
+ * name are allowed, whatever their arguments are: Linux 5.11 and later record that once and then do
+ * not run the filter for them. */
 #include "confinement/call_filter.h"
 
 #include <errno.h>
@@ -24,7 +25,7 @@
 #define TSYNC SECCOMP_FILTER_FLAG_TSYNC
 #define SPEC_ALLOW 4UL /* SECCOMP_FILTER_FLAG_SPEC_ALLOW, Linux 4.17 */
 
-/* Younger than some headers; the numbers are those of every architecture. */
+/* System calls that are newer than some headers; the numbers are the same on every architecture. */
 enum {
     PIDFD_SEND_SIGNAL = 424,
     IO_URING_SETUP = 425,
@@ -45,11 +46,12 @@ enum {
     FCHMODAT2 = 452,
     SETXATTRAT = 463,
     REMOVEXATTRAT = 466,
-    FOREIGN_CALLS = 0x40000000, /* from here on: those of x32 */
+    FOREIGN_CALLS = 0x40000000, /* first number of the x32 calls */
 };
 
-/* Another program, another process, a namespace, the kernel itself. (Threads are pinned to cores by
- * their numbers, DPDK's own too, which it makes as peers come: so sched_setaffinity stays.) */
+/* Calls that affect another program, another process, a namespace or the kernel. sched_setaffinity
+ * stays allowed, because threads are pinned to cores by their numbers, also threads that DPDK
+ * creates when a peer connects. */
 static const uint16_t always[] = {
     SYS_execve,
     SYS_execveat,
@@ -119,8 +121,8 @@ static const uint16_t always[] = {
 #endif
 };
 
-/* Landlock forbids some of these by the place of the file, where there is one, and none by the
- * right to be changed. */
+/* Landlock forbids some of these calls by the path of the file, and none by the right to change it.
+ */
 static const uint16_t of_files[] = {
     SYS_fchmod,      SYS_fchmodat,     FCHMODAT2,        SYS_fchown,    SYS_fchownat,
     SYS_utimensat,   SYS_setxattr,     SYS_lsetxattr,    SYS_fsetxattr, SETXATTRAT,
@@ -172,7 +174,7 @@ static void refuse_each(struct program *p, const uint16_t *calls, size_t count)
         refuse(p, calls[i], EPERM);
 }
 
-/* Refused where any of these bits of an argument is set. */
+/* Refuse the call if any of these bits of an argument is set. */
 static void refuse_with(struct program *p, uint32_t call, unsigned argument, uint32_t bits)
 {
     add(p, BPF_JMP | BPF_JEQ | BPF_K, call, 0, 4);
@@ -182,7 +184,7 @@ static void refuse_with(struct program *p, uint32_t call, unsigned argument, uin
     answer(p, SECCOMP_RET_ALLOW);
 }
 
-/* Refused unless an argument is, or has set, this. */
+/* Refuse the call unless an argument has this value, or has these bits set. */
 static void refuse_unless(struct program *p, uint32_t call, unsigned argument,
                           unsigned short comparison, uint32_t value)
 {
@@ -207,22 +209,21 @@ static void refuse_foreign(struct program *p)
 static void refuse_files(struct program *p)
 {
     refuse_each(p, of_files, sizeof of_files / sizeof of_files[0]);
-    refuse(p, OPENAT2, ENOSYS); /* its flags lie in memory; the C library knows the other one */
+    refuse(p, OPENAT2, ENOSYS); /* its flags are in memory; the C library falls back to openat */
     refuse_with(p, SYS_openat, 2, WRITING);
 #ifdef __x86_64__
     refuse_with(p, SYS_open, 1, WRITING);
 #endif
 }
 
-/* Before Linux 5.16 a filter takes from its threads the CPU's guesses on stores and branches,
- * unless it is told not to: an engine would be slower for it, and nothing here runs code of others.
- */
+/* Before Linux 5.16 a filter also switches off speculative execution of its threads, unless a flag
+ * prevents that. The engine would become slower, and it runs no untrusted code. */
 static bool set(const struct sock_fprog *program, unsigned long flags)
 {
     return syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, program) == 0;
 }
 
-void call_filter_set(const struct calls_kept *kept)
+void call_filter_set(const struct allowed_calls *allowed)
 {
     static struct program p;
     struct sock_fprog program;
@@ -230,29 +231,31 @@ void call_filter_set(const struct calls_kept *kept)
     p.length = 0;
     refuse_foreign(&p);
     refuse_each(&p, always, sizeof always / sizeof always[0]);
-    refuse(&p, CLONE3, ENOSYS);                              /* as that of OPENAT2: */
-    refuse_unless(&p, SYS_clone, 0, BPF_JSET, CLONE_THREAD); /* threads, and no processes */
+    refuse(&p, CLONE3, ENOSYS);                              /* as for OPENAT2 */
+    refuse_unless(&p, SYS_clone, 0, BPF_JSET, CLONE_THREAD); /* threads, but no processes */
     refuse_unless(&p, SYS_tgkill, 0, BPF_JEQ, (uint32_t)getpid());
-    refuse_unless(&p, SYS_prlimit64, 0, BPF_JEQ, 0); /* as the C library asks of itself */
-    if (!kept->bpf)
+    refuse_unless(&p, SYS_prlimit64, 0, BPF_JEQ,
+                  0); /* only for the own process, as the C library does */
+    if (!allowed->bpf)
         refuse(&p, SYS_bpf, EPERM);
-    if (!kept->perf)
+    if (!allowed->perf)
         refuse(&p, SYS_perf_event_open, EPERM);
-    if (!kept->connect)
+    if (!allowed->connect)
         refuse(&p, SYS_connect, EPERM);
-    if (!kept->files)
+    if (!allowed->files)
         refuse_files(&p);
     answer(&p, SECCOMP_RET_ALLOW);
     program = (struct sock_fprog){.len = p.length, .filter = p.code};
-    if (p.length < LONGEST && !set(&program, TSYNC | SPEC_ALLOW)) /* (else it is cut off) */
+    if (p.length < LONGEST &&
+        !set(&program, TSYNC | SPEC_ALLOW)) /* The filter is set only if it is complete. */
         set(&program, TSYNC);
 }
 
 #else
 
-void call_filter_set(const struct calls_kept *kept)
+void call_filter_set(const struct allowed_calls *allowed)
 {
-    (void)kept;
+    (void)allowed;
 }
 
 #endif

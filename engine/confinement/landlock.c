@@ -1,4 +1,5 @@
-/* Landlock by its system calls: the C library has none of them, and old headers lack new rights. */
+/* Landlock through its system calls: the C library has no functions for them, and old headers lack
+ * newer rights. */
 #include "confinement/landlock.h"
 
 #include <fcntl.h>
@@ -10,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* linux/landlock.h; the numbers are those of every architecture */
+/* linux/landlock.h; the numbers are the same on every architecture */
 #define CREATE_RULESET 444
 #define ADD_RULE 445
 #define RESTRICT_SELF 446
@@ -30,22 +31,23 @@ struct path_beneath {
     int32_t folder;
 } __attribute__((packed));
 
-/* All that a kernel with this version of Landlock can forbid. */
+/* All rights that a kernel with this version of Landlock can forbid. */
 static struct ruleset all_of(long version)
 {
     struct ruleset all = {.files = ((uint64_t)1 << 13) - 1};
 
-    all.files |= version >= 2 ? (uint64_t)1 << 13 : 0; /* moving files between folders */
-    all.files |= version >= 3 ? (uint64_t)1 << 14 : 0; /* cutting files short */
-    all.files |= version >= 5 ? (uint64_t)1 << 15 : 0; /* ioctl on devices opened from now on */
-    all.tcp = version >= 4 ? 3 : 0;                    /* bind, connect */
-    all.scopes = version >= 6 ? 3 : 0;                 /* abstract sockets, signals */
+    all.files |= version >= 2 ? (uint64_t)1 << 13 : 0; /* move files between directories */
+    all.files |= version >= 3 ? (uint64_t)1 << 14 : 0; /* truncate files */
+    all.files |=
+        version >= 5 ? (uint64_t)1 << 15 : 0; /* ioctl on devices that are opened from now on */
+    all.tcp = version >= 4 ? 3 : 0;           /* bind, connect */
+    all.scopes = version >= 6 ? 3 : 0;        /* abstract sockets, signals */
     return all;
 }
 
-static void allow(long rules, const char *folder, uint64_t what)
+static void allow(long rules, const char *folder, uint64_t rights)
 {
-    struct path_beneath rule = {.allowed = what};
+    struct path_beneath rule = {.allowed = rights};
 
     rule.folder = open(folder, O_PATH | O_CLOEXEC);
     if (rule.folder < 0)
@@ -54,7 +56,8 @@ static void allow(long rules, const char *folder, uint64_t what)
     close(rule.folder);
 }
 
-/* CPU times and memory are read in each trial; the C library loads another where a thread ends. */
+/* Each trial reads CPU times and memory, and the C library loads another library when a thread
+ * ends. */
 static void allow_reading(long rules)
 {
     static const char *const readable[] = {"/proc", "/sys", "/usr", "/lib", "/lib64"};

@@ -1,16 +1,17 @@
-/* What a thread of the engine may reach of its host beyond what it has open (landlock(7)).
+/* Limits the access of a thread to its host, except for files that are already open (landlock(7)).
  *
- * Without capabilities it still has its user's rights, and that is as a rule root: who took it over
- * by a frame could write a file that root runs. So once its ports are open it opens no file but to
- * read the kernel's own and the libraries, runs no program, removes and makes nothing, connects to
- * no TCP port and signals nobody. That costs nothing for a frame: the kernel asks where something
- * is opened, and not at each system call, as with a filter of system calls. What it does not
- * forbid is to connect to a socket that has a path. */
+ * Without capabilities a thread still has the rights of its user, which is usually root: an
+ * attacker who takes it over with a malicious frame could write a file that root executes. So after
+ * its ports are open, the thread can open files only to read those of the kernel and the libraries;
+ * it cannot run programs, create or remove files, connect to TCP ports or send signals. This costs
+ * nothing per frame, because the kernel checks when a file is opened and not at each system call,
+ * unlike a filter of system calls. Landlock cannot forbid a connection to a socket with a path. */
 #ifndef SM_CONFINEMENT_LANDLOCK_H
 #define SM_CONFINEMENT_LANDLOCK_H
 
-/* Confine this thread and those it will make, for good; after no_new_privs is set. In the folder of
- * each of these `paths` it may make sockets and remove files. Where the kernel has no Landlock, or
- * a container forbids it, nothing happens; an older one forbids less. */
+/* Confine this thread and the threads that it creates, permanently; no_new_privs must be set
+ * before. In the directory of each of these `paths` the thread may create sockets and remove files.
+ * If the kernel has no Landlock, or a container forbids it, nothing happens; an older Landlock
+ * forbids less. */
 void confine(const char *const *paths, unsigned count);
 #endif

@@ -1,4 +1,4 @@
-/* Giving up capabilities by the system calls themselves: two of them need no library. */
+/* Gives up capabilities with system calls: the two calls need no library. */
 #include "confinement/privileges.h"
 
 #include <linux/capability.h>
@@ -53,20 +53,20 @@ static uint64_t bits_of(const char *names)
     return bits;
 }
 
-/* Of this thread; what it does not have it does not get. Where the kernel refuses, as it may inside
- * a container, less was there to give up. */
-static void keep(uint64_t kept, bool leaves_root)
+/* Limit the capabilities of this thread; it gets no capability that it does not have. If the kernel
+ * refuses, as may happen in a container, the thread had fewer capabilities anyway. */
+static void keep(uint64_t capabilities, bool leaves_root)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct has[2] = {{0}};
 
     prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL);
-    if (kept == UINT64_MAX)
+    if (capabilities == UINT64_MAX)
         return;
     for (unsigned number = 0; number < 64; number++) {
-        if ((kept & ~TO_LEAVE_ROOT & BIT(number)) == 0 &&
+        if ((capabilities & ~TO_LEAVE_ROOT & BIT(number)) == 0 &&
             prctl(PR_CAPBSET_DROP, (unsigned long)number) != 0)
-            break; /* the last one, or not permitted (CAP_SETPCAP) */
+            break; /* after the last capability, or without CAP_SETPCAP */
     }
     prctl(PR_CAP_AMBIENT, (unsigned long)PR_CAP_AMBIENT_CLEAR_ALL, 0UL, 0UL, 0UL);
     if (leaves_root)
@@ -74,20 +74,21 @@ static void keep(uint64_t kept, bool leaves_root)
     if (syscall(SYS_capget, &header, has) != 0)
         return;
     for (unsigned half = 0; half < 2; half++) {
-        has[half].permitted &= (uint32_t)(kept >> (32 * half));
+        has[half].permitted &= (uint32_t)(capabilities >> (32 * half));
         has[half].effective = has[half].permitted;
         has[half].inheritable = 0;
     }
     syscall(SYS_capset, &header, has);
 }
 
-/* What a trial takes that is asked for its core's event counters. */
+/* Capabilities that each trial needs, for event counters of its core. */
 static uint64_t of_trials(const struct options *o)
 {
     return o->hardware_counters ? BIT(CAP_PERFMON) : 0;
 }
 
-/* DPDK's drivers of devices may ask late, and its own threads keep what they began with. */
+/* DPDK drivers of devices may need their capabilities later, and DPDK's threads keep those that
+ * they were started with. */
 static bool lasts(const char *spec)
 {
     return (io_capabilities(spec) & IO_KEEPS_PRIVILEGES) != 0;
@@ -111,14 +112,14 @@ static bool all_ports(const struct options *o, unsigned capability)
     return true;
 }
 
-/* Threads of a library are not ours to change, and do in our memory what they may: they stay what
- * they are, and so do all. */
+/* The threads of a library cannot be changed from here and share our memory. So if there are any,
+ * all threads keep the user. */
 static bool leaves_root(const struct options *o)
 {
     return !any_port(o, IO_OWN_THREADS);
 }
 
-/* Do these words leave EAL what it needs to open? Of others that is not known. */
+/* Return true if these EAL arguments are known to open nothing else. */
 static bool eal_opens_no_more(const struct options *o)
 {
     static const char *const harmless[] = {"--allow=", "--file-prefix=", "--log-level="};
@@ -134,9 +135,9 @@ static bool eal_opens_no_more(const struct options *o)
     return true;
 }
 
-/* A thread of a library has the same memory as ours and would do for them what they may not, so it
- * is confined like them, which takes that it is begun so. That is possible where opening all ports
- * takes nothing else. */
+/* A thread of a library shares our memory and could be abused, so it must be confined too.
+ * Therefore confinement begins before the library starts its threads, if opening the ports needs no
+ * more than confinement allows. */
 static bool is_confined_before(const struct options *o)
 {
     return all_ports(o, IO_OPENS_CONFINED) && any_port(o, IO_OWN_THREADS) && eal_opens_no_more(o);
@@ -155,11 +156,11 @@ static void confine_before(const struct options *o)
     confine(paths, count);
 }
 
-static void confine_after(const struct options *o, uint64_t kept)
+static void confine_after(const struct options *o, uint64_t capabilities)
 {
-    const struct calls_kept calls = {
-        .bpf = (kept & BIT(CAP_BPF)) != 0,
-        .perf = (kept & BIT(CAP_PERFMON)) != 0,
+    const struct allowed_calls calls = {
+        .bpf = (capabilities & BIT(CAP_BPF)) != 0,
+        .perf = (capabilities & BIT(CAP_PERFMON)) != 0,
         .connect = any_port(o, IO_CONNECTS),
         .files = !is_confined_before(o),
     };
@@ -173,23 +174,23 @@ static void confine_after(const struct options *o, uint64_t kept)
 void privileges_narrow(const struct options *o)
 {
     const bool at_once = leaves_root(o) && all_ports(o, IO_OPENS_NO_FILE);
-    uint64_t kept = of_trials(o) | (leaves_root(o) && !at_once ? TO_LEAVE_ROOT : 0);
+    uint64_t capabilities = of_trials(o) | (leaves_root(o) && !at_once ? TO_LEAVE_ROOT : 0);
 
     for (unsigned i = 0; i < o->port_count; i++)
-        kept |= bits_of(io_privileges(o->ports[i]));
-    keep(kept, at_once);
+        capabilities |= bits_of(io_privileges(o->ports[i]));
+    keep(capabilities, at_once);
     if (is_confined_before(o))
         confine_before(o);
 }
 
 void privileges_drop(const struct options *o)
 {
-    uint64_t kept = of_trials(o);
+    uint64_t capabilities = of_trials(o);
 
     for (unsigned i = 0; i < o->port_count; i++)
-        kept |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
-    keep(kept, leaves_root(o));
-    confine_after(o, kept);
+        capabilities |= lasts(o->ports[i]) ? bits_of(io_privileges(o->ports[i])) : 0;
+    keep(capabilities, leaves_root(o));
+    confine_after(o, capabilities);
 }
 
 void privileges_drop_all(const struct options *o)

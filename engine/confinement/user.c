@@ -1,5 +1,5 @@
-/* By the system calls themselves, which change one thread: the C library's change all, and end the
- * program where one may not what another may. */
+/* Uses system calls, which change one thread. The functions of the C library change all threads,
+ * and end the program if one of them is not permitted to change. */
 #include "confinement/user.h"
 
 #include <stddef.h>
@@ -14,9 +14,9 @@ static void become(unsigned user)
         syscall(SYS_setresuid, user, user, user);
 }
 
-/* From here on only root may trace the process or read its memory, and it leaves no core file where
- * those of set-user-ID programs leave none (fs.suid_dumpable): the kernel takes it for one that has
- * seen secrets. That stays so (PR_SET_DUMPABLE), since other engines are the same user's. */
+/* From here on only root may trace the process or read its memory, and it writes no core file if
+ * set-user-ID programs write none (fs.suid_dumpable), because the kernel assumes that it has
+ * secrets. This remains so (PR_SET_DUMPABLE), because other engines belong to the same user. */
 void user_leave_root(void)
 {
     int at_death_of_parent = 0;
@@ -26,5 +26,5 @@ void user_leave_root(void)
     prctl(PR_GET_PDEATHSIG, &at_death_of_parent);
     become(USER_NOBODYS);
     prctl(PR_SET_KEEPCAPS, 0UL, 0UL, 0UL, 0UL);
-    prctl(PR_SET_PDEATHSIG, (unsigned long)at_death_of_parent); /* a change of users clears it */
+    prctl(PR_SET_PDEATHSIG, (unsigned long)at_death_of_parent); /* a change of the user clears it */
 }

@@ -1,4 +1,4 @@
-/* Reading commands. */
+/* Parses commands. */
 #include "control/command.h"
 
 #include <string.h>
@@ -37,7 +37,7 @@ static bool parse_stop(char **rest, struct command *command, char *error, size_t
 static bool parse_start(char **rest, const struct options *base, struct command *command,
                         char *error, size_t size)
 {
-    command->traffic.rate_given = false; /* the command line's gives way to a ramp */
+    command->traffic.rate_given = false; /* a ramp replaces the rate of the command line */
     for (;;) {
         const char *word = strtok_r(NULL, " \t\r", rest);
         if (word == NULL)

@@ -21,13 +21,14 @@ enum command_kind {
 
 struct command {
     enum command_kind kind;
-    unsigned count;         /* of verification frames */
+    unsigned count;         /* number of verification frames */
     uint64_t sent;          /* `stop`: frames for this receiver, or SENT_UNKNOWN */
-    struct traffic traffic; /* of the trial to start */
+    struct traffic traffic; /* traffic of the trial to start */
 };
 
-/* Read a line (without newline; it is changed). `base` is the command line, whose traffic a `start`
- * may override. False: not a command; `error` says why in one line. */
+/* Parse a line (without newline; it is changed). `base` is the command line, whose traffic a
+ * `start` command may override. False: the line is not a command; `error` has the reason in one
+ * line. */
 bool command_parse(char *line, const struct options *base, struct command *command, char *error,
                    size_t error_size);
 #endif

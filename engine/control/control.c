@@ -1,4 +1,4 @@
-/* The listening thread. */
+/* The control thread. */
 #include "control/control.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "report/events.h"
 #include "trial/loop.h"
 
-/* Under the lock. */
+/* Call it with the lock held. */
 static void stop_trial(struct control *c, enum reason reason)
 {
     if (c->running)
@@ -32,7 +32,8 @@ static void end_with(struct control *c, enum reason reason)
     pthread_mutex_unlock(&c->lock);
 }
 
-/* The error of a command. A trial that runs has its result first: the message waits for that. */
+/* Report the error of a command. The result of a running trial is printed first, so the message
+ * waits for it. */
 static void fail(struct control *c, const char *message)
 {
     pthread_mutex_lock(&c->lock);
@@ -45,17 +46,17 @@ static void fail(struct control *c, const char *message)
     end_with(c, REASON_FAILURE);
 }
 
-/* Under the lock; NULL or what is wrong. */
+/* Call it with the lock held; returns NULL or the error. */
 static const char *take_command(struct control *c, const struct command *command)
 {
     if (command->kind == COMMAND_STOP) {
         if (c->running) {
             atomic_store(&c->trial->request.sent,
-                         command->sent); /* first: drain() reads it after stop */
+                         command->sent); /* before the stop flag: drain() reads it after the flag */
             stop_trial(c, REASON_STOP);
         } else if (!c->trial->options->session) {
             c->ending = true;
-        } /* else the trial has ended by itself meanwhile */
+        } /* Otherwise the trial has ended by itself in the meantime. */
         return NULL;
     }
     if (command->kind == COMMAND_EXIT) {
@@ -63,9 +64,9 @@ static const char *take_command(struct control *c, const struct command *command
         c->ending = true;
         return NULL;
     }
-    if (command->kind == COMMAND_INTERVAL) { /* of no trial there is none */
+    if (command->kind == COMMAND_INTERVAL) { /* there is no interval without a trial */
         if (c->running)
-            trial_ask_interval(c->trial);
+            trial_request_interval(c->trial);
         return NULL;
     }
     if (c->running)
@@ -94,7 +95,7 @@ static void take_line(struct control *c, char *line)
         return;
     }
     pthread_mutex_lock(&c->lock);
-    c->heard = true;
+    c->got_command = true;
     const char *refused = take_command(c, &command);
     pthread_cond_signal(&c->arrived);
     pthread_mutex_unlock(&c->lock);
@@ -102,7 +103,8 @@ static void take_line(struct control *c, char *line)
         fail(c, refused);
 }
 
-/* A closed standard input has been filled with /dev/null by main; its end of file says nothing. */
+/* If standard input was closed, main has opened /dev/null in its place, whose end of file has no
+ * meaning. */
 static bool stdin_is_void(void)
 {
     struct stat input, null;
@@ -111,7 +113,7 @@ static bool stdin_is_void(void)
             input.st_rdev == null.st_rdev);
 }
 
-/* False at end of file. */
+/* Returns false at end of file. */
 static bool read_lines(struct control *c)
 {
     const ssize_t n =
@@ -121,7 +123,7 @@ static bool read_lines(struct control *c)
         return true;
     if (n <= 0) {
         c->line[c->line_length] = '\0';
-        take_line(c, c->line); /* a last line without a newline */
+        take_line(c, c->line); /* a last line without newline */
         pthread_mutex_lock(&c->lock);
         c->hung_up = true;
         pthread_mutex_unlock(&c->lock);
@@ -171,7 +173,7 @@ static void *listen_to_all(void *argument)
     c->narrowed = true;
     pthread_cond_signal(&c->arrived);
     pthread_mutex_unlock(&c->lock);
-    if (c->deaf)
+    if (c->has_no_input)
         fds[2].fd = -1;
     while (!is_closing(c)) {
         if (poll(fds, 3, -1) < 0)
@@ -199,12 +201,12 @@ bool control_begin(struct control *c, struct trial *trial, bool start_at_once)
 
     memset(c, 0, sizeof *c);
     c->trial = trial;
-    c->deaf = stdin_is_void();
+    c->has_no_input = stdin_is_void();
     sigemptyset(&signals);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGTERM);
     if (sigaction(SIGHUP, NULL, &hangup) != 0 || hangup.sa_handler != SIG_IGN)
-        sigaddset(&signals, SIGHUP); /* (blocked, it would be heard in spite of nohup) */
+        sigaddset(&signals, SIGHUP); /* If it were blocked, it would arrive in spite of nohup. */
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     signal(SIGPIPE, SIG_IGN);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -261,10 +263,10 @@ bool control_next(struct control *c, struct command *command, long timeout_ns)
     return got;
 }
 
-bool control_ended_unheard(struct control *c)
+bool control_ended_without_command(struct control *c)
 {
     pthread_mutex_lock(&c->lock);
-    const bool unheard = c->hung_up && !c->heard;
+    const bool unheard = c->hung_up && !c->got_command;
     pthread_mutex_unlock(&c->lock);
     return unheard;
 }
@@ -292,12 +294,12 @@ void control_result_printed(struct control *c)
 
 void control_end(struct control *c)
 {
-    const uint64_t one = 1;
+    const uint64_t increment = 1;
 
     pthread_mutex_lock(&c->lock);
     c->closing = true;
     pthread_mutex_unlock(&c->lock);
-    if (write(c->wake_fd, &one, sizeof one) == (ssize_t)sizeof one)
+    if (write(c->wake_fd, &increment, sizeof increment) == (ssize_t)sizeof increment)
         pthread_join(c->thread, NULL);
     close(c->wake_fd);
     close(c->signal_fd);

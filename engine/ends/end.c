@@ -1,4 +1,4 @@
-/* Connecting an end with its port, and preparing it for a trial. */
+/* Connects an end with its port and prepares it for a trial. */
 #include "ends/end.h"
 
 #include <string.h>
@@ -60,17 +60,17 @@ void end_join(struct end *end, const struct options *o, unsigned index, uint16_t
     queues_join(end, (unsigned)o->stream);
 }
 
-/* Roles that do not send may have been told no size, or one that holds no stamp: their templates
- * are asked for their mark alone. */
+/* The size of the template. Roles that do not send may have no frame size, or a size too small for
+ * the stamp: they use only the signature of their template. */
 static uint32_t template_size(const struct trial *trial, const struct end *end)
 {
-    const uint32_t asked = (uint32_t)trial->traffic.frame_size;
+    const uint32_t configured = (uint32_t)trial->traffic.frame_size;
     const uint32_t smallest = frame_size_min(&end->address);
 
-    return asked > smallest ? asked : smallest;
+    return configured > smallest ? configured : smallest;
 }
 
-void end_begin(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
+void end_begin_sending(struct trial *trial, struct end *end, unsigned index, uint16_t stream)
 {
     const struct options *o = trial->options;
     const unsigned kind = FRAME_DATA | (o->touch ? FRAME_TOUCHED : 0);
@@ -86,14 +86,15 @@ void end_begin(struct trial *trial, struct end *end, unsigned index, uint16_t st
         transmit_begin(&end->sending.tx);
 }
 
-void end_listen(struct trial *trial, struct end *end, bool timed)
+void end_begin_receiving(struct trial *trial, struct end *end, bool timed)
 {
-    const uint32_t mark = load32(end->sending.tx.template.bytes + end->sending.tx.template.payload);
-    const bool knows_mark = trial->options->role->latency != LATENCY_NONE;
+    const uint32_t signature =
+        load32(end->sending.tx.template.bytes + end->sending.tx.template.payload);
+    const bool knows_signature = trial->options->role->latency != LATENCY_NONE;
 
     end->receiving.rx.latency_wanted = timed;
     end->receiving.rx.sender_clock = trial_sender_clock(trial);
-    receive_begin(&end->receiving.rx, knows_mark ? mark : 0, 0);
+    receive_begin(&end->receiving.rx, knows_signature ? signature : 0, 0);
     end->receiving.missing = 0;
     end->receiving.last_poll_tick = 0;
     end->receiving.absence = (struct absence){.ring = end->port->rx_ring,

@@ -1,4 +1,4 @@
-/* Opening and closing the ends of a trial, and whether its frames fit their ports. */
+/* Opens and closes the ends of a trial, and checks that frames fit their ports. */
 #include "ends/ends.h"
 
 #include <sched.h>
@@ -31,11 +31,11 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* The longest frame with FCS that ports are opened for. */
+/* The longest frame for which ports are opened, with FCS. */
 static uint64_t size_opened_for(const struct trial *trial)
 {
-    const uint64_t asked = larger(trial->options->traffic.frame_size, ORDINARY_FRAME_SIZE);
-    return larger(asked, trial->replay.longest + FCS_BYTES);
+    const uint64_t configured = larger(trial->options->traffic.frame_size, ORDINARY_FRAME_SIZE);
+    return larger(configured, trial->replay.longest + FCS_BYTES);
 }
 
 static struct io_config make_config(const struct trial *trial, const struct end_view *view,
@@ -141,7 +141,7 @@ static void address_other_end(struct trial *trial)
 
 bool ends_open(struct trial *trial, const struct options *o, char *error, size_t size)
 {
-    if (trial->options != o) /* the control thread may read it already */
+    if (trial->options != o) /* no write if it is equal: the control thread may already read it */
         trial->options = o;
     trial->traffic = o->traffic;
     const unsigned ends = o->queues > 1 ? (unsigned)o->queues : o->port_count;
@@ -200,7 +200,7 @@ static bool fits_mtu(const struct trial *trial, char *error, size_t size)
     return true;
 }
 
-/* What a port hands over late would be timed late. */
+/* A port that hands frames over late would falsify their times. */
 static bool fits_timing(const struct trial *trial, char *error, size_t size)
 {
     const bool timed = trial->traffic.latency || trial->traffic.probes;
@@ -257,7 +257,7 @@ bool ends_flush(struct trial *trial, char *error, size_t size)
 void ends_close(struct trial *trial)
 {
     probes_close(trial);
-    for (unsigned i = trial->end_count; i-- > 0;) { /* the first queue last */
+    for (unsigned i = trial->end_count; i-- > 0;) { /* queue 0 is closed last */
         trial->ends[i].port->ops->close(trial->ends[i].port);
         queues_free(&trial->ends[i]);
     }

@@ -1,4 +1,4 @@
-/* Links outside of trials: waiting for the peers of ports, and verification frames to them. */
+/* Links outside of trials: waits for the peers of ports, and sends verification frames to them. */
 #include <sched.h>
 #include <string.h>
 
@@ -45,7 +45,7 @@ bool ends_wait_for_links(struct trial *trial, char *error, size_t size)
 
 static unsigned verify_end(struct end *end, const struct options *o, unsigned count, bool broadcast)
 {
-    static struct frame_template frame; /* 9 kB; only the idle worker comes here */
+    static struct frame_template frame; /* 9 kB; only the idle worker calls this function */
     struct frame_address address = end->address;
     const uint64_t last_ns = clock_monotonic_ns() + VERIFY_WAIT_NS;
     unsigned sent = 0;

@@ -1,4 +1,4 @@
-/* Making probe ends and giving them their schedule. */
+/* Allocates probe ends and sets their schedules. */
 #include "ends/probes.h"
 
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 #include "ends/end.h"
 #include "fail.h"
 
-#define SEED_APART (1U << 31) /* the probes' schedules are not those of any port's load */
+#define SEED_APART (1U << 31) /* makes the schedules of probes differ from those of every load */
 
 bool probes_make(struct trial *trial, char *error, size_t size)
 {
@@ -28,7 +28,8 @@ bool probes_make(struct trial *trial, char *error, size_t size)
     return true;
 }
 
-/* Load and probes take turns at the port's buffers, so neither may rely on what lies in them. */
+/* Load and probes use the same buffers of the port in turn, so neither can rely on their content.
+ */
 static void begin_probe(struct trial *trial, unsigned index)
 {
     struct end *end = &trial->ends[index], *probe = end->probe;
@@ -39,8 +40,8 @@ static void begin_probe(struct trial *trial, unsigned index)
     probe->flows = end->flows;
     probe->sending.tx.shares_port = true;
     end_join(probe, o, index, trial_probe_stream(trial));
-    end_begin(trial, probe, index, trial_probe_stream(trial));
-    end_listen(trial, probe, !o->role->echoes || trial->traffic.latency);
+    end_begin_sending(trial, probe, index, trial_probe_stream(trial));
+    end_begin_receiving(trial, probe, !o->role->echoes || trial->traffic.latency);
     end->receiving.rx.companion = &probe->receiving.rx;
 }
 

@@ -1,4 +1,4 @@
-/* The streams that every queue of a receiving port tells apart, and their sum. */
+/* The streams that each queue of a receiving port distinguishes, and their sum. */
 #include "ends/queues.h"
 
 #include <arpa/inet.h>
@@ -45,7 +45,7 @@ void queues_begin(struct end *end)
     }
 }
 
-/* What was meant to leave before the trial began is not the trial's. */
+/* Frames that were due before the trial began do not belong to the trial. */
 void queues_start(struct end *end, uint64_t start_tick)
 {
     for (unsigned i = 1; i < end->receiving.stream_count; i++)
@@ -68,7 +68,7 @@ static struct receiver *receiver_of(struct end *end, const struct io_frame *fram
                                                             : &end->receiving.rx;
 }
 
-/* Frames of one stream come in bursts, so there are few pieces. */
+/* Frames of one stream arrive in bursts, so a burst has few sections. */
 void queues_receive(struct end *end, const struct io_frame *frames, unsigned count, uint64_t now)
 {
     unsigned first = 0;
@@ -88,7 +88,7 @@ static const struct sequence_tracker *tracker_of(const struct end *end, unsigned
     return index == 0 ? &end->receiving.tracker : &end->receiving.streams[index - 1].tracker;
 }
 
-/* What two queues saw of one stream. */
+/* Merge what two queues received of one stream. */
 static void join_queues(struct sequence_summary *to, const struct sequence_summary *from)
 {
     if (!from->any)
@@ -109,7 +109,7 @@ static void join_queues(struct sequence_summary *to, const struct sequence_summa
     to->extent_is_lower_bound |= from->extent_is_lower_bound;
 }
 
-/* Loss is known only when all queues have said what they saw. */
+/* The loss of a stream can be calculated only after the results of all queues were merged. */
 static void settle(struct sequence_summary *s)
 {
     if (!s->any)
@@ -176,8 +176,8 @@ struct sequence_summary queues_summarise(const struct trial *trial, struct end *
     histogram_reset(&all->receiving.from_actual);
     histogram_reset(&all->receiving.from_intended);
     variation_reset(&all->receiving.variation);
-    pdv_settle(
-        &all->receiving.variation.pdv); /* its base is that of the first stream with frames */
+    pdv_finish(
+        &all->receiving.variation.pdv); /* its base is the base of the first stream with frames */
     for (unsigned index = 0; index < trial->ends[0].receiving.stream_count; index++) {
         struct sequence_summary stream = {0};
         for (unsigned i = 0; i < trial->end_count; i++) {
@@ -190,6 +190,6 @@ struct sequence_summary queues_summarise(const struct trial *trial, struct end *
         settle(&stream);
         add_stream(&sum, &stream);
     }
-    sequence_settle(&sum);
+    sequence_finish(&sum);
     return sum;
 }

@@ -7,7 +7,7 @@
 /* Copies, so that what reads a line can be called without a thread. */
 #define control_begin fuzzed_begin
 #define control_end fuzzed_end
-#define control_ended_unheard fuzzed_ended_unheard
+#define control_ended_without_command fuzzed_ended_unheard
 #define control_listen fuzzed_listen
 #define control_next fuzzed_next
 #define control_result_printed fuzzed_result_printed

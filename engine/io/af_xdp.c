@@ -1,10 +1,10 @@
-/* af_xdp: frames between a device and memory of ours, past the kernel's network stack. The port
- * owns the receiving side of its queues: while it is open, nothing that arrives there reaches
- * the kernel. What it sends goes to the device as from any other socket, so that a bridge or a
- * veth peer needs to know nothing.
+/* af_xdp: moves frames between a device and our memory, past the kernel's network stack. The port
+ * owns the receiving side of its queues: while it is open, no frame that arrives there reaches the
+ * kernel. Sent frames go to the device as from any other socket, so a bridge or a veth peer needs
+ * no change.
  *
- * With a driver that has zero-copy, the device reads and writes our memory; else (veth) the
- * kernel copies, into our memory at the driver's earliest point. */
+ * If the driver supports zero-copy, the device reads and writes our memory; otherwise (veth) the
+ * kernel copies frames into our memory at the earliest point of the driver. */
 #include "io/io.h"
 
 #define SUMMARY "AF_XDP sockets, which take the device's receive queues"
@@ -12,7 +12,7 @@
     "dev=NAME, queues=N (the first N receive queues, 1 to 16, default 1) or queue=I (that one), "  \
     "mode=auto|zerocopy|copy, busy-poll, block"
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "af-xdp",
      .meaning = "AF_XDP sockets: past the kernel's network stack, of a kernel device",
      .arguments = "dev=DEVICE",
@@ -26,7 +26,7 @@ static const struct io_ops io_af_xdp = {
     .name = "af_xdp",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .missing = "built without the kernel's headers for it; install linux-libc-dev 5.11 or later "
                "and rebuild",
 };
@@ -48,12 +48,12 @@ IO_BACKEND(io_af_xdp);
 #include "io/packet.h"
 #include "io/socket.h"
 
-#define COLORS 8 /* frames begin in so many different cache lines of their slots */
+#define COLORS 8 /* number of different cache lines in which frames begin in their slots */
 #define SPREAD_BYTES (64U * (COLORS - 1))
 
-static struct xdp_memory *shared; /* of this process's ports */
+static struct xdp_memory *shared; /* memory of the ports of this process */
 
-/* Queues of all the ports of this process that could share memory. */
+/* The number of queues of all ports of this process that could share memory. */
 static unsigned count_queues(const struct io_config *config)
 {
     unsigned queues = 0;
@@ -69,8 +69,8 @@ static unsigned count_queues(const struct io_config *config)
     return queues > 0 ? queues : 1;
 }
 
-/* A slot holds what was asked for, and of what a forwarder is given as much of the MTU, with two
- * VLAN tags, as leaves the slots their different cache lines. */
+/* The room for a frame in a slot: the configured size. For a forwarder it is the MTU with two VLAN
+ * tags, as far as the slots can still begin in different cache lines. */
 static uint32_t room_in_slots(const struct xdp_memory *memory, const struct io_config *config,
                               uint32_t mtu_bytes)
 {
@@ -90,8 +90,8 @@ static void fill_slots(struct xdp_port *port)
         memory->slot_chunks == 1 && slot_bytes >= port->slot_room + SPREAD_BYTES;
 
     for (unsigned i = 0; i < XDP_TX_SLOTS; i++)
-        port->spare[i] = first + i * slot_bytes + (has_colors ? i % COLORS * 64 : 0);
-    port->spare_count = XDP_TX_SLOTS;
+        port->free_slots[i] = first + i * slot_bytes + (has_colors ? i % COLORS * 64 : 0);
+    port->free_count = XDP_TX_SLOTS;
 }
 
 static void close_queues(struct xdp_port *port)
@@ -123,8 +123,8 @@ static bool open_queues(struct xdp_port *port, struct xdp_memory *memory,
     return true;
 }
 
-/* In the process's memory, or where the kernel does not share it (a device with zero-copy and
- * one without), in the port's own. */
+/* Open the queues in the memory of the process. If the kernel does not share it (between a device
+ * with zero-copy and a device without), use separate memory for the port. */
 static bool open_in_memory(struct xdp_port *port, const struct xdp_arguments *arguments,
                            const struct io_config *config, char *error, size_t size)
 {
@@ -166,7 +166,7 @@ static void port_close(struct io_port *base)
             shared = NULL;
         xdp_memory_leave(memory);
     }
-    free(port->gathered);
+    free(port->assembled);
     free(port);
 }
 
@@ -182,11 +182,11 @@ static bool open_all(struct xdp_port *port, const struct xdp_arguments *argument
     }
     port->promiscuous_fd = packet_socket(port->device, PACKET_QDISC_PAST, error, size);
     if (port->several && port->promiscuous_fd >= 0) {
-        port->gathered = malloc((size_t)IO_BURST_MAX * XDP_LONGEST);
-        if (port->gathered == NULL)
+        port->assembled = malloc((size_t)IO_BURST_MAX * XDP_LONGEST);
+        if (port->assembled == NULL)
             snprintf(error, size, "out of memory");
     }
-    return port->promiscuous_fd >= 0 && port->several == (port->gathered != NULL);
+    return port->promiscuous_fd >= 0 && port->several == (port->assembled != NULL);
 }
 
 static struct io_port *port_open(const struct io_config *config, char *error, size_t size)
@@ -229,12 +229,12 @@ static uint64_t rx_drops(struct io_port *base)
     uint64_t drops = 0;
 
     for (unsigned i = 0; i < port->queue_count; i++) {
-        struct xdp_statistics seen = {0};
-        socklen_t length = sizeof seen;
-        if (getsockopt(port->queues[i].fd, SOL_XDP, XDP_STATISTICS, &seen, &length) == 0)
-            drops += seen.rx_dropped + seen.rx_ring_full;
-        /* Frames are received without a system call: whether the device is still there, only
-         * one tells. */
+        struct xdp_statistics statistics = {0};
+        socklen_t length = sizeof statistics;
+        if (getsockopt(port->queues[i].fd, SOL_XDP, XDP_STATISTICS, &statistics, &length) == 0)
+            drops += statistics.rx_dropped + statistics.rx_ring_full;
+        /* Frames are received without a system call, and only a system call reports a missing
+         * device. */
         if (recvfrom(port->queues[i].fd, NULL, 0, MSG_DONTWAIT, NULL, NULL) < 0 &&
             !socket_error_passes(errno))
             snprintf(base->failure, sizeof base->failure, "receive: %s", strerror(errno));
@@ -245,14 +245,14 @@ static uint64_t rx_drops(struct io_port *base)
 static bool device_up(struct io_port *base)
 {
     struct xdp_port *port = (struct xdp_port *)(void *)base;
-    return device_link_look(&port->link, &base->links_lost);
+    return device_link_check(&port->link, &base->links_lost);
 }
 
 const struct io_ops io_af_xdp = {
     .name = "af_xdp",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .privileges = "net_raw,net_admin,bpf,ipc_lock",
     .capabilities = IO_ARGUMENT_QUEUES | IO_OPENS_NO_FILE,
     .check = xdp_check,

@@ -1,7 +1,7 @@
-/* What the files of the `af_xdp` backend share: af_xdp.c opens ports, af_xdp_arguments.c reads what
- * they are asked to be, af_xdp_queue.c makes memory and sockets, af_xdp_program.c leads the
- * device's frames into them, af_xdp_send.c and af_xdp_receive.c move frames. Nothing but system
- * calls is used, so that a container needs no library for it. */
+/* Shared by the files of the `af_xdp` backend: af_xdp.c opens ports, af_xdp_arguments.c parses
+ * their arguments, af_xdp_queue.c allocates memory and sockets, af_xdp_program.c directs the frames
+ * of the device into them, af_xdp_send.c and af_xdp_receive.c move frames. It uses only system
+ * calls, so that a container needs no library for it. */
 #ifndef SM_IO_AF_XDP_H
 #define SM_IO_AF_XDP_H
 
@@ -18,36 +18,37 @@ extern const struct io_ops io_af_xdp;
 #define XDP_PKT_CONTD (1 << 0)
 #endif
 
-#define XDP_RX_FRAMES 8192U /* what waits while the worker has no core; also the rings' size */
+#define XDP_RX_FRAMES                                                                              \
+    8192U /* frames that can wait while the worker has no core; also the size of the rings */
 #define XDP_TX_SLOTS 1024U
-#define XDP_TX_ENTRIES 4096U /* our slots, and frames that other ports forward to us */
-#define XDP_HEADROOM 256U    /* the kernel keeps it free in front of received frames */
+#define XDP_TX_ENTRIES 4096U /* our slots, and frames that other ports forward */
+#define XDP_HEADROOM 256U    /* the kernel leaves it free in front of received frames */
 #define XDP_CHUNK_MAX 4096U
 #define XDP_LONGEST 16384U
 
-/* A ring that is shared with the kernel. Producers and consumers keep their own index here and
- * publish it once a burst. */
+/* A ring that is shared with the kernel. Producers and consumers keep their index here and publish
+ * it once per burst. */
 struct xdp_ring {
     uint32_t *producer, *consumer, *flags;
     void *entries;
     uint32_t mask;
-    uint32_t own;  /* our index, published or not */
-    uint32_t seen; /* the kernel's index as last read */
+    uint32_t index;        /* our index, published or not */
+    uint32_t kernel_index; /* index of the kernel when it was last read */
     void *map;
     size_t map_bytes;
 };
 
-/* Frame memory, one region a queue: chunks for receiving, then slots for sending. Ports of one
- * process share it where the kernel lets them, so that a frame is forwarded as it lies. */
+/* Frame memory, one region per queue: chunks for receiving, then slots for sending. Ports of one
+ * process share it if the kernel permits, so that a frame can be forwarded without a copy. */
 struct xdp_memory {
     uint8_t *area;
     size_t bytes, region_bytes;
     uint32_t chunk_bytes;
-    uint32_t slot_chunks; /* chunks of a slot: 1, or more for frames that do not fit one */
+    uint32_t slot_chunks; /* chunks of a slot: 1, or more for frames larger than a chunk */
     bool several;         /* a received frame may need several chunks */
     unsigned regions, used;
     unsigned references;
-    int fd; /* the socket at which it is registered; -1: not yet */
+    int fd; /* the socket that registered the memory; -1: not registered */
     struct xdp_queue *owner[64];
 };
 
@@ -56,7 +57,7 @@ struct xdp_queue {
     struct xdp_memory *memory;
     int fd;
     unsigned id;
-    uint64_t first; /* address of its region */
+    uint64_t first; /* address of the region */
     struct xdp_ring rx, tx, fill, done;
 };
 
@@ -64,19 +65,19 @@ struct xdp_port {
     struct io_port base;
     struct xdp_queue queues[XDP_QUEUES_MAX];
     unsigned queue_count;
-    unsigned next_queue; /* that is asked first for received frames */
+    unsigned next_queue; /* the next poll begins with this queue */
     bool may_block, busy_poll, unforced_buffers;
     bool zero_copy, native;
-    bool several; /* a frame may lie in several chunks */
+    bool several; /* a frame may need several chunks */
     struct device_link link;
     int device, link_fd, map_fd, promiscuous_fd;
 
-    /* Sending slots by address. Those acquired and not sent are `held`, in order. */
-    unsigned spare_count, held_count;
-    uint64_t spare[XDP_TX_SLOTS], held[IO_BURST_MAX];
-    uint32_t slot_room;               /* bytes of a frame */
-    uint8_t last_chunk[XDP_TX_SLOTS]; /* of what was sent from a slot of several chunks */
-    uint8_t *gathered;                /* frames of several chunks, put together */
+    /* Addresses of the slots for sending. `acquired` are not yet sent, in order. */
+    unsigned free_count, acquired_count;
+    uint64_t free_slots[XDP_TX_SLOTS], acquired[IO_BURST_MAX];
+    uint32_t slot_room;               /* bytes for a frame */
+    uint8_t last_chunk[XDP_TX_SLOTS]; /* number of the last sent chunk of each slot */
+    uint8_t *assembled;               /* frames that were assembled from several chunks */
 };
 
 /* af_xdp_queue.c. False: one line in `error`. */
@@ -91,8 +92,8 @@ void xdp_queue_close(struct xdp_queue *queue);
 /* Store the error of a system call as the port's failure, unless the error is temporary. */
 void xdp_note_failure(struct xdp_port *port, const char *call, int error);
 
-/* af_xdp_program.c: put the program on the device; frames of queues that are not added go their
- * usual way. Its end is that of the two descriptors in the port. */
+/* af_xdp_program.c: attach the program to the device; frames of queues that are not added continue
+ * to the kernel. Closing the two descriptors in the port detaches it. */
 bool xdp_program_attach(struct xdp_port *port, bool native_only, char *error, size_t error_size);
 bool xdp_program_add(const struct xdp_port *port, const struct xdp_queue *queue, char *error,
                      size_t error_size);

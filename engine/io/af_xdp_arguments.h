@@ -1,4 +1,4 @@
-/* What a port of `af_xdp` can be asked to be, as text and as values. */
+/* The arguments of an `af_xdp` port. */
 #ifndef SM_IO_AF_XDP_ARGUMENTS_H
 #define SM_IO_AF_XDP_ARGUMENTS_H
 

@@ -1,6 +1,6 @@
-/* The BPF program of `af_xdp`: five instructions that send what a queue receives to the socket
- * of that queue, loaded and attached with bpf(2) itself. It is held by a link, which ends with
- * this process however that ends. */
+/* The BPF program of `af_xdp`: five instructions that send the frames of a queue to the socket of
+ * that queue, loaded and attached with bpf(2). A link holds it, which ends with this process in any
+ * case. */
 #include <errno.h>
 #include <linux/bpf.h>
 #include <linux/if_link.h>
@@ -34,7 +34,8 @@ static int make_map(unsigned entries)
 static int load(int map_fd)
 {
     const struct bpf_insn program[] = {
-        /* r2 = the receive queue; r1 = the map; r3 = what to do for a queue without a socket */
+        /* r2 = number of the receive queue; r1 = the map; r3 = action for a queue without a socket
+         */
         {.code = BPF_LDX | BPF_MEM | BPF_W,
          .dst_reg = BPF_REG_2,
          .src_reg = BPF_REG_1,
@@ -43,7 +44,7 @@ static int load(int map_fd)
          .dst_reg = BPF_REG_1,
          .src_reg = BPF_PSEUDO_MAP_FD,
          .imm = map_fd},
-        {0}, /* the upper half of the map's number */
+        {0}, /* upper half of the map's number */
         {.code = BPF_ALU64 | BPF_MOV | BPF_K, .dst_reg = BPF_REG_3, .imm = XDP_PASS},
         {.code = BPF_JMP | BPF_CALL, .imm = BPF_FUNC_redirect_map},
         {.code = BPF_JMP | BPF_EXIT},
@@ -59,7 +60,7 @@ static int load(int map_fd)
     const int fd = bpf(BPF_PROG_LOAD, &attributes);
     if (fd >= 0 || errno == EPERM)
         return fd;
-    attributes.prog_flags = 0; /* an older kernel: frames in one buffer only */
+    attributes.prog_flags = 0; /* older kernels receive only frames in one buffer */
     return bpf(BPF_PROG_LOAD, &attributes);
 }
 
@@ -74,7 +75,7 @@ static int attach(int program_fd, int device, unsigned flags)
     return bpf(BPF_LINK_CREATE, &attributes);
 }
 
-static void explain(const char *what, int reason, char *error, size_t size)
+static void explain(const char *call, int reason, char *error, size_t size)
 {
     const char *hint = "";
 
@@ -86,7 +87,7 @@ static void explain(const char *what, int reason, char *error, size_t size)
         hint = " (a veth device needs as many receive queues as its peer has transmit queues)";
     else if (reason == ERANGE)
         hint = " (the device's MTU is too large for its XDP; lower it)";
-    snprintf(error, size, "%s: %s%s", what, strerror(reason), hint);
+    snprintf(error, size, "%s: %s%s", call, strerror(reason), hint);
 }
 
 bool xdp_program_attach(struct xdp_port *port, bool native_only, char *error, size_t size)
@@ -105,7 +106,7 @@ bool xdp_program_attach(struct xdp_port *port, bool native_only, char *error, si
     }
     if (port->link_fd < 0)
         explain("attach the XDP program", errno, error, size);
-    close(program_fd); /* the link keeps it */
+    close(program_fd); /* the link holds the program */
     return port->link_fd >= 0;
 }
 

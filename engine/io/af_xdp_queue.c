@@ -1,7 +1,7 @@
-/* Frame memory (UMEM) and sockets of `af_xdp`: registering, mapping the four rings, binding.
+/* Frame memory (UMEM) and sockets of `af_xdp`: registers memory, maps the four rings, binds.
  *
- * A queue's receive chunks all lie in its fill ring at first; the ring has room for all of them,
- * so giving one back never fails. */
+ * At first all receive chunks of a queue are in its fill ring, which has room for all of them. So
+ * returning a chunk never fails. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 #define XDP_MAX_TX_SKB_BUDGET 9
 #endif
 
-/* The kernel lets go of a queue some time after the socket's end, in its own thread. */
+/* The kernel releases a queue some time after its socket was closed, in a kernel thread. */
 #define RELEASE_LONGEST_MS 1000
 
 struct xdp_memory *xdp_memory_make(unsigned regions, uint32_t frame_bytes, char *error, size_t size)
@@ -60,12 +60,12 @@ void xdp_memory_leave(struct xdp_memory *memory)
     free(memory);
 }
 
-static bool set(int fd, int option, const void *value, socklen_t length, const char *what,
+static bool set(int fd, int option, const void *value, socklen_t length, const char *call,
                 char *error, size_t size)
 {
     if (setsockopt(fd, SOL_XDP, option, value, length) == 0)
         return true;
-    return fail(error, size, "%s: %s%s", what, strerror(errno),
+    return fail(error, size, "%s: %s%s", call, strerror(errno),
                 errno == ENOBUFS ? " (raise the limit of locked memory: ulimit -l)" : "");
 }
 
@@ -127,8 +127,8 @@ static void fill_first(struct xdp_queue *q)
 
     for (uint32_t i = 0; i < XDP_RX_FRAMES; i++)
         entries[i] = q->first + (uint64_t)i * q->memory->chunk_bytes;
-    q->fill.own = XDP_RX_FRAMES;
-    __atomic_store_n(q->fill.producer, q->fill.own, __ATOMIC_RELEASE);
+    q->fill.index = XDP_RX_FRAMES;
+    __atomic_store_n(q->fill.producer, q->fill.index, __ATOMIC_RELEASE);
 }
 
 static void explain_bind(const struct xdp_queue *q, bool zero_copy_only, char *error, size_t size)
@@ -153,7 +153,7 @@ static bool bind_queue(struct xdp_queue *q, unsigned mode, char *error, size_t s
     struct sockaddr_xdp address = {
         .sxdp_family = AF_XDP, .sxdp_ifindex = (uint32_t)q->port->device, .sxdp_queue_id = q->id};
 
-    if (memory->fd >= 0) { /* all else is as at the first socket */
+    if (memory->fd >= 0) { /* everything else is as at the first socket */
         address.sxdp_flags = XDP_SHARED_UMEM;
         address.sxdp_shared_umem_fd = (uint32_t)memory->fd;
     } else {
@@ -190,7 +190,7 @@ static void tune(struct xdp_queue *q)
     const int burst = IO_BURST_MAX;
 
     q->port->base.buffers = socket_tune(q->fd, false, q->port->unforced_buffers);
-    /* Older kernels send 32 frames a call, and are called more often. */
+    /* Older kernels send 32 frames per call and are called more often. */
     setsockopt(q->fd, SOL_XDP, XDP_MAX_TX_SKB_BUDGET, &burst, sizeof burst);
 }
 

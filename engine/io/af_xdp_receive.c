@@ -1,4 +1,4 @@
-/* Receiving by `af_xdp`. */
+/* Receiving of `af_xdp`. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
@@ -7,28 +7,29 @@
 #include "io/af_xdp_ring.h"
 
 #define BLOCK_LONGEST_NS 20000000U
-#define GATHERED UINTPTR_MAX /* cookie of a frame that was put together from several chunks */
+#define GATHERED UINTPTR_MAX /* cookie of a frame that was assembled from several chunks */
 
-/* Put the pieces of a frame together; returns how many descriptors it was, 0: not all are here. */
+/* Assemble a frame from its chunks; returns the number of its descriptors, 0 if some have not
+ * arrived. */
 static uint32_t gather(struct xdp_queue *q, uint32_t ready, uint8_t *room, struct io_frame *frame)
 {
     const struct xdp_desc *entries = q->rx.entries;
     uint32_t pieces = 0, length = 0;
 
-    while (pieces < ready && entries[(q->rx.own + pieces) & q->rx.mask].options & XDP_PKT_CONTD)
+    while (pieces < ready && entries[(q->rx.index + pieces) & q->rx.mask].options & XDP_PKT_CONTD)
         pieces++;
     if (pieces == ready)
         return 0;
     pieces++;
     for (uint32_t i = 0; i < pieces; i++) {
-        const struct xdp_desc *piece = &entries[(q->rx.own + i) & q->rx.mask];
+        const struct xdp_desc *piece = &entries[(q->rx.index + i) & q->rx.mask];
         const uint32_t rest = XDP_LONGEST - length;
         const uint32_t part = piece->len < rest ? piece->len : rest;
         memcpy(room + length, q->memory->area + piece->addr, part);
         length += part;
         put_chunk(q, piece->addr);
     }
-    publish(q->fill.producer, q->fill.own);
+    publish(q->fill.producer, q->fill.index);
     *frame = (struct io_frame){.data = room, .length = length, .cookie = (void *)GATHERED};
     return pieces;
 }
@@ -37,19 +38,19 @@ static unsigned take(struct xdp_queue *q, struct io_frame *frames, unsigned firs
 {
     const struct xdp_desc *entries = q->rx.entries;
     struct xdp_port *port = q->port;
-    uint32_t ready = load(q->rx.producer) - q->rx.own;
+    uint32_t ready = load(q->rx.producer) - q->rx.index;
     unsigned taken = first;
 
     if (ready == 0)
         return first;
     while (taken < count && ready > 0) {
-        const struct xdp_desc *d = &entries[q->rx.own & q->rx.mask];
+        const struct xdp_desc *d = &entries[q->rx.index & q->rx.mask];
         if (__builtin_expect((d->options & XDP_PKT_CONTD) != 0, 0)) {
-            uint8_t *room = port->gathered + (size_t)taken * XDP_LONGEST;
+            uint8_t *room = port->assembled + (size_t)taken * XDP_LONGEST;
             const uint32_t pieces = gather(q, ready, room, &frames[taken]);
             if (pieces == 0)
                 break;
-            q->rx.own += pieces;
+            q->rx.index += pieces;
             ready -= pieces;
             taken++;
             continue;
@@ -58,10 +59,10 @@ static unsigned take(struct xdp_queue *q, struct io_frame *frames, unsigned firs
                                             .length = d->len,
                                             .cookie = (void *)(uintptr_t)d->addr};
         __builtin_prefetch(q->memory->area + d->addr);
-        q->rx.own++;
+        q->rx.index++;
         ready--;
     }
-    publish(q->rx.consumer, q->rx.own);
+    publish(q->rx.consumer, q->rx.index);
     return taken;
 }
 
@@ -114,9 +115,9 @@ void xdp_rx_release(struct io_port *base, struct io_frame *frames, unsigned coun
         struct xdp_queue *owner = owner_of(q, address);
         put_chunk(owner, address);
         if (owner != q)
-            publish(owner->fill.producer, owner->fill.own);
+            publish(owner->fill.producer, owner->fill.index);
     }
-    publish(q->fill.producer, q->fill.own);
+    publish(q->fill.producer, q->fill.index);
 }
 
 void xdp_rx_wait(struct io_port *base, uint64_t timeout_ns)

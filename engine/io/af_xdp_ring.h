@@ -1,5 +1,4 @@
-/* The rings that `af_xdp` shares with the kernel, and the chunks of memory that go round in them.
- */
+/* The rings that `af_xdp` shares with the kernel, and the memory chunks that circulate in them. */
 #ifndef SM_IO_AF_XDP_RING_H
 #define SM_IO_AF_XDP_RING_H
 
@@ -39,7 +38,7 @@ static inline uint64_t receive_bytes(const struct xdp_queue *q)
 
 static inline void put_chunk(struct xdp_queue *q, uint64_t address)
 {
-    ((uint64_t *)q->fill.entries)[q->fill.own++ & q->fill.mask] =
+    ((uint64_t *)q->fill.entries)[q->fill.index++ & q->fill.mask] =
         address & ~(uint64_t)(q->memory->chunk_bytes - 1);
 }
 #endif

@@ -1,7 +1,7 @@
-/* Sending by `af_xdp`, and forwarding without a copy.
+/* Sending of `af_xdp`, and forwarding without a copy.
  *
- * Sending slots are taken and given back as a stack, so that a sender goes on writing to the few
- * that its cache holds, and each holds the template since tx_prepare. */
+ * Slots for sending are a stack, so that a sender always writes to the same few slots, which stay
+ * in its cache. Each slot contains the template since tx_prepare. */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -9,9 +9,9 @@
 #include "io/af_xdp_ring.h"
 #include "io/socket.h"
 
-#define TRIES_MAX 64 /* system calls that a kernel may need to send one burst */
+#define TRIES_MAX 64 /* system calls that a kernel may need for one burst */
 
-/* A slot of several chunks is free when the last that was sent of it is. */
+/* A slot of several chunks is free when its last sent chunk is free. */
 static void put_slot(struct xdp_queue *q, uint64_t address)
 {
     struct xdp_port *port = q->port;
@@ -24,38 +24,38 @@ static void put_slot(struct xdp_queue *q, uint64_t address)
             return;
         address = q->first + receive_bytes(q) + slot * slot_bytes;
     }
-    port->spare[port->spare_count++] = address;
+    port->free_slots[port->free_count++] = address;
 }
 
-/* Take back what the kernel has sent. */
+/* Take back the slots that the kernel has sent. */
 static void reap(struct xdp_queue *q)
 {
     struct xdp_ring *done = &q->done;
     const uint64_t *entries = done->entries;
     const uint32_t until = load(done->producer);
 
-    if (done->own == until)
+    if (done->index == until)
         return;
-    for (; done->own != until; done->own++) {
-        const uint64_t address = entries[done->own & done->mask];
+    for (; done->index != until; done->index++) {
+        const uint64_t address = entries[done->index & done->mask];
         struct xdp_queue *owner = owner_of(q, address);
         if (__builtin_expect(address - owner->first >= receive_bytes(owner), 1)) {
             put_slot(owner, address);
-        } else { /* it was forwarded */
+        } else { /* a forwarded frame */
             put_chunk(owner, address);
-            publish(owner->fill.producer, owner->fill.own);
+            publish(owner->fill.producer, owner->fill.index);
         }
     }
-    publish(done->consumer, done->own);
+    publish(done->consumer, done->index);
 }
 
-/* Have the kernel send what is in the ring. Without zero-copy it does so within the call, a part
+/* Make the kernel send the frames in the ring. Without zero-copy it sends within the call, a part
  * at a time. */
 static void kick(struct xdp_queue *q)
 {
     uint32_t before = load(q->tx.consumer);
 
-    for (unsigned tries = 0; tries < TRIES_MAX && before != q->tx.own; tries++) {
+    for (unsigned tries = 0; tries < TRIES_MAX && before != q->tx.index; tries++) {
         if (!wants_wakeup(&q->tx))
             return;
         const int error = sendto(q->fd, NULL, 0, MSG_DONTWAIT, NULL, 0) < 0 ? errno : 0;
@@ -76,9 +76,9 @@ static void kick(struct xdp_queue *q)
 
 static uint32_t room_in(struct xdp_ring *tx)
 {
-    if (tx->mask + 1 - (tx->own - tx->seen) < IO_BURST_MAX * 4)
-        tx->seen = load(tx->consumer);
-    return tx->mask + 1 - (tx->own - tx->seen);
+    if (tx->mask + 1 - (tx->index - tx->kernel_index) < IO_BURST_MAX * 4)
+        tx->kernel_index = load(tx->consumer);
+    return tx->mask + 1 - (tx->index - tx->kernel_index);
 }
 
 bool xdp_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
@@ -88,13 +88,13 @@ bool xdp_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
 
     if (length > port->slot_room)
         return false;
-    for (unsigned tries = 0; tries < TRIES_MAX && port->spare_count < XDP_TX_SLOTS; tries++) {
+    for (unsigned tries = 0; tries < TRIES_MAX && port->free_count < XDP_TX_SLOTS; tries++) {
         kick(q);
         reap(q);
     }
-    for (unsigned i = 0; i < port->spare_count; i++)
-        memcpy(q->memory->area + port->spare[i], bytes, length);
-    return port->spare_count == XDP_TX_SLOTS; /* the others may still hold another frame */
+    for (unsigned i = 0; i < port->free_count; i++)
+        memcpy(q->memory->area + port->free_slots[i], bytes, length);
+    return port->free_count == XDP_TX_SLOTS; /* the other slots may still contain another frame */
 }
 
 unsigned xdp_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
@@ -105,21 +105,22 @@ unsigned xdp_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned 
 
     if (length > port->slot_room)
         return 0;
-    if (port->held_count < count) {
-        if (__builtin_expect(load(q->tx.consumer) != q->tx.own, 0))
+    if (port->acquired_count < count) {
+        if (__builtin_expect(load(q->tx.consumer) != q->tx.index, 0))
             kick(q);
         reap(q);
-        while (port->held_count < count && port->spare_count > 0)
-            port->held[port->held_count++] = port->spare[--port->spare_count];
-        if (port->held_count < count)
-            count = port->held_count;
+        while (port->acquired_count < count && port->free_count > 0)
+            port->acquired[port->acquired_count++] = port->free_slots[--port->free_count];
+        if (port->acquired_count < count)
+            count = port->acquired_count;
     }
     for (unsigned i = 0; i < count; i++)
-        frames[i] = (struct io_frame){.data = q->memory->area + port->held[i], .length = length};
+        frames[i] =
+            (struct io_frame){.data = q->memory->area + port->acquired[i], .length = length};
     return count;
 }
 
-/* Descriptors of a frame of several chunks. */
+/* Write the descriptors of a frame of several chunks. */
 static void describe_pieces(struct xdp_queue *q, uint64_t address, uint32_t length)
 {
     const uint64_t slot_bytes = (uint64_t)q->memory->slot_chunks * q->memory->chunk_bytes;
@@ -129,7 +130,7 @@ static void describe_pieces(struct xdp_queue *q, uint64_t address, uint32_t leng
     for (uint32_t at = 0; at < length; at += q->memory->chunk_bytes, chunk++) {
         const uint32_t rest = length - at;
         const bool last = rest <= q->memory->chunk_bytes;
-        entries[q->tx.own++ & q->tx.mask] = (struct xdp_desc){
+        entries[q->tx.index++ & q->tx.mask] = (struct xdp_desc){
             address + at, last ? rest : q->memory->chunk_bytes, last ? 0 : XDP_PKT_CONTD};
     }
     q->port->last_chunk[(address - q->first - receive_bytes(q)) / slot_bytes] =
@@ -145,17 +146,18 @@ unsigned xdp_tx_send(struct io_port *base, struct io_frame *frames, unsigned cou
 
     if (count > room)
         count = room;
-    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames, in order */
         if (__builtin_expect(q->memory->slot_chunks > 1, 0))
-            describe_pieces(q, port->held[i], frames[i].length);
+            describe_pieces(q, port->acquired[i], frames[i].length);
         else
-            entries[q->tx.own++ & q->tx.mask] =
-                (struct xdp_desc){port->held[i], frames[i].length, 0};
+            entries[q->tx.index++ & q->tx.mask] =
+                (struct xdp_desc){port->acquired[i], frames[i].length, 0};
     }
-    publish(q->tx.producer, q->tx.own);
-    port->held_count -= count;
-    if (__builtin_expect(port->held_count > 0, 0))
-        memmove(port->held, port->held + count, port->held_count * sizeof port->held[0]);
+    publish(q->tx.producer, q->tx.index);
+    port->acquired_count -= count;
+    if (__builtin_expect(port->acquired_count > 0, 0))
+        memmove(port->acquired, port->acquired + count,
+                port->acquired_count * sizeof port->acquired[0]);
     kick(q);
     return count;
 }
@@ -165,8 +167,8 @@ void xdp_tx_release(struct io_port *base, struct io_frame *frames, unsigned coun
     struct xdp_port *port = port_of(base);
 
     (void)frames;
-    while (count-- > 0 && port->held_count > 0)
-        port->spare[port->spare_count++] = port->held[--port->held_count];
+    while (count-- > 0 && port->acquired_count > 0)
+        port->free_slots[port->free_count++] = port->acquired[--port->acquired_count];
 }
 
 unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
@@ -185,9 +187,9 @@ unsigned xdp_forward(struct io_port *from, struct io_port *to, struct io_frame *
     if (count > room)
         count = room;
     for (unsigned i = 0; i < count; i++)
-        entries[out->tx.own++ & out->tx.mask] =
+        entries[out->tx.index++ & out->tx.mask] =
             (struct xdp_desc){(uintptr_t)frames[i].cookie, frames[i].length, 0};
-    publish(out->tx.producer, out->tx.own);
+    publish(out->tx.producer, out->tx.index);
     kick(out);
     return count;
 }

@@ -1,4 +1,4 @@
-/* Reading a port's arguments by the table of its backend. */
+/* Parses the arguments of a port by the table of its backend. */
 #include "io/arguments.h"
 
 #include <stdio.h>

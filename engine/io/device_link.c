@@ -1,4 +1,4 @@
-/* Looking at a device. */
+/* Checks the state of a device. */
 #include "io/device_link.h"
 
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static bool read_losses(const struct device_link *link, uint64_t *losses)
     return true;
 }
 
-/* /sys may be that of another namespace, where a device of the same name may be another one. */
+/* /sys may show another namespace, where a device of this name is another device. */
 static bool is_same_device(const char *name)
 {
     char path[64], text[24] = "";
@@ -60,19 +60,19 @@ void device_link_close(struct device_link *link)
         close(link->count_fd);
 }
 
-bool device_link_look(struct device_link *link, unsigned *lost)
+bool device_link_check(struct device_link *link, unsigned *lost)
 {
     struct ifreq request = {0};
     uint64_t losses = link->losses;
 
     if (link->name[0] == '\0' || link->fd < 0)
-        return true; /* nobody tells */
+        return true; /* unknown */
     if (read_losses(link, &losses) && losses > link->losses) {
         __atomic_fetch_add(lost, (unsigned)(losses - link->losses), __ATOMIC_RELAXED);
         link->losses = losses;
     }
     memcpy(request.ifr_name, link->name, sizeof link->name);
     if (ioctl(link->fd, SIOCGIFFLAGS, &request) != 0)
-        return false; /* it has gone */
+        return false; /* the device is gone */
     return (request.ifr_flags & (IFF_UP | IFF_RUNNING)) == (IFF_UP | IFF_RUNNING);
 }

@@ -1,6 +1,6 @@
-/* Is a kernel's network device there, up, and with a carrier? Two cheap looks, neither of which
- * waits for a lock: the device's flags, whose carrier may be a second late, and where /sys tells,
- * how often the carrier was lost, so that a short loss between two looks shows. */
+/* Checks that a kernel network device exists, is up and has a carrier, with two cheap queries that
+ * wait for no lock. The flags of the device show the carrier up to a second late. If /sys has a
+ * count of lost carriers, a short loss between two checks is also visible. */
 #ifndef SM_DEVICE_LINK_H
 #define SM_DEVICE_LINK_H
 
@@ -9,15 +9,16 @@
 #include <stdint.h>
 
 struct device_link {
-    char name[IFNAMSIZ]; /* empty: no device to look at */
-    int fd;              /* a socket of its namespace, to ask by */
-    int count_fd;        /* of the file in /sys, or -1 */
-    uint64_t losses;     /* as it said last */
+    char name[IFNAMSIZ]; /* empty: no device to check */
+    int fd;              /* a socket in the namespace of the device, for queries */
+    int count_fd;        /* the count in /sys, or -1 */
+    uint64_t losses;     /* last value of the count */
 };
 
 void device_link_open(struct device_link *link, const char *name);
 void device_link_close(struct device_link *link);
 
-/* Whether it is up now; adds to `lost` how often it has gone since the last look. */
-bool device_link_look(struct device_link *link, unsigned *lost);
+/* Return true if the device is up now; adds to `lost` how often it was lost since the last check.
+ */
+bool device_link_check(struct device_link *link, unsigned *lost);
 #endif

@@ -2,9 +2,9 @@
  * device.
  *
  * DPDK is linked statically, with the drivers that the port kinds need and the common NICs: the
- * shared build loads every driver of its plug-in folder (384 files on Debian) in each start, and
- * a container would have to carry them. This file opens and closes ports and their queues;
- * dpdk_spec.c reads the specification, dpdk_burst.c moves the frames. */
+ * shared build loads every driver of its plug-in directory (384 files on Debian) at each start, and
+ * a container would need them all. This file opens and closes ports and their queues; dpdk_spec.c
+ * parses the specification, dpdk_burst.c moves the frames. */
 #include "io/io.h"
 
 #define SUMMARY "DPDK's drivers"
@@ -17,7 +17,7 @@
     "virtio-user 256, memif 1024, af-packet and tap 512, af-xdp 2048; not for vhost, whose peer "  \
     "chooses)"
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "dpdk",
      .meaning = "DPDK: virtio-user on vhost-user, af_packet on a kernel device",
      .container = "sys_nice,net_raw,net_admin"},
@@ -30,7 +30,7 @@ static const struct io_ops io_dpdk = {
     .name = "dpdk",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .missing = "built without libdpdk; install libdpdk-dev (22.11 or later) and rebuild",
 };
 
@@ -51,7 +51,9 @@ IO_BACKEND(io_dpdk);
 
 #define FINISH_US 500000
 #define RX_AT_ONCE 64
-#define RX_AT_ONCE_FORWARDING 32 /* the other core has the first ones while the rest are taken */
+#define RX_AT_ONCE_FORWARDING                                                                      \
+    32 /* the other core gets the first frames while the rest are taken                            \
+        */
 #define FINISH_QUIET_US 20000
 
 static bool check(const char *arguments, char *error, size_t size)
@@ -61,16 +63,15 @@ static bool check(const char *arguments, char *error, size_t size)
     return dpdk_spec_parse(&spec, arguments, error, size);
 }
 
-/* To its peer, to itself (memif), or as a driver that is not known here does. */
+/* The port connects later: to its peer, to itself (memif), or as an unknown driver does. */
 static bool connects_later(const struct dpdk_spec *spec)
 {
     return spec->kind == DPDK_MEMIF || spec->kind == DPDK_VDEV ||
            (spec->kind <= DPDK_VHOST && !spec->listens);
 }
 
-/* A device reads physical addresses, or those that VFIO has mapped in large pieces; the memif
- * driver hands its peer all memory of the process, which it can only if EAL keeps it in single
- * files. */
+/* A device reads physical addresses, or addresses that VFIO has mapped in large pieces. The memif
+ * driver passes all memory of the process to its peer, which needs memory in single files. */
 static bool needs_hugepages(const struct dpdk_spec *spec)
 {
     return spec->kind == DPDK_PCI || (spec->kind == DPDK_MEMIF && spec->zero_copy);
@@ -92,7 +93,7 @@ static unsigned capabilities_of(const char *arguments)
            (connects_later(&spec) ? IO_CONNECTS : 0U);
 }
 
-/* The socket of its keeper. */
+/* The socket of the keeper. */
 static bool socket_made(const char *arguments, char *path, size_t size)
 {
     struct dpdk_spec spec;
@@ -104,8 +105,8 @@ static bool socket_made(const char *arguments, char *path, size_t size)
     return true;
 }
 
-/* A driver of a device may want its privileges late, and EAL's threads keep what they began with; a
- * socket of another program's needs none. */
+/* The driver of a device may need its privileges late, and EAL's threads keep the privileges that
+ * they started with. A socket of another program needs none. */
 static const char *privileges_of(const char *arguments)
 {
     struct dpdk_spec spec;
@@ -116,8 +117,8 @@ static const char *privileges_of(const char *arguments)
     return spec.kind == DPDK_AF_PACKET ? "net_raw,net_admin" : "all";
 }
 
-/* What was sent lies in our memory until the peer takes it: do not pull it away. A peer that
- * takes nothing is not waited for. */
+/* Sent frames are in our memory until the peer takes them, so wait before it is unmapped; but not
+ * for a peer that takes none. */
 static void let_peer_finish(const struct dpdk_port *port)
 {
     unsigned left = dpdk_device_in_flight(port);
@@ -130,7 +131,7 @@ static void let_peer_finish(const struct dpdk_port *port)
         const unsigned now = dpdk_device_in_flight(port);
         quiet_us = now == left ? quiet_us + 100 : 0;
         if (port->spec.packed && quiet_us >= FINISH_QUIET_US)
-            return; /* in order, a packed ring does not show all that was taken */
+            return; /* if it works in order, a packed ring does not show all taken frames */
         left = now;
     }
 }
@@ -172,10 +173,11 @@ static void close_port(struct io_port *base)
  * administered. It does not depend on the process number, which repeats between containers. */
 static void set_mac(struct dpdk_queue *q, const struct io_config *config)
 {
-    uint8_t made[6] = {2};
+    uint8_t random_mac[6] = {2};
 
-    random_fill(made + 1, sizeof made - 1);
-    memcpy(q->base.mac, config->src_mac_given ? config->address->src_mac : made, sizeof made);
+    random_fill(random_mac + 1, sizeof random_mac - 1);
+    memcpy(q->base.mac, config->src_mac_given ? config->address->src_mac : random_mac,
+           sizeof random_mac);
 }
 
 /* Return the NUMA node of the device, or that of the queue's worker if there is no device. */
@@ -276,19 +278,19 @@ static void leave_thread(void *unused)
     rte_thread_unregister();
 }
 
-/* Gives the thread its own buffer caches, until it ends. */
+/* Give the thread its buffer caches, until it ends. */
 static void thread_enter(struct io_port *base)
 {
     static pthread_key_t at_exit;
-    static bool made;
+    static bool has_key;
 
     if (rte_lcore_id() != LCORE_ID_ANY)
         return;
     dpdk_eal_lock();
-    if (!made)
-        made = pthread_key_create(&at_exit, leave_thread) == 0;
+    if (!has_key)
+        has_key = pthread_key_create(&at_exit, leave_thread) == 0;
     dpdk_eal_unlock();
-    if (made && rte_thread_register() == 0)
+    if (has_key && rte_thread_register() == 0)
         pthread_setspecific(at_exit, base);
 }
 
@@ -313,7 +315,7 @@ static bool link_up(struct io_port *base)
         return atomic_load(&q->tx_open);
     /* The drivers of these two always report that the link is up. */
     if (q->kind == DPDK_AF_PACKET || q->kind == DPDK_AF_XDP)
-        return device_link_look(&q->port->link, &base->links_lost);
+        return device_link_check(&q->port->link, &base->links_lost);
     return dpdk_device_is_up(q->port);
 }
 
@@ -321,7 +323,7 @@ const struct io_ops io_dpdk = {
     .name = "dpdk",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .queues_max = IO_QUEUES_MAX,
     .capabilities = IO_HOLDS | IO_OWN_THREADS,
     .capabilities_of = capabilities_of,

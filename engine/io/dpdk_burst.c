@@ -1,9 +1,9 @@
 /* The hot path of the `dpdk` backend: transmit, receive and forward bursts.
  *
- * Transmit buffers come from a pool of the port's own that nothing else writes to, so a buffer
- * comes back from the ring with the frame that was last in it: the template is copied into each
- * buffer once, not once per packet. A buffer is in the pool only after the device has returned
- * it, so a frame in flight is never overwritten. */
+ * Transmit buffers come from a pool of the port that nothing else writes to, so a buffer returns
+ * from the ring with its last frame: the template is copied once into each buffer, not once per
+ * packet. A buffer is in the pool only after the device has returned it, so a frame in flight is
+ * never overwritten. */
 #include <string.h>
 
 #include <rte_prefetch.h>
@@ -11,7 +11,7 @@
 
 #include "io/dpdk.h"
 
-#define VHOST_BURST_MAX 32 /* what the vhost library moves in one call */
+#define VHOST_BURST_MAX 32 /* maximum of the vhost library per call */
 
 /* See dpdk_gate.c. */
 static inline bool gate_enter(_Atomic bool *gate, _Atomic bool *busy)
@@ -37,7 +37,7 @@ static inline struct dpdk_queue *queue_of(struct io_port *base)
     return (struct dpdk_queue *)(void *)base;
 }
 
-/* Offer mbufs to the port; those accepted are no longer ours. */
+/* Offer mbufs to the port; the accepted mbufs belong to the port. */
 static inline unsigned transmit(struct dpdk_queue *q, struct rte_mbuf **mbufs, unsigned count)
 {
     unsigned sent = 0;
@@ -53,7 +53,7 @@ static inline unsigned transmit(struct dpdk_queue *q, struct rte_mbuf **mbufs, u
                                             (uint16_t)(count - sent));
             sent += moved;
         } while (moved == VHOST_BURST_MAX && sent < count);
-        /* The library has copied the frames; the buffers are still ours. */
+        /* The library has copied the frames; the buffers are free. */
         if (sent > 0)
             rte_pktmbuf_free_bulk(mbufs, sent);
     } else {
@@ -77,7 +77,7 @@ bool dpdk_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length
     return true;
 }
 
-/* hash.rss is free for our use while a transmit buffer is ours, and drivers leave it alone. */
+/* While a role has a transmit buffer, hash.rss is unused, and drivers do not change it. */
 static inline void take_buffer(const struct dpdk_queue *q, struct rte_mbuf *mbuf, uint32_t length,
                                uint32_t generation)
 {
@@ -119,7 +119,7 @@ unsigned dpdk_tx_send(struct io_port *base, struct io_frame *frames, unsigned co
 {
     struct dpdk_queue *q = queue_of(base);
 
-    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the held ones, in order */
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames, in order */
         q->acquired[i]->data_len = (uint16_t)frames[i].length;
         q->acquired[i]->pkt_len = frames[i].length;
     }
@@ -139,7 +139,7 @@ void dpdk_tx_release(struct io_port *base, struct io_frame *frames, unsigned cou
     rte_mempool_put_bulk(q->tx_pool, (void **)&q->acquired[q->acquired_count], count);
 }
 
-/* Frames in several segments come only from peers that use smaller buffers than ours. */
+/* Frames in several segments come only from peers with smaller buffers. */
 static bool make_linear(struct dpdk_queue *q, struct rte_mbuf *mbuf)
 {
     if (mbuf->nb_segs == 1 || rte_pktmbuf_linearize(mbuf) == 0)
@@ -149,7 +149,7 @@ static bool make_linear(struct dpdk_queue *q, struct rte_mbuf *mbuf)
     return false;
 }
 
-/* The kernel cuts a frame that is longer than a slot, and the driver passes on its head. */
+/* The kernel cuts a frame that is longer than a slot, and the driver passes its beginning on. */
 static __attribute__((noinline)) unsigned drop_cut(struct dpdk_queue *q, struct rte_mbuf **mbufs,
                                                    unsigned count)
 {
@@ -190,7 +190,7 @@ unsigned dpdk_rx_burst(struct io_port *base, struct io_frame *frames, unsigned c
 {
     struct dpdk_queue *q = queue_of(base);
     struct rte_mbuf *mbufs[IO_BURST_MAX];
-    /* virtio-user's driver asks for the frames itself, vhost and memif have just copied them. */
+    /* The driver of virtio-user prefetches frames itself; vhost and memif have just copied them. */
     const bool cold = q->kind >= DPDK_AF_PACKET;
     unsigned received, kept = 0;
 

@@ -1,6 +1,6 @@
-/* DPDK ethernet devices: add one by its EAL string, start it with a receive and a transmit
- * queue for each worker, remove it. All three are administration: call them with the EAL lock held.
- */
+/* DPDK ethernet devices: adds a device by its EAL string, starts it with a receive and a transmit
+ * queue for each worker, and removes it. All three are administration: call them with the EAL lock
+ * held. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -37,8 +37,8 @@ void dpdk_device_limit_mtu(struct dpdk_port *port, uint32_t mtu_bytes)
     }
 }
 
-/* Most devices take tags beside their MTU, so a device that will not have a larger one for their
- * sake may do without. */
+/* Most devices accept tags in addition to their MTU, so a device that refuses the larger MTU for
+ * tags may still work. */
 static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
 {
     const uint32_t mtu = port->longest - RTE_ETHER_HDR_LEN;
@@ -51,7 +51,7 @@ static bool set_mtu(struct dpdk_port *port, const struct rte_eth_dev_info *info)
            mtu <= RTE_ETHER_MTU + 2 * RTE_VLAN_HLEN;
 }
 
-/* With several queues a NIC spreads frames over them by their addresses. */
+/* With several queues a NIC distributes frames to them by their addresses. */
 static struct rte_eth_conf configuration(const struct dpdk_port *port,
                                          const struct rte_eth_dev_info *info)
 {
@@ -111,8 +111,8 @@ static void alarm_seen(void *argument)
     atomic_store((_Atomic bool *)argument, true);
 }
 
-/* A driver that has seen its peer go may have set an alarm that will touch the device. Alarms
- * run in order of time, so when ours has run, the driver's has. */
+/* A driver that has lost its peer may have set an alarm that will use the device. Alarms run in
+ * order of time, so after our alarm the alarm of the driver has run. */
 static void let_alarms_pass(void)
 {
     static _Atomic bool passed;
@@ -147,8 +147,8 @@ static unsigned in_flight_split(const struct rte_memzone *zone, unsigned queue_s
     return (uint16_t)(offered - taken);
 }
 
-/* A descriptor is the device's while its two flags differ. A device that works in order may
- * give back several by the flags of the last one only. */
+/* The device owns a descriptor while its two flags differ. A device that works in order may return
+ * several descriptors with the flags of the last one. */
 static unsigned in_flight_packed(const struct rte_memzone *zone, unsigned queue_size)
 {
     const struct vring_packed_desc *ring = zone->addr;
@@ -162,8 +162,8 @@ static unsigned in_flight_packed(const struct rte_memzone *zone, unsigned queue_
     return count;
 }
 
-/* The driver does not tell, but its rings lie in named memory zones in the layout that the
- * virtio specification prescribes. */
+/* The driver does not report it, but its rings are in named memory zones with the layout of the
+ * virtio specification. */
 unsigned dpdk_device_in_flight(const struct dpdk_port *port)
 {
     unsigned count = 0;

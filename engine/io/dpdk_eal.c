@@ -1,12 +1,12 @@
-/* Starts DPDK's environment abstraction layer the way a measuring tool needs it: fast, quiet,
- * leaving nothing on the machine, and with the caller's thread staying on its core.
+/* Starts DPDK's environment abstraction layer (EAL) for measurements: fast, quiet, without leaving
+ * anything on the machine, and without moving the calling thread from its core.
  *
- * Memory comes from memfd hugepages (--in-memory): no hugetlbfs mount is needed and the kernel
- * takes them back however the process ends. One file per segment list (--single-file-segments)
- * because a vhost-user peer accepts at most 8 memory regions.
+ * Memory comes from memfd hugepages (--in-memory): no hugetlbfs mount is needed, and the kernel
+ * frees them when the process ends for any reason. There is one file per segment list
+ * (--single-file-segments), because a vhost-user peer accepts at most 8 memory regions.
  *
- * With --dpdk-pages 4KiB it is one memfd of ordinary pages (--no-huge), which EAL refuses to
- * combine with either option. --no-shconf then keeps EAL from writing files. */
+ * With --dpdk-pages 4KiB it is one memfd of ordinary pages (--no-huge), which EAL does not combine
+ * with either option. --no-shconf then prevents that EAL writes files. */
 #include <fcntl.h>
 #include <glob.h>
 #include <sched.h>
@@ -47,8 +47,8 @@ void dpdk_eal_unlock(void)
     pthread_mutex_unlock(&administration);
 }
 
-/* DPDK's log ends here rather than in syslog and on the terminal: its "errors" include normal
- * events such as a peer that is not there yet. The first one explains a failure best. */
+/* DPDK's log ends here and not in syslog or on the terminal, because its "errors" include normal
+ * events such as a missing peer. The first error explains a failure best. */
 static ssize_t log_write(void *cookie, const char *text, size_t size)
 {
     (void)cookie;
@@ -85,7 +85,7 @@ static bool log_capture(const struct io_config *config)
     return rte_openlog_stream(stream) == 0;
 }
 
-/* Hugepage memory that is free now, in MB; -1 when the kernel does not say. */
+/* Free hugepage memory in MB; -1 if the kernel does not report it. */
 static long hugepages_free_mb(void)
 {
     glob_t sizes;
@@ -134,8 +134,8 @@ static bool memory_is_there(unsigned memory_mb, char *error, size_t size)
                 memory_mb, free_mb, (memory_mb - (unsigned)free_mb + 1) / 2, reserved_pages());
 }
 
-/* Ordinary pages are given when they are first touched, and a process that is given none is killed:
- * so what it will take is compared with what is left. */
+/* The kernel provides ordinary pages when they are first touched, and kills a process if it has
+ * none left. So the required memory is compared with the free memory before. */
 static bool ordinary_memory_is_there(unsigned memory_mb, char *error, size_t size)
 {
     return memory_suffices((uint64_t)memory_mb << 20, "DPDK on 4 KiB pages ", error, size);
@@ -151,7 +151,7 @@ static bool files_are_enough(char *error, size_t size)
                 FILES_MIN, (unsigned long)limit.rlim_cur);
 }
 
-/* "0@(3)" or "0@(0,2,5)": EAL's one thread is the caller, on the cores it already has. */
+/* "0@(3)" or "0@(0,2,5)": the only EAL thread is the caller, on the cores that it already has. */
 static void lcores_argument(const struct io_config *config, char *text, size_t size)
 {
     cpu_set_t cores;
@@ -169,8 +169,8 @@ static void lcores_argument(const struct io_config *config, char *text, size_t s
     text[length - 1] = ')';
 }
 
-/* Where the CPU does not tell how fast its TSC goes, as in most virtual machines, EAL sleeps for
- * 100 ms to count, and rounds to 10 MHz: a fiftieth of that is as exact. */
+/* If the CPU does not report the frequency of its TSC, as in most virtual machines, EAL sleeps for
+ * 100 ms to measure it, and rounds to 10 MHz. A fiftieth of that time gives the same result. */
 #define EAL_NAP_DIVISOR 50
 
 int __real_nanosleep(const struct timespec *length, struct timespec *left);
@@ -185,8 +185,8 @@ int __wrap_nanosleep(const struct timespec *length, struct timespec *left)
     return __real_nanosleep(in_eal_init && length->tv_sec == 0 ? &nap : length, left);
 }
 
-/* EAL makes a folder for files that --in-memory then does not write. Where it cannot make one
- * it goes on without, so it is pointed where nobody can. */
+/* EAL creates a directory for files that it does not write with --in-memory. If it cannot create
+ * it, it continues, so it gets a path in which a directory is impossible. */
 #define NO_RUNTIME_DIRECTORY "/proc/self"
 
 static int redirect(int from, int to)
@@ -205,9 +205,9 @@ static void redirect_back(int to, int saved)
     }
 }
 
-/* rte_eal_init prints its usage on standard output, which is ours for JSON lines, and alerts on
- * standard error, where we owe the user one clear line; and its helper threads must not catch
- * the signals that the main thread waits for. */
+/* rte_eal_init prints its usage on standard output, which is reserved for JSON lines, and alerts on
+ * standard error, where the engine prints one clear line. Its helper threads must not receive the
+ * signals that the main thread waits for. */
 static int eal_init_contained(int argc, char **argv)
 {
     const int sink = log_to_stderr ? STDERR_FILENO : memfd_create("eal-output", MFD_CLOEXEC);
@@ -232,7 +232,7 @@ static int eal_init_contained(int argc, char **argv)
     return result;
 }
 
-/* The first PCI function that a port wants. */
+/* Find the first PCI function that a port needs. */
 static bool find_pci(const struct io_config *config, struct dpdk_spec *spec)
 {
     for (unsigned i = 0; i < config->spec_count; i++) {
@@ -264,11 +264,11 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
     if (!log_to_stderr)
         argv[argc++] = "--log-level=error";
     if (find_pci(config, &function)) {
-        /* EAL would take every function that is free for it, those of other programs, too. Told of
-         * one it takes no other, until the port that wants it is opened. */
+        /* EAL would open every free function, including those of other programs. If one function is
+         * allowed, EAL opens no other until the port that needs it is opened. */
         snprintf(allow, sizeof allow, "--allow=%s", function.target);
         argv[argc++] = allow;
-    } else { /* a device may need physical addresses: where there is one, EAL decides */
+    } else { /* a device may need physical addresses; only without devices the mode is known */
         argv[argc++] = "--no-pci";
         argv[argc++] = "--iova-mode=va";
     }
@@ -279,14 +279,14 @@ static bool eal_init(const struct io_config *config, unsigned memory_mb, char *e
         return fail(error, size, "DPDK does not start: %s",
                     *reason != '\0' ? reason : rte_strerror(rte_errno));
     }
-    dpdk_eal_last_error(); /* whatever it grumbled about, it has started */
+    dpdk_eal_last_error(); /* discard errors of a successful start */
     return true;
 }
 
 bool dpdk_eal_start(const struct io_config *config, char *error, size_t size)
 {
-    /* Enough for the buffers of all ports, so that memory never grows while peers are attached
-     * (each growth would be negotiated with every one of them). */
+    /* Enough for the buffers of all ports, so that memory never grows while peers are attached:
+     * each growth would be negotiated with every peer. */
     const unsigned memory_mb = dpdk_spec_memory_mb(config);
 
     if (started)
@@ -299,7 +299,7 @@ bool dpdk_eal_start(const struct io_config *config, char *error, size_t size)
                             : memory_is_there(memory_mb, error, size);
     if (!enough || !files_are_enough(error, size))
         return false;
-    /* A peer that dies while DPDK writes to its socket must not take us along. */
+    /* A peer that dies while DPDK writes to its socket must not end the engine. */
     signal(SIGPIPE, SIG_IGN);
     if (!log_capture(config))
         return fail(error, size, "out of memory");

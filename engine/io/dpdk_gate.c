@@ -1,7 +1,7 @@
 /* The gates between keeper and worker. The worker sets its busy flag and then reads the gate
- * (dpdk_burst.c); the keeper closes the gate and then reads the busy flag. Both need a full
- * barrier between the two; the keeper pays for both sides with membarrier(2), so that the worker
- * pays nothing. */
+ * (dpdk_burst.c); the keeper closes the gate and then reads the busy flag. Both need a full barrier
+ * in between. The keeper executes it for both sides with membarrier(2), so that the worker has no
+ * cost. */
 #include <unistd.h>
 
 #include <linux/membarrier.h>
@@ -10,11 +10,13 @@
 #include "io/dpdk.h"
 
 #define LEFT_BEHIND_US 500000
-#define SENDS_ONLY 1000 /* so many transmit calls meanwhile: this worker does not receive */
+#define SENDS_ONLY                                                                                 \
+    1000 /* after so many transmit calls without a receive call, the worker only sends */
 
 bool dpdk_fence_needed;
 
-/* Before there is a second thread: later the kernel would wait for every CPU, some 10 ms. */
+/* Called before there is a second thread: later the kernel would wait for every CPU, about 10 ms.
+ */
 static __attribute__((constructor)) void register_for_barriers(void)
 {
     dpdk_fence_needed =
@@ -47,7 +49,8 @@ void dpdk_open_gates(struct dpdk_port *port)
     }
 }
 
-/* Has the worker found nothing more? One that only sends, or is gone, never will. */
+/* Return true if the worker has found no further frame. A worker that only sends, or has ended,
+ * never does. */
 static bool is_emptied(const struct dpdk_queue *queue, unsigned calls)
 {
     return !atomic_load(&queue->rx_open) || atomic_load(&queue->rx_empty) ||

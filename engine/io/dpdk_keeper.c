@@ -1,6 +1,6 @@
-/* The keeper: one thread a port that waits for the peer, attaches the driver, waits until the
- * peer hangs up, detaches, and begins again. It sleeps in poll() while traffic runs. Every new
- * peer gets a device made anew: no frame of an earlier peer is left in its rings. */
+/* The keeper: a thread per port that waits for the peer, attaches the driver, waits until the peer
+ * disconnects, detaches the driver, and begins again. It sleeps in poll() while traffic runs. Every
+ * new peer gets a new device, so that no frame of an earlier peer remains in its rings. */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static void mac_text(const struct dpdk_port *port, char *text, size_t size)
              mac[5]);
 }
 
-/* The driver calls connect() while it is added, and is given the peer that we already have. */
+/* The driver calls connect() while it is added, and gets the socket of the connected peer. */
 static bool virtio_user_attach(struct dpdk_port *port, int fd)
 {
     char name[32], arguments[512], mac[18];
@@ -78,10 +78,10 @@ static void serve_vhost(struct dpdk_port *port, int fd)
     }
     while (!dpdk_socket_wait_hangup(port, fd, dpdk_vhost_open_gates(port) ? -1 : RING_POLL_MS))
         continue;
-    dpdk_vhost_detach(port); /* closes the gates on its way */
+    dpdk_vhost_detach(port); /* also closes the gates */
 }
 
-/* Our end of the driver's control channel: an abstract socket that only we know. */
+/* Our end of the driver's control channel: an abstract socket with a secret name. */
 static int memif_driver_end(const char *abstract)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -97,8 +97,9 @@ static int memif_driver_end(const char *abstract)
     return fd;
 }
 
-/* The memif driver unmaps its rings the moment its control channel closes, whatever the worker
- * does. So it talks to us, we relay, and when the real peer goes we stop the worker first. */
+/* The memif driver unmaps its rings as soon as its control channel closes, even while the worker
+ * uses them. So the driver is connected to us and we relay its messages; when the real peer
+ * disconnects, the worker is stopped first. */
 static bool memif_attach(struct dpdk_port *port, int *driver_fd)
 {
     char name[32], arguments[512], mac[18], abstract[64];
@@ -183,7 +184,7 @@ bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
     port->keeper.stop_fd = eventfd(0, EFD_CLOEXEC);
     if (port->spec.listens && !dpdk_socket_listen(port, error, size))
         return false;
-    /* Signals are for the main thread. */
+    /* The main thread receives the signals. */
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);
     result = pthread_create(&port->keeper.thread, NULL, keeper_main, port);
@@ -196,9 +197,10 @@ bool dpdk_keeper_start(struct dpdk_port *port, char *error, size_t size)
 
 void dpdk_keeper_stop(struct dpdk_port *port)
 {
-    const uint64_t one = 1;
+    const uint64_t increment = 1;
 
-    if (port->keeper.is_running && write(port->keeper.stop_fd, &one, sizeof one) == sizeof one)
+    if (port->keeper.is_running &&
+        write(port->keeper.stop_fd, &increment, sizeof increment) == sizeof increment)
         pthread_join(port->keeper.thread, NULL);
     if (port->keeper.listen_fd >= 0) {
         unlink(port->spec.target);

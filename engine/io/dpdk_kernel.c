@@ -1,7 +1,6 @@
-/* What the kernel drops in front of DPDK's drivers for its devices: frames that reached the port
- * and found its ring full. The drivers do not say (af-packet nothing, af-xdp a part), but their
- * sockets lie among this process's files: they are those that were not there before the device was
- * opened. */
+/* Frames that the kernel drops in front of DPDK's drivers for kernel devices, because the ring is
+ * full. The drivers do not report them (af-packet none, af-xdp some), but their sockets are among
+ * the open files of this process: those that did not exist before the device was opened. */
 #include <linux/if_packet.h>
 #include <linux/if_xdp.h>
 
@@ -23,30 +22,32 @@ static bool is_socket_of(int fd, int domain)
     return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &found, &length) == 0 && found == domain;
 }
 
-void dpdk_kernel_before_open(struct dpdk_port *port, uint8_t there[DPDK_FILES_MAX])
+void dpdk_kernel_before_open(struct dpdk_port *port, uint8_t existing[DPDK_FILES_MAX])
 {
     const int domain = domain_of(port);
 
     for (int fd = 0; domain >= 0 && fd < DPDK_FILES_MAX; fd++)
-        there[fd] = is_socket_of(fd, domain);
+        existing[fd] = is_socket_of(fd, domain);
 }
 
-void dpdk_kernel_after_open(struct dpdk_port *port, const uint8_t there[DPDK_FILES_MAX])
+void dpdk_kernel_after_open(struct dpdk_port *port, const uint8_t existing[DPDK_FILES_MAX])
 {
     const int domain = domain_of(port);
 
     for (int fd = 0; domain >= 0 && fd < DPDK_FILES_MAX; fd++) {
-        if (!there[fd] && is_socket_of(fd, domain) && port->kernel.count < IO_QUEUES_MAX)
+        if (!existing[fd] && is_socket_of(fd, domain) && port->kernel.count < IO_QUEUES_MAX)
             port->kernel.fds[port->kernel.count++] = fd;
     }
 }
 
 static uint64_t xdp_ring_full(int fd)
 {
-    struct xdp_statistics seen = {0};
-    socklen_t length = sizeof seen;
+    struct xdp_statistics statistics = {0};
+    socklen_t length = sizeof statistics;
 
-    return getsockopt(fd, SOL_XDP, XDP_STATISTICS, &seen, &length) == 0 ? seen.rx_ring_full : 0;
+    return getsockopt(fd, SOL_XDP, XDP_STATISTICS, &statistics, &length) == 0
+               ? statistics.rx_ring_full
+               : 0;
 }
 
 uint64_t dpdk_kernel_drops(struct dpdk_port *port)

@@ -1,5 +1,4 @@
-/* What a `dpdk` port is made of when it is opened: packet buffers, and the devices that need no
- * peer. */
+/* Opens the parts of a `dpdk` port: packet buffers, and devices that need no peer. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,10 +12,11 @@
 #include "io/socket.h"
 
 #define POOL_NAME_MAX 32
-#define SMALL_PAGE_BYTES 4096 /* or more */
-#define AF_XDP_ROOM_MAX 3584  /* a buffer with its head must fit a page */
+#define SMALL_PAGE_BYTES 4096 /* the smallest page size */
+#define AF_XDP_ROOM_MAX 3584  /* a buffer with its header must fit a page */
 
-/* Ordinary pages are given when they are first touched: here, and not while frames are sent. */
+/* The kernel provides ordinary pages when they are first touched: touch them now and not while
+ * frames are sent. */
 static void touch_pages(struct rte_mempool *pool, void *unused, struct rte_mempool_memhdr *memory,
                         unsigned index)
 {
@@ -27,9 +27,9 @@ static void touch_pages(struct rte_mempool *pool, void *unused, struct rte_mempo
         bytes[at] = bytes[at];
 }
 
-/* On small pages DPDK lets no buffer cross a page, unless told that no device reads it by physical
- * addresses. Each of 2 KiB would then have a page to itself, and the heads of all would compete for
- * the same lines of the nearest cache. */
+/* On small pages DPDK places no buffer across a page boundary, unless it was set up for devices
+ * that do not read it by physical addresses. Each buffer of 2 KiB would then use a whole page, and
+ * the headers of all buffers would use the same lines of the nearest cache. */
 static struct rte_mempool *make_dense_pool(const char *name, unsigned count, uint16_t bytes)
 {
     struct rte_pktmbuf_pool_private head = {.mbuf_data_room_size = bytes};
@@ -50,14 +50,15 @@ static struct rte_mempool *make_dense_pool(const char *name, unsigned count, uin
     return pool;
 }
 
-/* On the port's NUMA node, or anywhere if that has no memory left. */
-static struct rte_mempool *make_pool(const struct dpdk_queue *q, const char *what, unsigned count)
+/* On the NUMA node of the port, or anywhere if that node has no memory left. */
+static struct rte_mempool *make_pool(const struct dpdk_queue *q, const char *name_prefix,
+                                     unsigned count)
 {
     const uint16_t bytes = (uint16_t)(RTE_PKTMBUF_HEADROOM + q->room_bytes);
     char name[POOL_NAME_MAX];
     struct rte_mempool *pool;
 
-    snprintf(name, sizeof name, "%s_%u_%u", what, q->port->index, q->number);
+    snprintf(name, sizeof name, "%s_%u_%u", name_prefix, q->port->index, q->number);
     if (!rte_eal_has_hugepages())
         return make_dense_pool(name, count, bytes);
     pool = rte_pktmbuf_pool_create(name, count, DPDK_POOL_CACHE, 0, bytes, q->node);
@@ -66,7 +67,7 @@ static struct rte_mempool *make_pool(const struct dpdk_queue *q, const char *wha
     return pool;
 }
 
-/* The kernel's own account of the pages at an address, in KiB; 0: it gives none. */
+/* The page size at an address in KiB, as the kernel reports it; 0: unknown. */
 static uint32_t page_kib_at(const void *address)
 {
     FILE *maps = fopen("/proc/self/smaps", "re");
@@ -86,30 +87,30 @@ static uint32_t page_kib_at(const void *address)
     return found;
 }
 
-/* Each queue has its own, so that workers share nothing. */
+/* Each queue has separate buffers, so that workers share nothing. */
 bool dpdk_open_buffers(struct dpdk_port *port, const struct io_config *config, char *error,
                        size_t size)
 {
     const unsigned receive = dpdk_spec_receive_buffers(&port->spec, config);
     const unsigned transmit = dpdk_spec_transmit_buffers(&port->spec);
-    bool made = true;
+    bool done = true;
 
-    for (unsigned i = 0; i < port->queue_count && made; i++) {
+    for (unsigned i = 0; i < port->queue_count && done; i++) {
         struct dpdk_queue *queue = port->queues[i];
         queue->rx_pool = make_pool(queue, "receive", receive);
         queue->tx_pool = make_pool(queue, "transmit", transmit);
         queue->template_bytes = malloc(queue->room_bytes);
-        made = queue->rx_pool != NULL && queue->tx_pool != NULL && queue->template_bytes != NULL;
+        done = queue->rx_pool != NULL && queue->tx_pool != NULL && queue->template_bytes != NULL;
     }
-    if (!made)
+    if (!done)
         snprintf(error, size,
                  "no memory for packet buffers; raise --dpdk-memory-mb or lower queue-size");
     else
         port->queues[0]->base.page_kib = page_kib_at(port->queues[0]->rx_pool);
-    return made;
+    return done;
 }
 
-/* The device's name in DPDK and its arguments. */
+/* The name of the device in DPDK and its arguments. */
 static void describe(const struct dpdk_port *port, char *name, size_t name_size, char *arguments,
                      size_t size)
 {
@@ -140,8 +141,8 @@ static void describe(const struct dpdk_port *port, char *name, size_t name_size,
     }
 }
 
-/* af-packet and af-xdp hand everything to the kernel, which drops what its device does not take.
- * The driver of tap sends nothing above an MTU of its own, which cannot be changed. */
+/* af-packet and af-xdp pass everything to the kernel, which drops frames that are too long for its
+ * device. The driver of tap sends no frame above an MTU that cannot be changed. */
 static void take_mtu(struct dpdk_port *port)
 {
     char ignored[160];

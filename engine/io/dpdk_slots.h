@@ -4,7 +4,7 @@
 
 #include <stdint.h>
 
-/* What the kernel and the driver of af-packet put in front of a frame in a slot of its rings. */
+/* Bytes that the kernel and the driver of af-packet put in front of a frame in a slot. */
 #define DPDK_SLOT_HEAD_SEND 32
 #define DPDK_SLOT_HEAD_RECEIVE 66
 #define DPDK_SLOT_BYTES_MIN 2048

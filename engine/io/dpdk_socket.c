@@ -1,11 +1,10 @@
-/* One peer over a UNIX socket, for drivers whose control channel is one (vhost-user, memif).
+/* One peer over a UNIX socket, for drivers with such a control channel (vhost-user, memif).
  *
- * DPDK's own ways to find the peer do not suit a measuring tool: virtio-user as the server
- * blocks in accept() while the device is being made, the vhost client looks for its server
- * once a second, and the memif driver unmaps its rings under the worker when the peer dies. So
- * we listen or connect ourselves and hand the connected socket to the driver in the moment it
- * calls connect(): the build links with --wrap=connect (static DPDK), which sends that call
- * here. */
+ * DPDK's ways to find the peer do not suit measurements: virtio-user as the server blocks in
+ * accept() while the device is created, the vhost client searches for its server once per second,
+ * and the memif driver unmaps its rings under the worker when the peer dies. So this file listens
+ * or connects itself and passes the connected socket to the driver when the driver calls connect():
+ * the build links with --wrap=connect (static DPDK), which redirects that call here. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -20,7 +19,7 @@
 #include "io/dpdk.h"
 
 #define RETRY_MS 10
-#define ANSWER_TIMEOUT_S 2 /* a peer that accepts and never answers must not hang us */
+#define ANSWER_TIMEOUT_S 2 /* a peer that accepts and never replies must not block us */
 #define LAST_ANSWER_US 300000
 #define RELAY_BYTES_MAX 4096
 #define RELAY_FDS_MAX 16
@@ -65,7 +64,7 @@ static int connect_to(const struct dpdk_port *port)
     return -1;
 }
 
-/* A socket file whose owner died refuses connections; it is in the way and can go. */
+/* A socket file whose owner has died refuses connections and can be removed. */
 static bool remove_stale(const struct dpdk_port *port)
 {
     const int fd = connect_to(port);
@@ -134,7 +133,7 @@ int dpdk_socket_wait_peer(struct dpdk_port *port)
                 return -1;
         }
     }
-    /* The vhost library reads only when there is something, so this is for virtio-user. */
+    /* The vhost library reads only if there is data, so this is only for virtio-user. */
     if (fd >= 0 && port->kind == DPDK_VIRTIO_USER)
         setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
     return fd;
@@ -158,8 +157,8 @@ void dpdk_socket_hurry(int fd)
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof timeout);
 }
 
-/* Pass one message on with the descriptors that came with it. False: the sender hung up or the
- * other end does not take it. */
+/* Relay one message with its descriptors. False: the sender disconnected, or the other end does not
+ * accept the message. */
 static bool relay_message(int from, int to)
 {
     char bytes[RELAY_BYTES_MAX];

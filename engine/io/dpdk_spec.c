@@ -1,5 +1,5 @@
-/* What a `dpdk` port specification says, and how many packet buffers that asks for. Nothing here
- * touches DPDK: it is read before EAL starts, since EAL must be told how much memory to take. */
+/* Parses the specification of a `dpdk` port, and calculates how many packet buffers it needs. It
+ * calls nothing of DPDK, because EAL must know the memory before it starts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,18 @@
 
 #define QUEUE_SIZE_MIN 32
 #define QUEUE_SIZE_MAX 32768
-#define DEVICE_QUEUE 1024 /* descriptors of devices that name no number of their own */
-#define AF_XDP_RINGS 4096 /* its fill and completion rings hold receive buffers, too */
+#define DEVICE_QUEUE 1024 /* descriptors of devices without a default */
+#define AF_XDP_RINGS 4096 /* its fill and completion rings also contain receive buffers */
 #define BUFFER_OVERHEAD 512
 #define ROOM_BYTES_MIN 2048
-#define BASE_MB 12 /* DPDK's own tables, rings and queues */
+#define BASE_MB 12 /* tables, rings and queues of DPDK */
 #define MEMORY_MB 64
 
 static const struct {
     const char *key;
     enum dpdk_kind kind;
     const char *driver;
-    unsigned queue_size; /* default; 0: the device's */
+    unsigned queue_size; /* default; 0: as the device chooses */
 } kinds[] = {
     {"virtio-user", DPDK_VIRTIO_USER, "net_virtio_user", 256},
     {"vhost", DPDK_VHOST, "vhost", 0},
@@ -84,7 +84,7 @@ static bool parse_memif_option(struct dpdk_spec *spec, const char *key, const ch
     return strcmp(key, "id") == 0 && parse_number(value, UINT32_MAX - 1U, &spec->memif_id);
 }
 
-/* The keys that may follow the first; each belongs to some kinds only. */
+/* The keys after the first; each is valid for some kinds only. */
 static bool parse_option(struct dpdk_spec *spec, const char *key, const char *value)
 {
     if (strcmp(key, "queue-size") == 0 && spec->kind != DPDK_VHOST)
@@ -128,10 +128,10 @@ static bool is_pci_address(const char *text)
     return text[used] == '\0' && device < 32 && function < 8;
 }
 
-/* Until it was fixed, the driver refilled a zero-copy ring in one piece without regard to the
- * ring's end: once frames had arrived it wrote beyond its array ("net/memif: fix buffer overflow
- * in zero copy Rx"). Seen with 23.11.0: a receiver lost one frame in ten, and with that fix alone
- * put into its driver none. */
+/* Before it was fixed, the driver refilled a zero-copy ring in one piece beyond the end of the
+ * ring: after frames had arrived it wrote outside its array ("net/memif: fix buffer overflow in
+ * zero copy Rx"). With 23.11.0 a receiver lost one frame in ten, and none after only that fix was
+ * applied to its driver. */
 static bool memif_overflows(void)
 {
 #if RTE_VERSION >= RTE_VERSION_NUM(24, 11, 0, 0)
@@ -166,7 +166,7 @@ bool dpdk_spec_parse(struct dpdk_spec *spec, const char *arguments, char *error,
     const char *rest = arguments;
 
     memset(spec, 0, sizeof *spec);
-    if (strncmp(rest, "vdev=", 5) == 0) { /* an EAL string has commas of its own */
+    if (strncmp(rest, "vdev=", 5) == 0) { /* an EAL string contains commas */
         parse_kind(spec, "vdev");
         snprintf(spec->target, sizeof spec->target, "%s", rest + 5);
         return true;
@@ -193,13 +193,13 @@ static unsigned device_queue(const struct dpdk_spec *spec)
     return spec->queue_size > 0 ? spec->queue_size : DEVICE_QUEUE;
 }
 
-/* Buffers that wait in the device to be filled. */
+/* Buffers that wait in the device for frames. */
 static unsigned receive_ring(const struct dpdk_spec *spec)
 {
     switch (spec->kind) {
     case DPDK_VHOST:
     case DPDK_AF_PACKET:
-        return 0; /* frames are copied into a buffer when they are taken */
+        return 0; /* frames are copied into a buffer when they are received */
     case DPDK_MEMIF:
         return spec->zero_copy ? spec->queue_size : 0;
     case DPDK_AF_XDP:
@@ -209,7 +209,7 @@ static unsigned receive_ring(const struct dpdk_spec *spec)
     }
 }
 
-/* Buffers that the device keeps until they are sent. */
+/* Buffers that the device has until they are sent. */
 static unsigned transmit_ring(const struct dpdk_spec *spec)
 {
     switch (spec->kind) {
@@ -224,8 +224,8 @@ static unsigned transmit_ring(const struct dpdk_spec *spec)
     }
 }
 
-/* Besides the rings: what the worker holds, what it may leave in the pool's cache (half as much
- * again as its size), and one burst to spare. */
+/* In addition to the rings: buffers of the worker, buffers that it may leave in the cache of the
+ * pool (one and a half times its size), and one spare burst. */
 #define WORKING_BUFFERS (2 * IO_BURST_MAX + DPDK_POOL_CACHE * 3 / 2)
 
 unsigned dpdk_spec_transmit_buffers(const struct dpdk_spec *spec)
@@ -244,7 +244,7 @@ bool dpdk_spec_of(const struct io_config *config, unsigned number, struct dpdk_s
 
 unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io_config *config)
 {
-    unsigned elsewhere = 0; /* what was forwarded waits in the ring of another port */
+    unsigned elsewhere = 0; /* forwarded frames wait in the ring of another port */
 
     for (unsigned i = 0; config->forwards && i < config->spec_count; i++) {
         struct dpdk_spec other;
@@ -254,7 +254,8 @@ unsigned dpdk_spec_receive_buffers(const struct dpdk_spec *spec, const struct io
     return WORKING_BUFFERS + receive_ring(spec) + elsewhere;
 }
 
-/* A forwarder is given whatever the device of an af-packet port takes, with two VLAN tags. */
+/* A forwarder receives every frame that the device of an af-packet port accepts, with two VLAN
+ * tags. */
 uint32_t dpdk_spec_longest(const struct dpdk_spec *spec, const struct io_config *config)
 {
     struct network_device device;
@@ -272,8 +273,8 @@ uint32_t dpdk_spec_slot_bytes(uint32_t longest)
     return dpdk_slot_bytes(longest, (uint32_t)sysconf(_SC_PAGESIZE));
 }
 
-/* The driver of af-packet refuses buffers that are smaller than what its slots hold to send; the
- * kernel leaves room for an XDP program in front of what it receives into the buffers of af-xdp. */
+/* The driver of af-packet refuses buffers that are smaller than the room of its slots; in the
+ * buffers of af-xdp the kernel leaves room for an XDP program in front of received frames. */
 uint32_t dpdk_spec_room_bytes(const struct dpdk_spec *spec, uint32_t longest)
 {
     uint32_t room = longest;
@@ -285,7 +286,7 @@ uint32_t dpdk_spec_room_bytes(const struct dpdk_spec *spec, uint32_t longest)
     return RTE_MAX(RTE_ALIGN_CEIL(room, 64U), (uint32_t)ROOM_BYTES_MIN);
 }
 
-/* A ring for each direction and queue of every such port. */
+/* One ring per direction and queue of every such port. */
 static unsigned locked_rings(const struct io_config *config)
 {
     unsigned rings = 0;
@@ -298,7 +299,7 @@ static unsigned locked_rings(const struct io_config *config)
     return rings;
 }
 
-/* The driver locks its rings in memory, of which a process without privileges may lock little. */
+/* The driver locks its rings in memory, and a process without privileges may lock little. */
 bool dpdk_spec_fit_rings(struct dpdk_spec *spec, const struct io_config *config, char *error,
                          size_t size)
 {

@@ -1,6 +1,6 @@
-/* vhost-user back end (the switch's side of the wire) on DPDK's vhost library itself rather
- * than on its ethernet driver: no per-packet statistics and VLAN handling, and the peer is found
- * at once (see dpdk_socket.c). */
+/* vhost-user back end (the side of the switch), with DPDK's vhost library and not its ethernet
+ * driver: it has no per-packet statistics and VLAN handling, and finds the peer at once (see
+ * dpdk_socket.c). */
 #include <string.h>
 
 #include <linux/virtio_net.h>
@@ -34,7 +34,7 @@ static bool rings_are_enabled(struct dpdk_port *port, unsigned queue)
     return (atomic_load(&port->vhost.rings) >> (2 * queue) & 3) == 3;
 }
 
-/* Under the lock. We poll, so the front end need not notify us. */
+/* Call it with the lock held. The worker polls, so the front end need not notify it. */
 static void open_queue(struct dpdk_port *port, unsigned index)
 {
     struct dpdk_queue *queue = port->queues[index];
@@ -45,7 +45,7 @@ static void open_queue(struct dpdk_port *port, unsigned index)
     dpdk_open_gate(queue);
 }
 
-/* The front end has set up its first queue pair; the others may follow. */
+/* The front end has set up its first queue pair; other pairs may follow. */
 static int new_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
@@ -60,7 +60,7 @@ static int new_device(int device)
     return 0;
 }
 
-/* The library takes the memory away when this returns. */
+/* The library unmaps the memory after this function returns. */
 static void destroy_device(int device)
 {
     struct dpdk_port *port = port_of_device(device);
@@ -74,7 +74,7 @@ static void destroy_device(int device)
     pthread_mutex_unlock(&port->vhost.lock);
 }
 
-/* The library holds locks of its own here, so the keeper does the rest. */
+/* The library holds its locks here, so the keeper does the rest. */
 static int ring_changed(int device, uint16_t ring, int enabled)
 {
     struct dpdk_port *port = port_of_device(device);
@@ -124,7 +124,7 @@ static bool set_attached(struct dpdk_port *old, struct dpdk_port *new)
 
 bool dpdk_vhost_attach(struct dpdk_port *port, int fd)
 {
-    /* Frames must pass as they are: no offloads that leave checksums or segments to us. */
+    /* Frames must pass unchanged: no offloads that leave checksums or segmentation to us. */
     const uint64_t offloads = 1ULL << VIRTIO_NET_F_CSUM | 1ULL << VIRTIO_NET_F_GUEST_CSUM |
                               1ULL << VIRTIO_NET_F_HOST_TSO4 | 1ULL << VIRTIO_NET_F_HOST_TSO6 |
                               1ULL << VIRTIO_NET_F_HOST_UFO | 1ULL << VIRTIO_NET_F_HOST_ECN |

@@ -1,5 +1,4 @@
-/* The packet I/O backends that make themselves known, and the small parser that they share for what
- * follows "BACKEND:" in a port specification. */
+/* The registry of packet I/O backends, and the parser of port arguments that they share. */
 #include "io/io.h"
 
 #include <stdlib.h>

@@ -1,17 +1,17 @@
-/* io_uring: a packet or UDP socket, opened as `raw` or `udp` would, whose sends and receives go
+/* io_uring: a packet or UDP socket, opened like that of `raw` or `udp`, which sends and receives
  * through a ring shared with the kernel.
  *
- * One multishot request receives for as long as it lives: every frame takes one of the buffers
- * that are registered for it, and its completion says which. A burst is sent with one system call,
- * a send request a frame: a write from registered memory takes the kernel a tenth longer, since the
- * frame is copied into a packet either way. Requests belong to the thread that made them, so a
- * worker that takes the port over makes its own. */
+ * One multishot request receives as long as it lives: every frame uses a registered buffer, and its
+ * completion names the buffer. A burst is sent with one system call, with a send request per frame.
+ * A write from registered memory would take the kernel a tenth longer, because the frame is copied
+ * into a packet in both cases. Requests belong to the thread that made them, so a worker that takes
+ * over the port makes its own requests. */
 #include "io/io.h"
 
 #define SUMMARY "a packet or UDP socket through io_uring"
 #define KEYS "dev=NAME, socket=raw|udp (udp needs --dst-ip), qdisc=bypass|queue, block"
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "io-uring",
      .meaning = "a packet socket through io_uring",
      .arguments = "dev=DEVICE",
@@ -25,7 +25,7 @@ static const struct io_ops io_uring = {
     .name = "io_uring",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .missing = "built without liburing; install liburing-dev (2.3 or later) and rebuild",
 };
 
@@ -122,7 +122,7 @@ static bool open_socket(struct uring_port *port, const struct arguments *argumen
     return fcntl(port->socket->fd, F_SETFL, O_NONBLOCK) == 0;
 }
 
-bool uring_fail(const char *what, int result, char *error, size_t size)
+bool uring_fail(const char *call, int result, char *error, size_t size)
 {
     const char *hint = "";
 
@@ -130,7 +130,7 @@ bool uring_fail(const char *what, int result, char *error, size_t size)
         hint = " (is it off by kernel.io_uring_disabled, or by a container's seccomp profile?)";
     else if (result == -EINVAL)
         hint = " (Linux 6.0 or later is needed)";
-    return fail(error, size, "%s: %s%s", what, strerror(-result), hint);
+    return fail(error, size, "%s: %s%s", call, strerror(-result), hint);
 }
 
 static bool open_ring(struct uring_port *port, char *error, size_t size)
@@ -157,7 +157,7 @@ static bool provide_buffers(struct uring_port *port, char *error, size_t size)
     struct io_uring_buf_reg request = {.ring_entries = URING_BUFFERS, .bgid = URING_GROUP};
 
     const uint32_t room = port->socket->stride + (port->socket->tags ? URING_BESIDE_BYTES : 0);
-    port->stride = (room / 64 | 1) * 64; /* spread over the cache's sets */
+    port->stride = (room / 64 | 1) * 64; /* spreads the buffers over the sets of the cache */
     port->message.msg_controllen = CMSG_SPACE(sizeof(struct tpacket_auxdata));
     port->provided_bytes = URING_BUFFERS * sizeof(struct io_uring_buf);
     port->provided = aligned_alloc(page, port->provided_bytes);
@@ -217,14 +217,14 @@ static struct io_port *port_open(const struct io_config *config, char *error, si
 static bool device_up(struct io_port *base)
 {
     struct socket_port *socket = ((struct uring_port *)(void *)base)->socket;
-    return device_link_look(&socket->link, &base->links_lost);
+    return device_link_check(&socket->link, &base->links_lost);
 }
 
 static const struct io_ops io_uring = {
     .name = "io_uring",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .privileges = "net_raw,net_admin",
     .capabilities_of = capabilities_of,
     .check = check,

@@ -9,9 +9,9 @@
 #define BLOCK_LONGEST_NS 20000000U
 #define CLEAR_LONGEST_MS 100
 
-/* Who sends so many bursts without a look at what has arrived only sends. It receives while it is
- * idle, and the request that it then made is taken back: while one waits at the socket, the kernel
- * looks at it for every frame that has been sent. */
+/* A worker that sends so many bursts without a check for received frames only sends. While it is
+ * idle it receives; then its receive request is withdrawn, because the kernel would check such a
+ * request for every sent frame. */
 #define UNLOOKED_MAX 64
 
 static uint64_t tag(enum uring_request request, uint32_t number)
@@ -25,7 +25,7 @@ static void receive_on(struct uring_port *port, int file)
 
     if (sqe == NULL)
         return;
-    if (port->socket->tags) /* of packet sockets, which the kernel gives without their tag */
+    if (port->socket->tags) /* only for packet sockets, whose frames come without their tag */
         io_uring_prep_recvmsg_multishot(sqe, file, &port->message, 0);
     else
         io_uring_prep_recv_multishot(sqe, file, NULL, 0, 0);
@@ -46,10 +46,10 @@ void uring_receive(struct uring_port *port)
     io_uring_submit(&port->ring);
 }
 
-static void note_failure(struct uring_port *port, const char *what, int result)
+static void note_failure(struct uring_port *port, const char *call, int result)
 {
     if (!socket_error_passes(-result) && result != -ECANCELED)
-        uring_fail(what, result, port->base.failure, sizeof port->base.failure);
+        uring_fail(call, result, port->base.failure, sizeof port->base.failure);
 }
 
 static void take_arrival(struct uring_port *port, const struct io_uring_cqe *cqe, int file)
@@ -92,7 +92,7 @@ static void take_completions(struct uring_port *port)
     io_uring_cq_advance(&port->ring, count);
 }
 
-/* Completions, and before that what the kernel has for this thread to complete. */
+/* Complete what the kernel has for this thread, and process all completions. */
 static void take_all_completions(struct uring_port *port)
 {
     if (__atomic_load_n(port->ring.sq.kflags, __ATOMIC_RELAXED) &
@@ -109,7 +109,7 @@ static void look(struct uring_port *port)
         uring_receive(port);
 }
 
-/* Until the next look. */
+/* Until the next check for received frames. */
 static void end_receiving(struct uring_port *port)
 {
     struct io_uring_sync_cancel_reg all = {
@@ -124,7 +124,7 @@ static void end_receiving(struct uring_port *port)
 }
 
 /* Requests complete only in the thread that made them: with COOP_TASKRUN, when it next enters the
- * kernel. So none is left to another thread. */
+ * kernel. So no request may remain for another thread. */
 void uring_change_thread(struct io_port *base)
 {
     end_receiving((struct uring_port *)(void *)base);
@@ -144,7 +144,7 @@ unsigned uring_tx_acquire(struct io_port *base, struct io_frame *frames, unsigne
     return socket_tx_acquire(&port->socket->base, frames, count, length);
 }
 
-/* A frame was refused, but one after it taken: it can only be sent now, behind that one. */
+/* A frame was refused, but a later frame accepted: it can only be sent now, behind that frame. */
 static void send_late(struct uring_port *port, const struct io_frame *frame)
 {
     struct pollfd fd = {.fd = port->socket->fd, .events = POLLOUT};
@@ -222,7 +222,7 @@ void uring_rx_wait(struct io_port *base, uint64_t timeout_ns)
         io_uring_wait_cqe_timeout(&port->ring, &cqe, &timeout);
 }
 
-/* The frame in a buffer that begins with what the kernel says of it. */
+/* The frame in a buffer that begins with data of the kernel about it. */
 static struct io_frame unpack(struct uring_port *port, struct io_frame frame)
 {
     struct msghdr *message = &port->message;

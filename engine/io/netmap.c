@@ -1,6 +1,6 @@
 /* netmap: rings of a NIC, a VALE port or a pipe, shared with the kernel. Transmit buffers are the
- * ring's own slots; received frames stay in their slots until they are released. Frames are
- * forwarded by exchanging buffers where both ports share netmap's memory, else copied. */
+ * slots of the ring; received frames stay in their slots until they are released. Frames are
+ * forwarded by exchanging buffers if both ports share netmap's memory, otherwise copied. */
 #include "io/io.h"
 
 #define SUMMARY "netmap"
@@ -9,7 +9,7 @@
     "x}1); netns=PATH opens it in that network namespace; door=SOCKET takes it, opened, from who " \
     "listens there"
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "netmap",
      .meaning = "netmap: a VALE port, or a kernel device in netmap mode",
      .container = "net_raw"},
@@ -22,7 +22,7 @@ static const struct io_ops io_netmap = {
     .name = "netmap",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .missing = "built without netmap's headers; rebuild with -Dnetmap_headers=FOLDER",
 };
 
@@ -68,8 +68,9 @@ static bool parse(const char *text, struct netmap_arguments *parsed, char *error
     if (bad || parsed->name[0] == '\0')
         return fail(error, size, "netmap needs the NAME of a port (eth0, vale0:1, x{1)");
     if (parsed->netns[0] != '\0' && parsed->door[0] != '\0')
-        return fail(error, size,
-                    "netmap: who listens at the door opens the port; leave netns= out");
+        return fail(
+            error, size,
+            "netmap: with door= the program at that socket opens the port; leave netns= out");
     if (strlen(parsed->door) >= sizeof((struct sockaddr_un *)NULL)->sun_path)
         return fail(error, size, "door=%s: too long for a Unix socket", parsed->door);
     return true;
@@ -112,7 +113,7 @@ static bool map_rings(struct netmap_port *port, const struct nmreq_register *req
     return true;
 }
 
-/* A NIC is told to hear all addresses, as long as we have the socket. Best effort. */
+/* Make a NIC receive all addresses while the socket is open. An error is ignored. */
 static int hear_everything(int index)
 {
     const struct packet_mreq all = {.mr_ifindex = index, .mr_type = PACKET_MR_PROMISC};
@@ -182,14 +183,14 @@ static const struct io_ops io_netmap = {
     .name = "netmap",
     .summary = SUMMARY,
     .keys = KEYS,
-    .words = words,
+    .variants = variants,
     .privileges_of = privileges_of,
     .check = netmap_check,
     .open = netmap_open,
     .tx_prepare = netmap_tx_prepare,
     .tx_acquire = netmap_tx_acquire,
     .tx_send = netmap_tx_send,
-    .tx_release = io_release_nothing, /* slots that were not sent are still the next ones */
+    .tx_release = io_release_nothing, /* slots that were not sent are again the next slots */
     .rx_burst = netmap_rx_burst,
     .rx_release = netmap_rx_release,
     .forward = netmap_forward,

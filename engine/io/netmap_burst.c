@@ -1,4 +1,4 @@
-/* The hot path of `netmap`: slots of the rings, and telling the kernel how far we are. */
+/* The hot path of `netmap`: slots of the rings, and publishing our position to the kernel. */
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -13,8 +13,8 @@ static uint8_t *slot_bytes(struct netmap_ring *ring, const struct netmap_slot *s
     return (uint8_t *)NETMAP_BUF(ring, slot->buf_idx);
 }
 
-/* Slots keep their buffers, except on a pipe, and the kernel copies out of them or has sent them
- * when it gives them back: so each needs the template once. */
+/* Slots keep their buffers, except on a pipe. The kernel copies the frame, or has sent it, before
+ * it returns the slot: so each slot needs the template only once. */
 bool netmap_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
 {
     struct netmap_port *port = port_of(base);
@@ -49,7 +49,7 @@ unsigned netmap_tx_acquire(struct io_port *base, struct io_frame *frames, unsign
     for (unsigned i = 0; i < count; i++) {
         struct netmap_slot *slot = &ring->slot[next];
         frames[i] = (struct io_frame){.data = slot_bytes(ring, slot), .length = length};
-        port->lent[i] = slot;
+        port->acquired[i] = slot;
         next = nm_ring_next(ring, next);
     }
     return count;
@@ -66,17 +66,17 @@ unsigned netmap_tx_send(struct io_port *base, struct io_frame *frames, unsigned 
     struct netmap_port *port = port_of(base);
     uint32_t head = port->tx->head;
 
-    for (unsigned i = 0; i < count; i++) { /* the acquired frames are the lent slots, in order */
-        port->lent[i]->len = (uint16_t)frames[i].length;
-        port->lent[i]->flags = 0;
+    for (unsigned i = 0; i < count; i++) { /* the acquired frames are these slots, in order */
+        port->acquired[i]->len = (uint16_t)frames[i].length;
+        port->acquired[i]->flags = 0;
         head = nm_ring_next(port->tx, head);
     }
     publish(port, head);
     return count;
 }
 
-/* The ring to take frames from: the present one while the role holds frames of it, else the
- * next that has some. */
+/* The ring to take frames from: the current ring while the role has frames of it, otherwise the
+ * next ring with frames. */
 static struct netmap_ring *filled_ring(struct netmap_port *port)
 {
     struct netmap_ring *ring = NETMAP_RXRING(port->rings, port->rx_ring);
@@ -110,7 +110,7 @@ unsigned netmap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned
     return received;
 }
 
-/* Slots go back in the ring's order, so all of them together, when the last one is done with. */
+/* Slots are returned in the order of the ring, so all together, after the last was released. */
 static void give_back(struct netmap_port *port, unsigned count)
 {
     port->released += count;

@@ -1,5 +1,5 @@
-/* How a netmap port is got: opened here, opened in another network namespace, or taken, opened,
- * from who listens at a door. */
+/* Gets a netmap port: opens it here or in another network namespace, or receives it, open, over a
+ * Unix socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,7 +17,8 @@
 #define OWN_NETNS "/proc/thread-self/ns/net"
 #define DOOR_PATIENCE_S 10
 
-/* Bind a descriptor to the port. The kernel looks names up in the caller's network namespace. */
+/* Bind a descriptor to the port. The kernel searches names in the network namespace of the caller.
+ */
 static bool bind_port(struct netmap_port *port, const struct netmap_arguments *arguments,
                       struct nmreq_register *request, char *error, size_t size)
 {
@@ -71,8 +72,8 @@ static bool bind_in_netns(struct netmap_port *port, const struct netmap_argument
     return bound;
 }
 
-/* The answer at a door: the descriptor of the port, with the kernel's account of it; or a line that
- * says why there is none. */
+/* The reply over the socket: the descriptor of the port with the kernel's description of it, or a
+ * line with an error. */
 static bool receive_port(int door, struct netmap_port *port, struct nmreq_register *request,
                          char *error, size_t size)
 {
@@ -84,11 +85,11 @@ static bool receive_port(int door, struct netmap_port *port, struct nmreq_regist
                              .msg_control = control,
                              .msg_controllen = sizeof control};
     const ssize_t got = recvmsg(door, &message, MSG_CMSG_CLOEXEC);
-    const struct cmsghdr *held = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
+    const struct cmsghdr *header = got < 0 ? NULL : CMSG_FIRSTHDR(&message);
 
-    if (held != NULL && held->cmsg_level == SOL_SOCKET && held->cmsg_type == SCM_RIGHTS &&
-        held->cmsg_len == CMSG_LEN(sizeof(int)))
-        memcpy(&port->fd, CMSG_DATA(held), sizeof(int));
+    if (header != NULL && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS &&
+        header->cmsg_len == CMSG_LEN(sizeof(int)))
+        memcpy(&port->fd, CMSG_DATA(header), sizeof(int));
     if (port->fd >= 0 && got == (ssize_t)sizeof *request) {
         memcpy(request, answer, sizeof *request);
         return true;
@@ -97,13 +98,14 @@ static bool receive_port(int door, struct netmap_port *port, struct nmreq_regist
         snprintf(error, size, "nobody hands the port out: %s", strerror(errno));
     else
         snprintf(error, size, "%s",
-                 port->fd < 0 && answer[0] != '\0' ? answer
-                                                   : "what the door hands out is no netmap port");
+                 port->fd < 0 && answer[0] != '\0'
+                     ? answer
+                     : "the program at the door did not send a netmap port");
     return false;
 }
 
-/* A container may neither enter the switch's network namespace nor open /dev/netmap: it gets the
- * port from outside. What it has then is the port itself, with nothing in between. */
+/* A container may neither enter the network namespace of the switch nor open /dev/netmap, so it
+ * gets the open port from outside. It then uses the port directly. */
 static bool take_through_door(struct netmap_port *port, const struct netmap_arguments *arguments,
                               struct nmreq_register *request, char *error, size_t size)
 {

@@ -1,4 +1,4 @@
-/* Nodes are files and folders in sysfs. */
+/* Nodes are files and directories in sysfs. */
 #include "io/node.h"
 
 #include <stdint.h>
@@ -19,7 +19,7 @@ void random_fill(void *bytes, size_t size)
 
     if (getrandom(bytes, size, GRND_NONBLOCK) == (ssize_t)size)
         return;
-    clock_gettime(CLOCK_REALTIME, &now); /* the kernel has only just booted */
+    clock_gettime(CLOCK_REALTIME, &now); /* the kernel has just booted */
     for (size_t i = 0; i < size; i++)
         byte[i] = (uint8_t)((uint64_t)now.tv_nsec >> 8 * (i % 4));
 }

@@ -1,5 +1,6 @@
-/* The backend without I/O, to find the ceiling of the engine itself: transmit discards, receive
- * invents frames of the configured stream (`rx-rate=max`) or nothing (the default). */
+/* The backend without I/O, which shows the maximum speed of the engine itself: transmit discards
+ * frames; receive generates frames of the configured stream (`rx-rate=max`) or none (the default).
+ */
 #include "io/io.h"
 
 #include <stdio.h>
@@ -52,12 +53,12 @@ static void null_close(struct io_port *base)
     free(port);
 }
 
-/* What the peer of this port would send: our addresses the other way round. */
+/* Prepare the frames that the peer of this port would send: with our addresses swapped. */
 static void invent(struct null_port *port, const struct io_config *config)
 {
     const struct frame_address peer = frame_address_swapped(config->address);
-    const uint32_t asked = config->frame_length + FCS_BYTES, smallest = frame_size_min(&peer);
-    frame_template_build(&port->invented, &peer, asked > smallest ? asked : smallest,
+    const uint32_t configured = config->frame_length + FCS_BYTES, smallest = frame_size_min(&peer);
+    frame_template_build(&port->invented, &peer, configured > smallest ? configured : smallest,
                          config->null.stream, config->null.kind, 0, false);
     for (unsigned i = 0; i < IO_BURST_MAX; i++)
         memcpy(port->rx_buffers + i * port->stride, port->invented.bytes, port->invented.length);

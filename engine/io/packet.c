@@ -1,5 +1,5 @@
-/* Packet sockets. They hear every protocol (so that flooding is seen) but not what this host
- * itself sends, or each frame would be counted twice where sender and receiver share a device. */
+/* Packet sockets. They receive every protocol, so that flooding is visible, but not the frames that
+ * this host sends: otherwise each frame would count twice if sender and receiver share a device. */
 #include "io/packet.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ int packet_socket(int index, unsigned qdisc, char *error, size_t size)
                  errno == EPERM ? " (run as root or with CAP_NET_RAW)" : "");
         return -1;
     }
-    if (qdisc == PACKET_QDISC_PAST) /* without it everything works, only slower */
+    if (qdisc == PACKET_QDISC_PAST) /* without it everything works, but more slowly */
         setsockopt(fd, SOL_PACKET, PACKET_QDISC_BYPASS, &on, sizeof on);
     setsockopt(fd, SOL_PACKET, PACKET_ADD_MEMBERSHIP, &all, sizeof all);
     if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof on) == 0)
@@ -69,10 +69,10 @@ bool packet_bind(int fd, int index, bool hears, char *error, size_t size)
 
 uint64_t packet_drops(int fd)
 {
-    struct tpacket_stats_v3 stats = {0}; /* begins like that of the older rings */
+    struct tpacket_stats_v3 stats = {0}; /* begins like the struct of the older rings */
     socklen_t length = sizeof stats;
 
-    /* Reading resets the kernel's counter. */
+    /* Reading resets the counter of the kernel. */
     if (getsockopt(fd, SOL_PACKET, PACKET_STATISTICS, &stats, &length) != 0)
         return 0;
     return stats.tp_drops;

@@ -1,14 +1,14 @@
 /* packet_mmap: AF_PACKET with rings that are shared with the kernel. Received frames are read in
- * place and sent ones written in place; a burst is sent with one system call.
+ * place and sent frames are written in place; a burst is sent with one system call.
  *
- * Two sockets, since each has the ring version that suits it: receiving version 3 (or 2, which
- * hands over every frame at once, for roles that time frames), sending version 2: its header is
- * 16 bytes shorter than version 3's, and the kernel sends both in the same way, frame by frame.
+ * There are two sockets, each with the better ring version: version 3 for receiving (or 2, which
+ * hands over every frame at once, for roles that time frames), version 2 for sending, because its
+ * header is 16 bytes shorter and the kernel sends frame by frame in both versions.
  *
- * The kernel would send a frame by reference to its slot, and call the slot free as soon as the
- * receiving socket takes the frame over, though that one may still have to read it: frames would
- * change on their way. Each slot therefore carries a virtio header which says that the whole
- * frame is header, and that the kernel copies. It is also faster for frames of one page. */
+ * The kernel would send a frame by reference to its slot, and free the slot as soon as the
+ * receiving socket has taken the frame, although that socket may read it later: frames would change
+ * on their way. Therefore each slot has a virtio header which declares the whole frame as header,
+ * so that the kernel copies it. This is also faster for frames of one page. */
 #include "io/packet_mmap.h"
 
 #include <errno.h>
@@ -76,7 +76,7 @@ static void send_ring_close(struct send_ring *tx)
     free(tx->slot);
 }
 
-/* Ask the kernel for the ring, and map it. */
+/* Request the ring from the kernel, and map it. */
 static bool make_ring(struct send_ring *tx, const struct tpacket_req *request, char *error,
                       size_t size)
 {
@@ -98,7 +98,7 @@ static bool make_ring(struct send_ring *tx, const struct tpacket_req *request, c
 static bool send_ring_open(struct send_ring *tx, int device, unsigned qdisc, uint32_t room,
                            char *error, size_t size)
 {
-    /* An odd number of cache lines, so that slots do not all fall into the same cache sets. */
+    /* An odd number of cache lines, so that the slots do not all use the same cache sets. */
     const uint32_t slot_bytes = ((FRAME_OFFSET + room + 63) / 64 | 1) * 64;
     const unsigned a_block = SEND_BLOCK_BYTES / slot_bytes;
     const unsigned blocks = (SEND_SLOTS_MIN + a_block - 1) / a_block;
@@ -179,7 +179,7 @@ static struct tpacket2_hdr *header_at(const struct send_ring *tx, unsigned ahead
     return (struct tpacket2_hdr *)(void *)tx->slot[index < tx->slots ? index : index - tx->slots];
 }
 
-/* A slot that the kernel has not called free yet may be written nevertheless: see above. */
+/* A slot that the kernel has not yet freed may be written nevertheless: see above. */
 static bool tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length)
 {
     const struct send_ring *tx = &((struct packet_mmap_port *)base)->tx;
@@ -216,7 +216,7 @@ static void fill_header(struct tpacket2_hdr *header, uint32_t length)
     __atomic_store_n(&header->tp_status, TP_STATUS_SEND_REQUEST, __ATOMIC_RELEASE);
 }
 
-/* How many of the offered frames the kernel has taken; the others are ours again. */
+/* How many of the offered frames the kernel has accepted; the others can be used again. */
 static unsigned take_back(struct packet_mmap_port *port, unsigned count, int error)
 {
     unsigned taken = 0;
@@ -263,14 +263,14 @@ static unsigned tx_send(struct io_port *base, struct io_frame *frames, unsigned 
 static bool device_up(struct io_port *base)
 {
     struct packet_mmap_port *port = (struct packet_mmap_port *)base;
-    return device_link_look(&port->link, &base->links_lost);
+    return device_link_check(&port->link, &base->links_lost);
 }
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "packet-mmap",
      .meaning = "a packet socket with rings shared with the kernel",
      .arguments = "dev=DEVICE",
-     .timed = "ring=v2", /* no frame may be handed over late, as its other ring does */
+     .timed = "ring=v2", /* frames must not be handed over late, as by the other ring */
      .container = "net_raw"},
     {.name = NULL},
 };
@@ -280,7 +280,7 @@ static const struct io_ops io_packet_mmap = {
     .summary = "packet sockets (AF_PACKET) with rings shared with the kernel",
     .keys = "dev=NAME, ring=auto|v2|v3 (receive ring), ring-mb=N (1 to 1024, default 32), "
             "qdisc=bypass|queue, block",
-    .words = words,
+    .variants = variants,
     .privileges = "net_raw,net_admin",
     .capabilities = IO_OPENS_NO_FILE,
     .check = check,
@@ -290,7 +290,7 @@ static const struct io_ops io_packet_mmap = {
     .tx_send = tx_send,
     .tx_release = io_release_nothing,
     .rx_burst = packet_mmap_rx_burst,
-    .rx_release = io_release_nothing, /* the next rx_burst gives them back */
+    .rx_release = io_release_nothing, /* the next rx_burst returns them */
     .rx_wait = packet_mmap_rx_wait,
     .rx_drops = packet_mmap_rx_drops,
     .device_up = device_up,

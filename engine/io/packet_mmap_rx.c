@@ -1,5 +1,5 @@
-/* The receive ring of `packet_mmap`: frames are read where the kernel has put them, and go back
- * to it at the next receive call. No system call is made for a frame. */
+/* The receive ring of `packet_mmap`: frames are read where the kernel has written them, and return
+ * to the kernel at the next receive call. There is no system call per frame. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -14,15 +14,15 @@
 #include "io/packet.h"
 #include "io/packet_mmap.h"
 
-#define BLOCK_BYTES (64U << 10) /* some 450 frames of 64 bytes, or 42 of 1518 */
-#define RETIRE_MS 1             /* a block that is not full is handed over so late */
+#define BLOCK_BYTES (64U << 10) /* about 450 frames of 64 bytes, or 42 of 1518 */
+#define RETIRE_MS 1             /* time after which a block is handed over that is not full */
 #define BLOCK_LONGEST_NS 20000000U
-#define V2_DATA_OFFSET 66 /* of the frame in its slot: header, address, room for alignment */
+#define V2_DATA_OFFSET 66 /* offset of the frame in its slot: header, address, alignment */
 
 static bool set_up(struct receive_ring *rx, uint32_t room, char *error, size_t size)
 {
     const int version = rx->v3 ? TPACKET_V3 : TPACKET_V2;
-    /* An odd number of cache lines, so that slots do not all fall into the same cache sets. */
+    /* An odd number of cache lines, so that the slots do not all use the same cache sets. */
     const uint32_t lines = (V2_DATA_OFFSET + room + 63) / 64 | 1;
     struct tpacket_req3 request = {
         .tp_block_size = (unsigned)rx->block_bytes,
@@ -80,7 +80,7 @@ void receive_ring_close(struct receive_ring *rx)
     rx->fd = -1;
 }
 
-/* The kernel has taken the VLAN tag off the frame and put it aside: the frame gets it back. */
+/* The kernel has removed the VLAN tag and stored it separately: put it back into the frame. */
 static struct io_frame with_tag(struct io_frame frame, uint16_t tci, uint16_t tpid)
 {
     const uint16_t tag[2] = {htons(tpid), htons(tci)};
@@ -99,10 +99,10 @@ static struct tpacket_block_desc *block_at(const struct receive_ring *rx, unsign
 
 static void give_back_blocks(struct receive_ring *rx)
 {
-    for (; rx->held > 0; rx->held--) {
-        __atomic_store_n(&block_at(rx, rx->held_block)->hdr.bh1.block_status, TP_STATUS_KERNEL,
+    for (; rx->return_count > 0; rx->return_count--) {
+        __atomic_store_n(&block_at(rx, rx->return_block)->hdr.bh1.block_status, TP_STATUS_KERNEL,
                          __ATOMIC_RELEASE);
-        rx->held_block = rx->held_block + 1 == rx->block_count ? 0 : rx->held_block + 1;
+        rx->return_block = rx->return_block + 1 == rx->block_count ? 0 : rx->return_block + 1;
     }
 }
 
@@ -135,8 +135,8 @@ static unsigned take_packed(struct receive_ring *rx, struct io_frame *frames, un
         }
         if (rx->left == 0) {
             rx->block = rx->block + 1 == rx->block_count ? 0 : rx->block + 1;
-            rx->held++;
-            if (rx->held == rx->block_count)
+            rx->return_count++;
+            if (rx->return_count == rx->block_count)
                 break;
         }
     }
@@ -161,10 +161,10 @@ static unsigned take_slots(struct receive_ring *rx, struct io_frame *frames, uns
 {
     unsigned taken = 0;
 
-    for (; rx->held > 0; rx->held--) {
-        __atomic_store_n(&slot_at(rx, rx->held_block, rx->held_slot)->tp_status, TP_STATUS_KERNEL,
-                         __ATOMIC_RELEASE);
-        step(rx, &rx->held_block, &rx->held_slot);
+    for (; rx->return_count > 0; rx->return_count--) {
+        __atomic_store_n(&slot_at(rx, rx->return_block, rx->return_slot)->tp_status,
+                         TP_STATUS_KERNEL, __ATOMIC_RELEASE);
+        step(rx, &rx->return_block, &rx->return_slot);
     }
     for (; taken < count; taken++) {
         struct tpacket2_hdr *h = slot_at(rx, rx->block, rx->slot);
@@ -177,11 +177,11 @@ static unsigned take_slots(struct receive_ring *rx, struct io_frame *frames, uns
             frames[taken] = with_tag(frames[taken], h->tp_vlan_tci, h->tp_vlan_tpid);
         step(rx, &rx->block, &rx->slot);
     }
-    rx->held = taken;
+    rx->return_count = taken;
     return taken;
 }
 
-/* Is the device still there? Only a system call tells; frames are received without one. */
+/* Frames are received without a system call, and only a system call reports a missing device. */
 static void look_for_failure(struct packet_mmap_port *port)
 {
     int error = 0;

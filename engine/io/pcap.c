@@ -1,7 +1,7 @@
-/* The backend of files: what is sent is written to a pcap file (nanoseconds), what is received
- * comes from one, as fast as it is asked for, during trials only. So traffic can be made, kept
- * and checked without a wire. A port that only writes receives nothing; one that only reads
- * discards what is sent. */
+/* The backend of files: sent frames are written to a pcap file (nanoseconds); received frames come
+ * from a pcap file, as fast as the role reads, only during trials. So traffic can be generated,
+ * stored and checked without a network. A port that only writes receives nothing; a port that only
+ * reads discards sent frames. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,11 +26,11 @@ struct pcap_port {
     size_t stride;
     FILE *out;
     char *out_buffer;
-    uint8_t *bytes; /* the file that is read */
+    uint8_t *bytes; /* content of the input file */
     struct pcap_reader reader;
-    unsigned trial; /* in which frames were last handed out */
+    unsigned trial; /* trial in which frames were last handed out */
     uint32_t longest;
-    uint64_t too_long; /* frames longer than any that was asked for: dropped here */
+    uint64_t too_long; /* frames longer than any configured frame, which are dropped here */
 };
 
 struct pcap_paths {
@@ -67,8 +67,8 @@ static bool is_same_file(const char *a, const char *b)
            S_ISREG(first.st_mode) && first.st_dev == second.st_dev && first.st_ino == second.st_ino;
 }
 
-/* What a port writes is empty from the moment it is opened: no port of the process may read it, and
- * no other one write it, under whichever name. */
+/* The output file of a port is empty from the moment it is opened: no port of the process may read
+ * it, and no other port may write it, under any name. */
 static bool is_free_to_write(const struct io_config *config, const char *path, char *error,
                              size_t size)
 {
@@ -101,7 +101,7 @@ static void pcap_close(struct io_port *base)
     struct pcap_port *port = (struct pcap_port *)base;
 
     if (port->out != NULL)
-        fclose(port->out); /* flushed: what could not be written has been told */
+        fclose(port->out); /* flush has reported errors */
     free(port->out_buffer);
     free(port->bytes);
     free(port->tx_buffers);
@@ -122,7 +122,7 @@ static bool open_out(struct pcap_port *port, const char *path, char *error, size
     return true;
 }
 
-/* Read the file once through, so that a broken one is refused before anything runs. */
+/* Read the whole file once, so that an invalid file is refused before anything runs. */
 static bool open_in(struct pcap_port *port, const char *path, char *error, size_t size)
 {
     char reason[160] = "";
@@ -224,8 +224,8 @@ static struct io_frame copy_of(const struct pcap_port *port, const struct pcap_f
     return (struct io_frame){.data = copy, .length = frame->length};
 }
 
-/* Roles write into what they receive, and the file is to be the same in the next trial: they get
- * copies, in buffers for the longest frame asked for. Longer ones are dropped, and counted. */
+/* Roles write into received frames, and the next trial must read the same file: roles get copies,
+ * in buffers for the longest configured frame. Longer frames are dropped and counted. */
 static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, unsigned count)
 {
     struct pcap_port *port = (struct pcap_port *)base;
@@ -234,10 +234,10 @@ static unsigned pcap_rx_burst(struct io_port *base, struct io_frame *frames, uns
     unsigned got = 0;
 
     if (base->trial == 0)
-        base->ended = false; /* the file is not at its end for the next trial */
+        base->ended = false; /* for the next trial the file is not at its end */
     if (port->bytes == NULL || base->trial == 0)
         return 0;
-    if (base->trial != port->trial) { /* every trial has the whole file */
+    if (base->trial != port->trial) { /* every trial reads the whole file */
         port->trial = base->trial;
         port->reader.at = PCAP_HEADER_BYTES;
     }
@@ -265,7 +265,7 @@ static const struct io_ops io_pcap = {
     .keys = "write=FILE takes what is sent (pcap, ns), read=FILE is what arrives: the whole file "
             "once in every trial, as fast as it is asked for; then a role that only receives ends "
             "(reason replayed)",
-    .privileges = "dac_override", /* files of who asked, not of root */
+    .privileges = "dac_override", /* files of the user, not of root */
     .capabilities = IO_NO_PEER | IO_UNTIMED,
     .check = pcap_check,
     .open = pcap_open,

@@ -1,5 +1,5 @@
-/* raw: whole Ethernet frames through AF_PACKET on one device, past the device's queueing
- * discipline (or, with qdisc=queue, through it). */
+/* raw: whole Ethernet frames through AF_PACKET on one device, past the queueing discipline of the
+ * device or, with qdisc=queue, through it. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 
 static int open_socket(int index, unsigned qdisc, bool tagged, char *error, size_t size)
 {
-    /* Bound last, so that no frame of another device gets in before the options stand. */
+    /* It is bound last, so that no frame of another device arrives before the options are set. */
     const int fd = packet_socket(index, qdisc, error, size);
     if (fd >= 0 && !tagged && !packet_cut_tagged(fd, error, size))
         return -1;
@@ -72,7 +72,7 @@ static uint64_t raw_rx_drops(struct io_port *base)
     return port->drops;
 }
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "raw",
      .meaning = "a packet socket, send and recv",
      .arguments = "dev=DEVICE",
@@ -89,7 +89,7 @@ const struct io_ops io_raw = {
     .summary = "packet sockets (AF_PACKET)",
     .keys = "dev=NAME, mmsg (sendmmsg/recvmmsg; default send/recv), block, qdisc=bypass|queue "
             "(past the device's queueing discipline, or through it)",
-    .words = words,
+    .variants = variants,
     .privileges = "net_raw,net_admin",
     .capabilities = IO_OPENS_NO_FILE,
     .check = raw_check,

@@ -15,9 +15,9 @@
 #include "io/arguments.h"
 #include "io/packet.h"
 
-#define BUFFER_BYTES (64 << 20) /* tens of thousands of frames: rides out a long preemption */
+#define BUFFER_BYTES (64 << 20) /* tens of thousands of frames, for a long preemption */
 #define BLOCK_LONGEST_US 20000
-#define FRAME_OVERHEAD 18 /* Ethernet header and a VLAN tag, beside what the MTU counts */
+#define FRAME_OVERHEAD 18 /* Ethernet header and a VLAN tag, which the MTU does not include */
 #define ROOM_MAX 16384
 
 #define AT(field) offsetof(struct socket_arguments, field)
@@ -26,7 +26,7 @@ static const struct io_key keys[] = {
     {.name = "dev", .kind = IO_KEY_DEVICE, .offset = AT(device)},
     {.name = "mmsg", .kind = IO_KEY_FLAG, .offset = AT(mmsg)},
     {.name = "block", .kind = IO_KEY_FLAG, .offset = AT(block)},
-    /* The last row, which only packet sockets have. */
+    /* The last row, which only packet sockets use. */
     {.name = "qdisc", .kind = IO_KEY_CHOICE, .offset = AT(qdisc), .choices = packet_qdisc_names},
 };
 
@@ -156,7 +156,8 @@ bool socket_keep_tags(struct socket_port *port)
         setsockopt(port->fd, SOL_PACKET, PACKET_AUXDATA, &on, sizeof on) != 0)
         return false;
     port->tags = true;
-    for (unsigned i = 0; i < IO_BURST_MAX; i++) { /* the buffers are larger than a frame and this */
+    for (unsigned i = 0; i < IO_BURST_MAX;
+         i++) { /* each buffer is larger than a frame and this offset */
         port->rx_vectors[i].iov_base =
             port->rx_buffers + (size_t)i * port->stride + SOCKET_TAG_BYTES;
         port->rx_vectors[i].iov_len = port->stride - SOCKET_TAG_BYTES;
@@ -167,7 +168,7 @@ bool socket_keep_tags(struct socket_port *port)
 bool socket_device_up(struct io_port *base)
 {
     struct socket_port *port = (struct socket_port *)base;
-    return device_link_look(&port->link, &base->links_lost);
+    return device_link_check(&port->link, &base->links_lost);
 }
 
 void socket_close(struct io_port *base)

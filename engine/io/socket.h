@@ -1,4 +1,4 @@
-/* What `udp` and `raw` share: buffers, send/recv and sendmmsg/recvmmsg, blocking or not. */
+/* Shared by `udp` and `raw`: buffers, send/recv and sendmmsg/recvmmsg, blocking or not. */
 #ifndef SM_IO_SOCKET_H
 #define SM_IO_SOCKET_H
 
@@ -9,7 +9,8 @@
 #include "io/device_link.h"
 #include "io/io.h"
 
-#define SOCKET_TAG_BYTES 4 /* of a VLAN tag; room for one is in front of each frame with `tags` */
+#define SOCKET_TAG_BYTES                                                                           \
+    4 /* size of a VLAN tag; with `tags` there is room for one in front of each frame */
 
 union socket_address {
     struct sockaddr any;
@@ -20,28 +21,29 @@ union socket_address {
 struct socket_port {
     struct io_port base;
     int fd;
-    struct device_link link; /* of `dev` */
-    int broadcast_fd;        /* udp only, else -1: sends to and receives what is for all */
+    struct device_link link; /* link of the device `dev` */
+    int broadcast_fd;        /* udp only, otherwise -1: sends and receives broadcasts */
     bool mmsg, block;
     bool rx_block; /* receive calls may block */
-    bool tags;     /* raw: frames get back the VLAN tag that the kernel has taken off */
+    bool tags;     /* raw: VLAN tags that the kernel removed are put back into frames */
     uint32_t stride;
-    unsigned tx_first; /* the buffer that tx_acquire hands out next */
-    unsigned tx_held;  /* acquired and not sent, as far as known (a release does not tell) */
+    unsigned tx_first; /* the next buffer of tx_acquire */
+    unsigned tx_held;  /* acquired and not sent, as far as known: a release does not reduce it */
     uint64_t drops;
-    socklen_t address_bytes; /* udp: of the addresses below */
+    socklen_t address_bytes; /* udp: size of the addresses below */
     union socket_address broadcast;
     uint8_t *tx_buffers, *rx_buffers; /* IO_BURST_MAX of `stride` bytes */
     struct mmsghdr tx_messages[IO_BURST_MAX], rx_messages[IO_BURST_MAX];
-    unsigned rx_used; /* of rx_messages, by the last call; at first all, to be prepared once */
+    unsigned rx_used; /* used messages of rx_messages in the last call; at first all, so that they
+                         are prepared */
     struct iovec tx_vectors[IO_BURST_MAX], rx_vectors[IO_BURST_MAX];
-    union socket_address rx_from[IO_BURST_MAX]; /* udp without a known peer: whom to answer */
+    union socket_address rx_from[IO_BURST_MAX]; /* udp without a known peer: addresses for echoes */
     struct socket_control {
         _Alignas(8) uint8_t bytes[64];
-    } * rx_control; /* with `tags`: what the kernel says of each frame */
+    } * rx_control; /* with `tags`: data of the kernel about each frame */
 };
 
-/* What `io_uring` opens its sockets by. */
+/* Used by `io_uring` to open its sockets. */
 extern const struct io_ops io_udp, io_raw;
 
 struct socket_arguments {
@@ -50,59 +52,60 @@ struct socket_arguments {
     unsigned qdisc; /* enum packet_qdisc; `raw` only */
 };
 
-/* `has_qdisc`: the backend has packet sockets, which may pass the device's queueing discipline. */
+/* `has_qdisc`: the backend has packet sockets, which may bypass the queueing discipline of the
+ * device. */
 bool socket_parse(const char *backend, bool has_qdisc, const char *arguments,
                   struct socket_arguments *parsed, char *error, size_t error_size);
 
-/* A port with buffers of at least `frame_room` bytes and `fd`, which it owns from now on. */
+/* Make a port with buffers of at least `frame_room` bytes; it owns `fd` from now on. */
 struct socket_port *socket_port_make(int fd, const struct socket_arguments *arguments,
                                      const struct io_config *config, uint32_t frame_room,
                                      char *error, size_t error_size);
 
-/* Have the kernel say which VLAN tag it took off each frame, and put it back: a packet socket
- * gives frames without their outer tag. Before the first receive call. */
+/* Make the kernel report the VLAN tag that it removed from each frame, and put the tag back: a
+ * packet socket returns frames without their outer tag. Call it before the first receive call. */
 bool socket_keep_tags(struct socket_port *port);
 
-/* The frame with the tag that came beside it in this control message, if one did (NULL: none came);
- * the four bytes in front of the frame must be ours. */
+/* Return the frame with the tag of this control message, if there is a tag (NULL: no message); the
+ * four bytes in front of the frame must be usable. */
 struct io_frame socket_with_tag(struct io_frame frame, const struct cmsghdr *control);
 
-/* Set large buffers, past the machine's limits unless `unforced` and if the kernel permits, and for
- * blocking sockets the longest wait. Returns the buffers that the kernel granted. */
+/* Set large buffers, beyond the limits of the machine unless `unforced` and if the kernel permits,
+ * and the longest wait of blocking sockets. Returns the buffers that the kernel granted. */
 struct io_buffers socket_tune(int fd, bool block, bool unforced);
 
-/* A kernel's network device, as it was when it was looked up. */
+/* A kernel network device at the time of the query. */
 struct network_device {
     int index;
     uint8_t mac[6];
     uint32_t mtu_bytes;
 };
 
-/* False with a message when there is none of that name. What the kernel does not tell of it stays.
- */
+/* False with a message if no device has that name. Values that the kernel does not report stay
+ * unchanged. */
 bool socket_device(const char *name, struct network_device *device, char *error, size_t error_size);
 
-/* The port has the device's MTU, and its MAC where none is given. */
+/* Set the MTU of the port to that of the device, and its MAC address if none is given. */
 void socket_describe(struct io_port *port, const struct network_device *device,
                      const struct io_config *config);
 
-/* Bytes that a packet socket's port needs for a frame: for what the device may receive, and for
- * what will be sent. */
+/* Bytes that the port of a packet socket needs per frame: for frames that the device may receive,
+ * and for frames that will be sent. */
 uint32_t socket_frame_room(const struct network_device *device, const struct io_config *config);
 
-/* Refusals that time may heal: full queues, and on UDP what the peer's host said of an earlier
- * datagram. Anything else means that this port cannot send or receive. */
+/* Return true for temporary errors: full queues, and on UDP errors that the host of the peer sent
+ * for an earlier datagram. After any other error the port cannot send or receive. */
 bool socket_error_passes(int error);
 
-/* The port is beyond use, unless the error passes: say which call failed. */
+/* Mark the port as unusable unless the error is temporary, with the name of the failed call. */
 void socket_note_failure(struct socket_port *port, const char *call, int error);
 
 bool socket_tx_prepare(struct io_port *base, const uint8_t *bytes, uint32_t length);
 unsigned socket_tx_acquire(struct io_port *base, struct io_frame *frames, unsigned count,
                            uint32_t length);
 
-/* The kernel has copied the first `sent` buffers. When none is held the first ones are taken again,
- * which still lie in the nearest cache: all of them together do not fit there. */
+/* The kernel has copied the first `sent` buffers. If no buffer is acquired, the first buffers are
+ * used again, because they are still in the nearest cache, which cannot hold all buffers. */
 static inline void socket_tx_sent(struct socket_port *port, unsigned sent)
 {
     port->tx_held -= sent < port->tx_held ? sent : port->tx_held;
@@ -115,7 +118,7 @@ void socket_rx_wait(struct io_port *base, uint64_t timeout_ns);
 bool socket_device_up(struct io_port *base);
 void socket_close(struct io_port *base);
 
-/* Send frames that lie in any buffers; returns how many the kernel took (a prefix). */
+/* Send frames from any buffers; returns how many the kernel accepted (a prefix). */
 unsigned socket_send_frames(struct socket_port *port, const struct io_frame *frames,
                             unsigned count);
 #endif

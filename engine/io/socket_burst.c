@@ -1,5 +1,5 @@
-/* Sending and receiving bursts on a socket. The kernel copies, so a buffer is free as soon as
- * its frame is accepted; frames that are refused stay in front of the ring of buffers. */
+/* Sends and receives bursts on a socket. The kernel copies frames, so a buffer is free as soon as
+ * its frame is accepted; frames that were not accepted stay at the front of the ring of buffers. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_packet.h>
@@ -118,8 +118,8 @@ static void expect_control(struct socket_port *port, unsigned i)
     port->rx_messages[i].msg_hdr.msg_controllen = sizeof port->rx_control[i].bytes;
 }
 
-/* The kernel writes only into the headers of messages that it hands over, so only those that the
- * last call used are prepared again. All 256 would be a third of the nearest cache. */
+/* The kernel writes only the headers of messages that it returns, so only the messages of the last
+ * call are prepared again. All 256 messages would use a third of the nearest cache. */
 static void rearm(struct socket_port *port)
 {
     for (unsigned i = 0; i < port->rx_used; i++) {

@@ -1,7 +1,7 @@
 /* udp: datagrams through the kernel's UDP, over IPv4 or IPv6; the kernel writes the headers. With a
- * known peer the socket is connected, which spares a route lookup per datagram; broadcasts (over
- * IPv6, what is for all nodes of the link), which a connected socket does not hear, have a socket
- * of their own. */
+ * known peer the socket is connected, which saves a route lookup per datagram. Broadcasts, or over
+ * IPv6 multicasts to all nodes of the link, have a separate socket, because a connected socket does
+ * not receive them. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -64,7 +64,8 @@ static void explain_bind(const union socket_address *local, char *error, size_t 
     else
         inet_ntop(AF_INET, &local->v4.sin_addr, text, sizeof text);
     snprintf(error, size, "bind to %s port %u: %s (is --src-ip an address of this host?)", text,
-             ntohs(local->v4.sin_port), strerror(reason)); /* the port is at the same place */
+             ntohs(local->v4.sin_port),
+             strerror(reason)); /* both structs have the port at this place */
 }
 
 static int open_socket(const union socket_address *local, socklen_t bytes, const char *device,
@@ -91,7 +92,7 @@ static int open_socket(const union socket_address *local, socklen_t bytes, const
     return fd;
 }
 
-/* Frames must not be fragmented; neither must the kernel believe what it heard of the path. */
+/* Frames must not be fragmented, and the kernel must not use path MTU reports. */
 static void forbid_fragments(int fd, int family)
 {
     const int probe = IP_PMTUDISC_PROBE, probe6 = IPV6_PMTUDISC_PROBE;
@@ -113,7 +114,7 @@ static bool connect_peer(int fd, const struct io_config *config, char *error, si
     return fail(error, size, "connect to the peer (--dst-ip): %s", strerror(errno));
 }
 
-/* The socket for broadcasts, which are for one device. */
+/* Open the socket for broadcasts on one device. */
 static bool open_broadcast(struct socket_port *port, const struct io_config *config,
                            const char *device, char *error, size_t size)
 {
@@ -132,7 +133,7 @@ static struct socket_port *make_port(const struct io_config *config,
                                      const struct socket_arguments *arguments, char *error,
                                      size_t size)
 {
-    /* Without --src-ip given we listen on all addresses. */
+    /* Without --src-ip it receives on all addresses. */
     const bool given = config->src_ip_given;
     const uint8_t *prefix = given && is_ip6(config) ? config->address->src_prefix : any_prefix;
     const union socket_address local =
@@ -190,7 +191,7 @@ static struct io_port *udp_open(const struct io_config *config, char *error, siz
     return &port->base;
 }
 
-/* Answer each datagram where it came from. */
+/* Send each datagram back to its sender. */
 static unsigned udp_forward(struct io_port *from, struct io_port *to, struct io_frame *frames,
                             unsigned count)
 {
@@ -220,13 +221,13 @@ static uint64_t udp_rx_drops(struct io_port *base)
     uint32_t info[SK_MEMINFO_VARS] = {0};
     socklen_t length = sizeof info;
 
-    /* A 32-bit counter of the kernel's, read often enough to be extended. */
+    /* A 32-bit counter of the kernel, which is read often enough to extend it. */
     if (getsockopt(port->fd, SOL_SOCKET, SO_MEMINFO, info, &length) == 0)
         port->drops += info[SK_MEMINFO_DROPS] - (uint32_t)port->drops;
     return port->drops;
 }
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "udp",
      .meaning = "a UDP socket, send and recv",
      .arguments = "dev=DEVICE",
@@ -242,8 +243,8 @@ const struct io_ops io_udp = {
     .name = "udp",
     .summary = "UDP sockets",
     .keys = "dev=NAME (bind to device), mmsg (sendmmsg/recvmmsg; default send/recv), block",
-    .words = words,
-    .privileges = "net_admin", /* buffers beyond net.core.rmem_max */
+    .variants = variants,
+    .privileges = "net_admin", /* buffers above net.core.rmem_max */
     .capabilities = IO_DATAGRAMS | IO_OPENS_NO_FILE,
     .check = udp_check,
     .open = udp_open,

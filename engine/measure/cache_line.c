@@ -1,4 +1,4 @@
-/* Two threads, one core each, hand one cache line to and fro. */
+/* Two threads, each on one core, pass a cache line back and forth. */
 #include "measure/cache_line.h"
 
 #include <pthread.h>
@@ -8,30 +8,32 @@
 
 #include "measure/clock.h"
 
-#define TURNS 200U /* there and back, a sample */
+#define TURNS 200U /* passes per sample, in both directions */
 #define SAMPLES 16U
-#define LOOK_EVERY 4096U /* polls between two looks at the clock */
+#define LOOK_EVERY 4096U /* polls between two readings of the clock */
 #define PATIENCE_NS 20000000ULL
 #define STEPS 20000U
 #define STEP_SAMPLES 5U
 
 struct exchange {
-    _Alignas(128) atomic_uint turn; /* odd: it is the answerer's */
+    _Alignas(128) atomic_uint turn; /* odd: the turn of the answering thread */
     _Alignas(128) atomic_bool over;
     int core;
 };
 
-/* On its core, and before whatever polls there: a millisecond is taken from it, not shared. */
+/* Pin this thread to a core with priority over threads that poll there, so that it gets the core
+ * for a millisecond without sharing. */
 static bool pin(int core)
 {
     cpu_set_t set;
-    const struct sched_param first = {.sched_priority = 50}; /* applications may have 1 */
+    const struct sched_param first = {.sched_priority = 50}; /* applications may have priority 1 */
 
     CPU_ZERO(&set);
     CPU_SET(core, &set);
     if (pthread_setaffinity_np(pthread_self(), sizeof set, &set) != 0)
         return false;
-    (void)pthread_setschedparam(pthread_self(), SCHED_FIFO, &first); /* not permitted: then not */
+    (void)pthread_setschedparam(pthread_self(), SCHED_FIFO,
+                                &first); /* without permission it runs with normal priority */
     return true;
 }
 
@@ -52,7 +54,7 @@ static void *answer(void *argument)
     }
 }
 
-/* One turn there and back; false when the other side does not answer in time. */
+/* Pass the line once in both directions; false if the other side does not answer in time. */
 static bool ask(struct exchange *x, unsigned turn, uint64_t deadline_ns)
 {
     atomic_store_explicit(&x->turn, turn + 1, memory_order_release);
@@ -90,14 +92,15 @@ struct reading {
     bool found;
 };
 
-/* In a thread of its own, whose core and class nobody else inherits. */
+/* Runs in a separate thread, so that no other code inherits its core and priority. */
 static void *exchange_lines(void *argument)
 {
     struct reading *reading = argument;
     struct exchange x = {.core = reading->core_b};
     pthread_t other;
 
-    /* Before this one takes a core to itself, on which the other would wait for ever. */
+    /* Before this thread occupies its core, on which the other thread would otherwise wait for
+     * ever. */
     if (pthread_create(&other, NULL, answer, &x) != 0)
         return NULL;
     reading->found = pin(reading->core_a) && best_sample(&x, &reading->ns);
@@ -117,7 +120,7 @@ static void *chain_steps(void *argument)
         const uint64_t begun_ns = clock_monotonic_ns();
         for (unsigned i = 0; i < STEPS; i++) {
             sum += i;
-            __asm__ volatile("" : "+r"(sum)); /* each addition waits for the one before */
+            __asm__ volatile("" : "+r"(sum)); /* each addition waits for the previous addition */
         }
         const double each = (double)(clock_monotonic_ns() - begun_ns) / STEPS;
         if (!reading->found || each < reading->ns)

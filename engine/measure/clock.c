@@ -1,7 +1,7 @@
-/* Choosing and calibrating the clock. The CPU's counter is compared with CLOCK_MONOTONIC at two
- * points at least 15 ms apart, each taken as the tightest of several readings, so the error is some
- * 15 ns in 15 ms: about one part in a million. Each trial takes the second point again: after 15 s
- * the error is one part in 10^9. */
+/* Chooses and calibrates the clock. The counter of the CPU is compared with CLOCK_MONOTONIC at two
+ * points at least 15 ms apart, each the tightest of several readings. So the error is about 15 ns
+ * in 15 ms, about one part in a million. Each trial takes the second point again: after 15 s the
+ * error is one part in 10^9. */
 #include "measure/clock.h"
 
 #include <stdio.h>
@@ -21,8 +21,8 @@ struct point {
 
 static struct point first;
 
-/* The kernel leaves the CPU's flags as they are when it finds the TSC unstable, but changes to
- * another clock. A kernel that names none (no sysfs in a container) has the flags alone. */
+/* If the kernel finds the TSC unstable, it does not change the flags of the CPU, but uses another
+ * clock. If the file is missing (no sysfs in a container), only the flags are known. */
 bool clock_kernel_trusts_counter(const char *path)
 {
     static const char *const by_counter[] = {
@@ -71,7 +71,7 @@ static bool counter_is_constant(void)
 #elif defined(__aarch64__)
 static bool counter_is_constant(void)
 {
-    return true; /* its architecture has it so: one rate, never stopping, the same on all cores */
+    return true; /* guaranteed by the architecture: one rate, never stopping, equal on all cores */
 }
 #else
 static bool counter_is_constant(void)
@@ -152,7 +152,7 @@ double clock_step_ns(void)
 {
     uint64_t ticks[STEP_READINGS], step = 0;
 
-    while (step == 0) { /* a clock that stands still ends no trial either */
+    while (step == 0) { /* the number of tries is limited in case the clock stands still */
         for (unsigned i = 0; i < STEP_READINGS; i++)
             ticks[i] = clock_ticks();
         step = clock_step_of(ticks, STEP_READINGS, engine_clock.by_counter);
@@ -198,7 +198,9 @@ uint64_t clock_ticks_at(uint64_t monotonic_ns)
 {
     uint64_t now_ticks, now_ns;
 
-    clock_both(&now_ticks, &now_ns); /* one by one, whatever lies between them moves the trial */
+    clock_both(
+        &now_ticks,
+        &now_ns); /* if they were read separately, the time in between would move the trial */
     if (monotonic_ns >= now_ns)
         return now_ticks + clock_ns_to_ticks(monotonic_ns - now_ns);
     return now_ticks - clock_ns_to_ticks(now_ns - monotonic_ns);

@@ -23,39 +23,39 @@ __extension__ typedef __int128 int128;
 struct engine_clock {
     bool by_counter;
     double hz;
-    /* ns = (ticks * ns_multiplier) >> 32: exact to 1 ns in 4 s, and never a division. */
+    /* ns = (ticks * ns_multiplier) >> 32: exact to 1 ns in 4 s, without a division. */
     uint64_t ns_multiplier;
 };
 
 extern struct engine_clock engine_clock;
 
-/* Choose the source and take the first calibration point; call once, early. */
+/* Choose the source and take the first calibration point; call it once, early. */
 void clock_begin(void);
 
-/* The same for a source that the caller chooses. CPUs without a counter that this file can read
- * have the kernel's clock alone. */
+/* The same for a given source. For CPUs without a readable counter only the clock of the kernel is
+ * possible. */
 void clock_begin_by(bool counter);
 
 /* "tsc", "cntvct" or "monotonic". */
 const char *clock_name(void);
 
-/* The least time by which two different readings of the clock can differ, from readings taken now.
- * Counters of ARM often count in steps of 40 ns, and some count several ticks at once. */
+/* The shortest time by which two different readings of the clock can differ, measured now. Counters
+ * of ARM often count in steps of 40 ns, and some count several ticks at once. */
 double clock_step_ns(void);
 
-/* The same in ticks, of these readings. A counter's readings lie whole steps apart, so the step is
- * their distances' greatest common divisor; nanoseconds of the kernel's clock are rounded, and the
- * least distance stands for the step. 0: all readings are equal. */
+/* The same in ticks, from these readings. Readings of a counter differ by whole steps, so the step
+ * is the greatest common divisor of their distances. Nanoseconds of the kernel's clock are rounded,
+ * so the shortest distance is used. 0: all readings are equal. */
 uint64_t clock_step_of(const uint64_t *ticks, unsigned count, bool counter);
 
-/* Take the second calibration point, waiting until at least 15 ms lie between the two. Called again
- * between trials it is more exact; no other thread may use the clock meanwhile. */
+/* Take the second calibration point, at least 15 ms after the first. Repeated calls between trials
+ * increase the accuracy; no other thread may use the clock during the call. */
 void clock_calibrate(void);
 
-/* Ticks a second as far as they are known at this moment, which both clocks were read at. */
+/* Ticks per second, as far as known at this moment, at which both clocks were read. */
 double clock_hz_at(uint64_t ticks, uint64_t monotonic_ns);
 
-/* Does the kernel's own clock, named in this file, go by the CPU's counter? */
+/* Return true if the clock that the kernel uses, named in this file, is the CPU's counter. */
 bool clock_kernel_trusts_counter(const char *path);
 
 static inline uint64_t clock_monotonic_ns(void)
@@ -65,8 +65,8 @@ static inline uint64_t clock_monotonic_ns(void)
     return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
 }
 
-/* The CPU's counter. ARM may read it ahead of loads that stand before it in the program, such as
- * the one that found a frame: `isb` holds the reading back, as in the kernel's own clock. */
+/* The counter of the CPU. ARM may read it before earlier loads of the program, for example the load
+ * that found a frame; `isb` prevents that, as in the kernel's clock. */
 static inline uint64_t clock_counter(void)
 {
 #if defined(__x86_64__)
@@ -87,7 +87,7 @@ static inline uint64_t clock_ticks(void)
     return clock_monotonic_ns();
 }
 
-/* Tell the core that this is a waiting loop. */
+/* A hint for the core that this is a waiting loop. */
 static inline void clock_pause(void)
 {
 #if defined(__x86_64__)
@@ -107,9 +107,10 @@ static inline uint64_t clock_ns_to_ticks(uint64_t ns)
     return (uint64_t)((double)ns * engine_clock.hz / (double)NS_PER_S);
 }
 
-/* Both clocks at one moment, as nearly as they can be read together. */
+/* Read both clocks at the same moment, as exactly as possible. */
 void clock_both(uint64_t *ticks, uint64_t *monotonic_ns);
 
-/* The tick at which CLOCK_MONOTONIC reads `monotonic_ns` (near now: drift is the calibration's). */
+/* The tick at which CLOCK_MONOTONIC reads `monotonic_ns`. The time must be near, because the
+ * calibration has a drift. */
 uint64_t clock_ticks_at(uint64_t monotonic_ns);
 #endif

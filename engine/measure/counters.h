@@ -1,5 +1,5 @@
-/* The counters of an interval and a result. One worker adds to them (once a burst, never once a
- * frame), another thread may read them: relaxed atomics, which cost what plain additions do. */
+/* The counters of intervals and results. A worker adds to them once per burst, never per frame, and
+ * another thread may read them: relaxed atomics, which cost the same as plain additions. */
 #ifndef SM_COUNTERS_H
 #define SM_COUNTERS_H
 
@@ -7,8 +7,8 @@
 
 #include "cache_line_bytes.h"
 
-/* Names, in the order of the JSON output: what a sending end counts, and what a receiving end does.
- * A sum or a copy of either half goes through these lists, so that it cannot forget a counter. */
+/* Names in the order of the JSON output, of the sending and of the receiving half of an end. Sums
+ * and copies of a half use these lists, so that no counter is forgotten. */
 #define TX_COUNTERS(X)                                                                             \
     X(tx_intended)                                                                                 \
     X(tx_offered)                                                                                  \
@@ -58,7 +58,7 @@ static inline void counter_set(uint64_t *counter, uint64_t value)
     __atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-/* Of a counter that another thread may add to meanwhile. */
+/* Read a counter to which another thread may add at the same time. */
 static inline uint64_t counter_read(const uint64_t *counter)
 {
     return __atomic_load_n(counter, __ATOMIC_RELAXED);

@@ -1,4 +1,4 @@
-/* Reading the kernel's accounts of this process. */
+/* Reads statistics of the kernel about this process. */
 #include "measure/cpu.h"
 
 #include <dirent.h>

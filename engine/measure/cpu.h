@@ -1,5 +1,5 @@
-/* CPU time of this process, and how long its threads wanted to run but could not:
- * because of other threads, or because of other guests of the machine. */
+/* CPU time of this process, and how long its threads waited for a core because of other threads or
+ * other guests of the machine. */
 #ifndef SM_CPU_H
 #define SM_CPU_H
 
@@ -10,21 +10,21 @@ struct cpu_times {
     uint64_t voluntary_switches, involuntary_switches;
 };
 
-/* One getrusage: about a microsecond. */
+/* One call of getrusage: about a microsecond. */
 void cpu_times_read(struct cpu_times *times);
 
-/* Sum over all threads, but those with these ids, of the time spent runnable but waiting for a core
- * (/proc/self/task/N/schedstat, second field); 0 where the kernel does not tell. */
+/* Sum over all threads, except those with these ids, of the time spent runnable without a core
+ * (/proc/self/task/N/schedstat, second field); 0 if the kernel does not report it. */
 uint64_t cpu_run_delay_ns(const int *left_out, unsigned count);
 
-/* The same of this thread alone. */
+/* The same for the calling thread. */
 uint64_t cpu_own_run_delay_ns(void);
 
-/* What the hypervisor has given to others while a core wanted to run, since boot (/proc/stat,
+/* Time that the hypervisor gave to other guests while a core was runnable, since boot (/proc/stat,
  * in ticks of usually 10 ms). */
 struct cpu_stolen {
-    uint64_t all_ns;   /* all cores together */
-    uint64_t cores_ns; /* the given ones together */
+    uint64_t all_ns;   /* sum of all cores */
+    uint64_t cores_ns; /* sum of the given cores */
 };
 struct cpu_stolen cpu_stolen_read(const int *cores, unsigned count);
 #endif

@@ -1,7 +1,7 @@
-/* Arrivals by group of flows: the sequence number modulo a power of two. Where flows take turns
- * (round-robin) and their number is a multiple of the groups', the frames of a group are those
- * of every so-manieth flow; so loss, duplicates and reordering of some flows show without a
- * table of flows, and without knowing how the sender makes them. */
+/* Arrivals by group of flows: the sequence number modulo a power of two. If flows are sent in turn
+ * (round-robin) and their number is a multiple of the number of groups, a group has the frames of
+ * every Nth flow. So loss, duplicates and reordering of some flows are visible without a table of
+ * flows, and without knowing how the sender makes them. */
 #ifndef SM_FLOW_GROUPS_H
 #define SM_FLOW_GROUPS_H
 
@@ -13,7 +13,7 @@
 #define FLOW_GROUPS_MAX 256U
 
 struct flow_groups {
-    uint32_t count; /* a power of two; 0: not asked for */
+    uint32_t count; /* a power of two; 0: no groups */
     uint64_t arrivals[FLOW_GROUPS_MAX][SEQUENCE_ARRIVALS];
 };
 
@@ -32,7 +32,7 @@ static inline void flow_groups_add(struct flow_groups *groups, uint32_t sequence
     groups->arrivals[sequence & (groups->count - 1)][arrival]++;
 }
 
-/* How many of the numbers below `end` belong to the group. */
+/* How many of the sequence numbers below `end` belong to the group. */
 static inline uint64_t flow_group_numbers(const struct flow_groups *groups, uint32_t group,
                                           uint64_t end)
 {
@@ -43,11 +43,11 @@ static inline struct flow_group_summary flow_group_summarise(const struct flow_g
                                                              uint32_t group,
                                                              const struct sequence_summary *all)
 {
-    const uint64_t *seen = groups->arrivals[group];
-    struct flow_group_summary s = {.duplicates = seen[SEQUENCE_AGAIN],
-                                   .reordered = seen[SEQUENCE_LATE]};
+    const uint64_t *arrivals = groups->arrivals[group];
+    struct flow_group_summary s = {.duplicates = arrivals[SEQUENCE_AGAIN],
+                                   .reordered = arrivals[SEQUENCE_LATE]};
 
-    s.received_unique = seen[SEQUENCE_FIRST] + seen[SEQUENCE_LATE];
+    s.received_unique = arrivals[SEQUENCE_FIRST] + arrivals[SEQUENCE_LATE];
     s.expected =
         flow_group_numbers(groups, group, all->end) - flow_group_numbers(groups, group, all->begin);
     s.lost = s.expected > s.received_unique ? s.expected - s.received_unique : 0;

@@ -1,4 +1,4 @@
-/* Asking the kernel for hardware counters, and saying in words why it refuses. */
+/* Requests hardware counters from the kernel, and explains why it refuses. */
 #include "measure/hardware.h"
 
 #include <errno.h>
@@ -45,7 +45,7 @@ static int open_event(unsigned event, bool with_kernel)
 static void say_why(struct hardware *h, unsigned event, int error)
 {
     if (h->reason[0] != '\0')
-        return; /* the first one is enough */
+        return; /* the first reason is enough */
     if (error == EACCES || error == EPERM)
         snprintf(h->reason, sizeof h->reason,
                  "%s: not allowed; lower /proc/sys/kernel/perf_event_paranoid or give CAP_PERFMON",
@@ -67,7 +67,7 @@ void hardware_open(struct hardware *h)
     for (unsigned i = 0; i < HARDWARE_EVENTS; i++) {
         h->fds[i] = open_event(i, h->with_kernel);
         if (h->fds[i] < 0 && (errno == EACCES || errno == EPERM) && h->with_kernel) {
-            h->with_kernel = false; /* an ordinary user may count what happens in user space */
+            h->with_kernel = false; /* an ordinary user may count events in user space */
             h->fds[i] = open_event(i, false);
         }
         if (h->fds[i] < 0)

@@ -1,7 +1,7 @@
-/* The core's own event counters (perf_event_open): cycles, instructions and misses of the
- * threads that measure, from the beginning to the end of a trial. They are started and read
- * outside the loop; in between they cost nothing but what the core takes to count. A machine
- * or user that may not count says why. */
+/* Event counters of the core (perf_event_open): cycles, instructions and misses of the measuring
+ * threads, from the begin to the end of a trial. They are started and read outside the loop and
+ * cost almost nothing in between. If counting is not permitted or not possible, `reason` explains
+ * it. */
 #ifndef SM_HARDWARE_H
 #define SM_HARDWARE_H
 
@@ -12,16 +12,16 @@
 extern const char *const hardware_names[HARDWARE_EVENTS];
 
 struct hardware {
-    int fds[HARDWARE_EVENTS];         /* -1: cannot be counted */
-    uint64_t counts[HARDWARE_EVENTS]; /* scaled up when the events had to share the counters */
-    double counted_share;             /* of the time, least of all events: 1 is exact */
-    bool with_kernel;                 /* time in the kernel is counted, too */
-    char reason[160];                 /* why something is missing; empty: nothing is */
+    int fds[HARDWARE_EVENTS];         /* -1: not available */
+    uint64_t counts[HARDWARE_EVENTS]; /* scaled up if the events had to share the counters */
+    double counted_share; /* smallest share of the time in which an event was counted: 1 is exact */
+    bool with_kernel;     /* time in the kernel is included */
+    char reason[160];     /* why something is missing; empty: nothing is missing */
 };
 
-/* Set the counters up for this thread and those that it makes from now on. */
+/* Set up the counters for this thread and for threads that it creates later. */
 void hardware_open(struct hardware *h);
 void hardware_start(struct hardware *h);
-/* Stop, read and close. */
+/* Stop the counters, read and close them. */
 void hardware_finish(struct hardware *h);
 #endif

@@ -1,4 +1,4 @@
-/* Summaries of a histogram: mean, deviation, percentiles, merging. */
+/* Statistics of a histogram: mean, standard deviation, percentiles, merging. */
 #include "measure/histogram.h"
 
 #include <math.h>
@@ -7,7 +7,7 @@
 
 static bool is_empty(const struct histogram *h)
 {
-    return h->count == 0; /* min is not that of a value then */
+    return h->count == 0; /* then min is not the value of a sample */
 }
 
 void histogram_reset(struct histogram *h)
@@ -67,8 +67,8 @@ double histogram_mean(const struct histogram *h)
     return h->count == 0 ? 0.0 : (double)h->sum / (double)h->count;
 }
 
-/* Squares about the whole part of the mean, in integers, so that nothing cancels out: 100 s with a
- * nanosecond of spread still has it. */
+/* Squares of the distances from the whole part of the mean, in integers, so that nothing cancels
+ * out, even for 100 s with a spread of a nanosecond. */
 double histogram_stdev(const struct histogram *h)
 {
     if (is_empty(h))
@@ -84,7 +84,7 @@ double histogram_stdev(const struct histogram *h)
 
 uint64_t histogram_rank(uint64_t count, double percentile)
 {
-    /* One step down in the last bit, or 99.9 % of 1000 would round up to all of them. */
+    /* One bit less, because otherwise 99.9 % of 1000 would round up to 1000. */
     const double share = nextafter(percentile, 0.0) * (double)count / 100.0;
     const uint64_t rank = (uint64_t)ceil(share);
 
@@ -93,14 +93,14 @@ uint64_t histogram_rank(uint64_t count, double percentile)
 
 uint64_t histogram_percentile(const struct histogram *h, double percentile)
 {
-    const uint64_t wanted = histogram_rank(h->count, percentile);
-    uint64_t seen = 0;
+    const uint64_t rank = histogram_rank(h->count, percentile);
+    uint64_t passed = 0;
 
     if (h->count == 0)
         return 0;
     for (uint32_t i = 0; i < HISTOGRAM_COUNTS; i++) {
-        seen += h->counts[i];
-        if (seen >= wanted) {
+        passed += h->counts[i];
+        if (passed >= rank) {
             uint64_t low, high;
             histogram_slot(i, &low, &high);
             return high < h->max ? high : h->max;

@@ -1,5 +1,5 @@
-/* HdrHistogram V2 compressed encoding, written from its published format: counts as ZigZag
- * LEB128, runs of zeros as one negative number, deflated, with two big-endian headers. */
+/* HdrHistogram V2 compressed encoding, written from its published format: counts as ZigZag LEB128,
+ * runs of zeros as one negative number, deflated, with two big-endian headers. */
 #include "measure/histogram.h"
 
 #include <arpa/inet.h>
@@ -27,7 +27,7 @@ static uint8_t *put_be64(uint8_t *at, uint64_t value)
     return at + sizeof value;
 }
 
-/* ZigZag, then seven bits a byte, low first; the ninth byte carries eight bits. */
+/* ZigZag, then seven bits per byte, low bits first; the ninth byte has eight bits. */
 static uint8_t *put_zigzag(uint8_t *at, int64_t value)
 {
     uint64_t rest = (uint64_t)value << 1 ^ (uint64_t)(value >> 63);

@@ -1,4 +1,4 @@
-/* Reading the kernel's accounts of memory. */
+/* Reads statistics of the kernel about memory. */
 #include "measure/memory.h"
 
 #include <inttypes.h>
@@ -9,9 +9,9 @@
 
 #define PATH_BYTES 1024
 
-/* Where the two versions of control groups keep what is asked for. */
+/* Files of the two versions of control groups. */
 static const struct accounts {
-    const char *folders[3]; /* below /sys/fs/cgroup, where they may be mounted */
+    const char *folders[3]; /* below /sys/fs/cgroup, possible mount points */
     const char *limit, *used, *cached[2];
 } versions[] = {
     {{"", "/unified", NULL}, "memory.max", "memory.current", {"inactive_file ", "active_file "}},
@@ -21,8 +21,8 @@ static const struct accounts {
      {"total_inactive_file ", "total_active_file "}},
 };
 
-/* The number behind `key` at the beginning of a line ("": in the first line); `missing` when there
- * is no such file, line or number ("max"). */
+/* The number behind `key` at the beginning of a line ("": in the first line); `missing` if there is
+ * no such file, line or number ("max"). */
 static uint64_t read_number(const char *folder, const char *file, const char *key, uint64_t missing)
 {
     char path[PATH_BYTES + 64], line[256];
@@ -43,21 +43,21 @@ static uint64_t read_number(const char *folder, const char *file, const char *ke
     return value;
 }
 
-/* What one group leaves; pages of files are given back when memory is short. */
+/* Free memory of one group; pages of files are reclaimed if memory is short. */
 static uint64_t left_in_group(const struct accounts *v, const char *folder)
 {
     const uint64_t limit = read_number(folder, v->limit, "", UINT64_MAX);
     const uint64_t used = read_number(folder, v->used, "", 0);
     const uint64_t cached = read_number(folder, "memory.stat", v->cached[0], 0) +
                             read_number(folder, "memory.stat", v->cached[1], 0);
-    const uint64_t held = used > cached ? used - cached : 0;
+    const uint64_t in_use = used > cached ? used - cached : 0;
 
     if (limit == UINT64_MAX)
         return UINT64_MAX;
-    return limit > held ? limit - held : 0;
+    return limit > in_use ? limit - in_use : 0;
 }
 
-/* The group and all above it, as far as they can be seen from here. */
+/* The minimum over the group and all visible groups above it. */
 static uint64_t left_in_groups(const struct accounts *v, const char *groups, const char *group)
 {
     uint64_t least = UINT64_MAX;
@@ -78,7 +78,7 @@ static uint64_t left_in_groups(const struct accounts *v, const char *groups, con
     return least;
 }
 
-/* "4:memory:/a/b" of version 1, "0::/a/b" of version 2. */
+/* "4:memory:/a/b" in version 1, "0::/a/b" in version 2. */
 uint64_t memory_left(const char *proc, const char *groups)
 {
     const uint64_t available_kib = read_number(proc, "meminfo", "MemAvailable:", UINT64_MAX >> 10);
@@ -106,7 +106,7 @@ uint64_t memory_left(const char *proc, const char *groups)
     return least;
 }
 
-bool memory_suffices(uint64_t bytes, const char *what, char *error, size_t size)
+bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t size)
 {
     const uint64_t left = memory_left("/proc", "/sys/fs/cgroup");
 
@@ -116,5 +116,5 @@ bool memory_suffices(uint64_t bytes, const char *what, char *error, size_t size)
                 "%swould take %" PRIu64
                 " MB of memory, and the machine or its control group leaves "
                 "%" PRIu64,
-                what, (bytes >> 20) + 1, left >> 20);
+                purpose, (bytes >> 20) + 1, left >> 20);
 }

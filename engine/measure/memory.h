@@ -1,5 +1,5 @@
-/* How much memory this process may still use. What is allocated beyond it is granted all the same,
- * and touching it gets the process killed without a word: so large needs are compared first. */
+/* How much memory this process may still use. The kernel grants allocations beyond it, and kills
+ * the process without a message when it touches them: so large needs are checked before. */
 #ifndef SM_MEASURE_MEMORY_H
 #define SM_MEASURE_MEMORY_H
 
@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes, by what the machine has free and by the limits of the control groups (version 1 and 2)
- * that the process is in; UINT64_MAX: nobody tells. `proc` and `groups` are /proc and
- * /sys/fs/cgroup. */
+/* Bytes, from the free memory of the machine and the limits of the process's control groups
+ * (version 1 and 2); UINT64_MAX: unknown. `proc` and `groups` are /proc and /sys/fs/cgroup. */
 uint64_t memory_left(const char *proc, const char *groups);
 
-/* Are there so many bytes? If not, one line into `error`, which begins with `what`. */
-bool memory_suffices(uint64_t bytes, const char *what, char *error, size_t size);
+/* Return true if so many bytes are available; otherwise one line in `error`, which begins with
+ * `purpose`. */
+bool memory_suffices(uint64_t bytes, const char *purpose, char *error, size_t size);
 #endif

@@ -1,4 +1,4 @@
-/* Choosing the base, merging, percentiles. */
+/* Chooses the base, merges, calculates percentiles. */
 #include "measure/pdv.h"
 
 #include <math.h>
@@ -6,35 +6,35 @@
 void pdv_reset(struct pdv *p)
 {
     p->based = false;
-    p->held = 0;
+    p->first_count = 0;
     p->base_ns = 0;
     histogram_reset(&p->above);
     histogram_reset(&p->below);
 }
 
-void pdv_settle(struct pdv *p)
+void pdv_finish(struct pdv *p)
 {
     if (p->based)
         return;
-    for (uint32_t i = 0; i < p->held; i++) {
+    for (uint32_t i = 0; i < p->first_count; i++) {
         if (i == 0 || p->first[i].delay_ns < p->base_ns)
             p->base_ns = p->first[i].delay_ns;
     }
     p->based = true;
-    for (uint32_t i = 0; i < p->held; i++)
+    for (uint32_t i = 0; i < p->first_count; i++)
         pdv_record(p, p->first[i].delay_ns, p->first[i].times);
-    p->held = 0;
+    p->first_count = 0;
 }
 
-void pdv_hold(struct pdv *p, uint64_t delay_ns, uint64_t times)
+void pdv_store(struct pdv *p, uint64_t delay_ns, uint64_t times)
 {
-    p->first[p->held].delay_ns = delay_ns;
-    p->first[p->held++].times = times;
-    if (p->held == PDV_FIRST)
-        pdv_settle(p);
+    p->first[p->first_count].delay_ns = delay_ns;
+    p->first[p->first_count++].times = times;
+    if (p->first_count == PDV_FIRST)
+        pdv_finish(p);
 }
 
-/* From the middle of each slot: half its width is the error. */
+/* From the middle of each slot, so the error is half its width. */
 static void merge_side(struct pdv *to, const struct pdv *from, bool above)
 {
     const struct histogram *h = above ? &from->above : &from->below;
@@ -65,7 +65,8 @@ static uint64_t above_shortest(uint64_t delay_ns, uint64_t shortest_ns)
     return delay_ns > shortest_ns ? delay_ns - shortest_ns : 0;
 }
 
-/* From the shortest delay to the longest; as in histogram_percentile, the upper end of a slot. */
+/* Count from the shortest to the longest delay; the result is the upper end of a slot, as in
+ * histogram_percentile. */
 uint64_t pdv_percentile(const struct pdv *p, uint64_t shortest_ns, double percentile)
 {
     const uint64_t count = p->above.count + p->below.count;

@@ -1,16 +1,16 @@
-/* One late frame: extent, late time offset, degree of n-reordering, the run that it ends; and the
- * gaps between discontinuities. */
+/* Processes a late frame: extent, late time offset, degree of n-reordering, the run that it ends;
+ * and the gaps between discontinuities. */
 #include "measure/reorder.h"
 
 #include <math.h>
 
 const unsigned reorder_degrees[REORDER_DEGREES] = {1, 2, 3, 4, 8, 16, 32, 64};
 
-/* Arrival + 1 of the latest late frame with a lower number; 0: there was none. */
+/* Arrival + 1 of the latest late frame with a lower number; 0: none. */
 static uint64_t after_lower(struct reorder *r, uint64_t sequence)
 {
     while (r->top > r->bottom && r->stack[(r->top - 1) % REORDER_STACK].sequence > sequence)
-        r->top--; /* higher and earlier: from now on this frame stands before it */
+        r->top--; /* higher and earlier: the new frame replaces it */
     if (r->top > r->bottom)
         return r->stack[(r->top - 1) % REORDER_STACK].arrival + 1;
     return r->forgotten;

@@ -1,8 +1,8 @@
 /* The rare cases of sequence tracking: the first frame, gaps, late frames, duplicates, and frames
  * that are far from all others.
  *
- * Wire numbers have 32 bits. Inside they are counted in 64 bits from an origin of 2^32, so
- * that frames older than the first one do not run below zero. */
+ * Numbers on the wire have 32 bits. They are extended to 64 bits from an origin of 2^32, so that
+ * frames older than the first do not become negative. */
 #include "measure/sequence.h"
 
 #include <stddef.h>
@@ -12,34 +12,33 @@
 
 static uint64_t *word_of(struct sequence_tracker *t, uint64_t sequence)
 {
-    return &t->seen[(sequence / 64) % SEQUENCE_WORDS];
+    return &t->arrived[(sequence / 64) % SEQUENCE_WORDS];
 }
 
-static void mark(struct sequence_tracker *t, uint64_t sequence)
+static void set_arrived(struct sequence_tracker *t, uint64_t sequence)
 {
     *word_of(t, sequence) |= 1ULL << (sequence & 63);
 }
 
-/* Forget what the ring holds for [from, end): these numbers have not been seen. */
+/* Clear the ring for [from, end): these numbers have not arrived. */
 static void clear_range(struct sequence_tracker *t, uint64_t from, uint64_t end)
 {
     if (end - from >= SEQUENCE_WINDOW) {
-        memset(t->seen, 0, sizeof t->seen);
+        memset(t->arrived, 0, sizeof t->arrived);
         return;
     }
-    while (from < end && (from & 63) != 0) /* bits above `next` in its word are clear already */
+    while (from < end && (from & 63) != 0) /* bits above `next` in its word are already clear */
         from++;
     for (; from < end; from += 64)
         *word_of(t, from) = 0;
 }
 
-/* Only the words that hold something: a short trial has few. Gaps that are not counted need none.
- */
+/* Clear only the words in use: a short trial has few. Unused entries of gaps need no reset. */
 void sequence_reset(struct sequence_tracker *t)
 {
     if (t->started)
         clear_range(t, t->lowest & ~63ULL, t->next);
-    memset(t, 0, offsetof(struct sequence_tracker, seen));
+    memset(t, 0, offsetof(struct sequence_tracker, arrived));
 }
 
 static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
@@ -50,7 +49,7 @@ static void start(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
     t->next = t->lowest + 1;
     t->unique = 1;
     t->first_tick = now;
-    mark(t, t->lowest);
+    set_arrived(t, t->lowest);
 }
 
 static void jump_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
@@ -59,12 +58,12 @@ static void jump_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t n
         (struct sequence_gap){t->next, sequence, .arrival = t->unique, .tick = now};
     t->gap_count++;
     clear_range(t, t->next, sequence + 1);
-    mark(t, sequence);
+    set_arrived(t, sequence);
     t->next = sequence + 1;
     t->unique++;
 }
 
-/* The gap that the earliest frame with a higher number opened; NULL: there is none. */
+/* The gap that the earliest frame with a higher number opened; NULL: none. */
 static struct sequence_gap *find_gap(struct sequence_tracker *t, uint64_t sequence)
 {
     const uint64_t oldest = t->gap_count > SEQUENCE_GAPS ? t->gap_count - SEQUENCE_GAPS : 0;
@@ -80,12 +79,13 @@ static struct sequence_gap *find_gap(struct sequence_tracker *t, uint64_t sequen
     if (low == t->gap_count)
         return NULL;
     struct sequence_gap *gap = &t->gaps[low % SEQUENCE_GAPS];
-    if (sequence < gap->first) /* its own gap has left the ring; the true extent is larger */
+    if (sequence < gap->first) /* its gap has left the ring; the true extent is larger */
         t->extent_is_lower_bound = true;
     return gap;
 }
 
-/* A late frame, and the one that came too early: is that `known` for a discontinuity already? */
+/* Process a late frame, and the frame that came too early, which is a discontinuity; `known`: it is
+ * already counted. */
 static void add_late(struct sequence_tracker *t, uint64_t sequence, uint64_t now, uint64_t arrival,
                      uint64_t tick, bool *known)
 {
@@ -95,7 +95,7 @@ static void add_late(struct sequence_tracker *t, uint64_t sequence, uint64_t now
     reorder_add(&t->reorder, sequence, t->unique, t->unique - arrival, now - tick);
 }
 
-/* The only number so far came too early: forget it, with its copies. */
+/* The only number so far came too early: forget it and its copies. */
 static void restart(struct sequence_tracker *t, uint32_t sequence, uint64_t now)
 {
     const uint64_t early = t->early + 1 + t->duplicates;
@@ -121,7 +121,7 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
         t->duplicates++;
         return SEQUENCE_AGAIN;
     }
-    mark(t, sequence);
+    set_arrived(t, sequence);
     if (sequence < t->first) { /* the first frame was the earliest with a higher number */
         add_late(t, sequence, now, 0, t->first_tick, &t->older_came);
     } else {
@@ -138,20 +138,21 @@ static enum sequence_arrival late(struct sequence_tracker *t, uint64_t sequence,
 
 static bool is_near(uint64_t a, uint64_t b)
 {
-    return a != b && (a > b ? a - b : b - a) < SEQUENCE_WINDOW - 64; /* a word less */
+    return a != b && (a > b ? a - b : b - a) < SEQUENCE_WINDOW - 64; /* one word less */
 }
 
-/* So far ahead that only another frame near it can show that the numbers between are missing. */
+/* So far ahead that only another frame near it can prove that the numbers in between are missing.
+ */
 static enum sequence_arrival far_ahead(struct sequence_tracker *t, uint64_t sequence, uint64_t now)
 {
-    if (!t->early_held || !is_near(sequence, t->early_number)) {
+    if (!t->has_early || !is_near(sequence, t->early_number)) {
         t->early++;
         t->early_number = sequence;
-        t->early_held = true;
+        t->has_early = true;
         return SEQUENCE_EARLY;
     }
     t->early--;
-    t->early_held = false;
+    t->has_early = false;
     jump_ahead(t, t->early_number, now);
     if (sequence < t->next)
         late(t, sequence, now);
@@ -179,7 +180,7 @@ enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t
     return SEQUENCE_FIRST;
 }
 
-void sequence_settle(struct sequence_summary *s)
+void sequence_finish(struct sequence_summary *s)
 {
     const uint64_t unsure = s->beyond_window + s->early;
 
@@ -200,7 +201,7 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     s.reordered = t->reordered;
     s.beyond_window = t->beyond_window;
     s.early = t->early;
-    sequence_settle(&s);
+    sequence_finish(&s);
     s.extent_is_lower_bound = t->extent_is_lower_bound;
     s.first_sequence = t->lowest >= ORIGIN ? t->lowest - ORIGIN : t->lowest;
     s.last_sequence = t->next - 1 - (t->lowest >= ORIGIN ? ORIGIN : 0);
@@ -209,12 +210,13 @@ struct sequence_summary sequence_summarise(const struct sequence_tracker *t)
     return s;
 }
 
-void sequence_told(struct sequence_summary *s, uint64_t sent)
+void sequence_set_sent(struct sequence_summary *s, uint64_t sent)
 {
-    if (sent == SENT_UNKNOWN || sent < s->expected) /* (or it contradicts what came) */
+    if (sent == SENT_UNKNOWN ||
+        sent < s->expected) /* or the number of sent frames contradicts the received frames */
         return;
     s->begin = 0;
     s->end = s->expected = sent;
     s->lost = sent > s->received_unique ? sent - s->received_unique : 0;
-    sequence_settle(s);
+    sequence_finish(s);
 }

@@ -1,17 +1,18 @@
 /* Loss, duplicates and reordering from sequence numbers, in bounded memory.
  *
- * Every sequence of the last 2^20 has one bit in a ring. The usual case, the next number in
- * order, is one comparison and one bit. Reordering is RFC 4737's: a first copy is reordered
- * when a higher sequence came before it; its extent is how many first copies ago the earliest
- * of those came, and its late time offset how long ago. That one opened the gap the late frame
- * falls into, so a ring of the last 16384 gaps answers both. It is n-reordered when the n first
- * copies right before it all had higher numbers: reorder.h. What falls outside window or ring
- * is counted, never guessed: `beyond_window` and `extent_is_lower_bound`.
+ * Every sequence number of the last 2^20 has one bit in a ring. The usual case, the next number in
+ * order, is one comparison and one bit. Reordering follows RFC 4737: a first copy is reordered if a
+ * higher sequence number arrived before it. Its extent is the number of first copies since the
+ * earliest of those, and its late time offset is the time since then. That frame opened the gap
+ * that the late frame belongs to, so a ring of the last 16384 gaps gives both. A frame is
+ * n-reordered if the n first copies right before it all had higher numbers; see reorder.h. Frames
+ * outside the window or the ring are counted, never estimated: `beyond_window` and
+ * `extent_is_lower_bound`.
  *
- * A number that is 2^20 or more away from the expected one is counted by itself, as RFC 3550
- * (A.1) does it for RTP, so that a single stray frame moves no boundary: behind, the frame is
- * late, and neither a first copy nor a duplicate; ahead, the frame is early until the next number
- * outside the order is near it, which shows that the numbers between are really missing. */
+ * A number that is 2^20 or more away from the expected number is counted separately, as RFC 3550
+ * (A.1) does for RTP, so that a single stray frame moves no boundary. Behind, the frame is late,
+ * and neither a first copy nor a duplicate. Ahead, the frame is early until the next number out of
+ * order is near it, which proves that the numbers in between are missing. */
 #ifndef SM_SEQUENCE_H
 #define SM_SEQUENCE_H
 
@@ -25,66 +26,67 @@
 #define SEQUENCE_WORDS (SEQUENCE_WINDOW / 64)
 
 struct sequence_gap {
-    uint64_t first, end; /* missing when it opened: [first, end) */
+    uint64_t first, end; /* numbers missing when it opened: [first, end) */
     uint64_t arrival;    /* first copies that had arrived before the frame that opened it */
-    uint64_t tick;       /* when that frame arrived */
-    bool closing;        /* a late frame fell into it: that frame was a discontinuity */
+    uint64_t tick;       /* arrival time of that frame */
+    bool closing;        /* a late frame belongs to it, so that frame was a discontinuity */
 };
 
 struct sequence_tracker {
-    uint64_t next; /* highest seen + 1, in the tracker's own 64-bit numbering */
+    uint64_t next; /* highest number received + 1, extended to 64 bits */
     uint64_t lowest, first;
     uint64_t unique, duplicates, reordered;
     struct reorder reorder;
-    uint64_t first_tick;    /* when the first frame arrived */
-    bool older_came;        /* than the first: it was a discontinuity */
-    uint64_t beyond_window; /* too late to tell a duplicate from a first copy: counted as neither */
-    uint64_t early;         /* far ahead of all others: not counted as first copies either */
-    uint64_t early_number;  /* of the last one, while `early_held` */
-    bool early_held;        /* the next frame may show that the last early one was right */
+    uint64_t first_tick; /* arrival time of the first frame */
+    bool older_came; /* a frame older than the first arrived, so the first was a discontinuity */
+    uint64_t beyond_window; /* too late to distinguish a duplicate from a first copy: counted as
+                               neither */
+    uint64_t early;         /* far ahead of all others: also not counted as first copies */
+    uint64_t early_number;  /* number of the last early frame, while `has_early` */
+    bool has_early;         /* the next frame may prove that the last early frame was right */
     bool started;
     bool extent_is_lower_bound;
     uint64_t gap_count;
-    uint64_t seen[SEQUENCE_WORDS];
+    uint64_t arrived[SEQUENCE_WORDS];
     struct sequence_gap gaps[SEQUENCE_GAPS];
 };
 
-/* Of a tracker that is all zero, or in use. */
+/* Reset a tracker that is zero or in use. */
 void sequence_reset(struct sequence_tracker *t);
 
-/* What an arrival was: a first copy in order, a first copy that comes late, another copy; a copy
- * that came too late to tell, a frame far ahead of all others. The last two stand for a first copy
- * that also settles what the frame before it was: the last early one was a first copy, too
- * (`SEQUENCE_CONFIRMS`), or all that came before it was early (`SEQUENCE_RESTARTS`). */
+/* Kind of an arrival: a first copy in order, a late first copy, another copy; a copy that came too
+ * late to distinguish, a frame far ahead of all others. The last two kinds are a first copy that
+ * also decides about earlier frames: the last early frame was also a first copy
+ * (`SEQUENCE_CONFIRMS`), or all earlier frames were early (`SEQUENCE_RESTARTS`). */
 enum sequence_arrival {
     SEQUENCE_FIRST,
     SEQUENCE_LATE,
     SEQUENCE_AGAIN,
     SEQUENCE_BEYOND,
     SEQUENCE_EARLY,
-    SEQUENCE_ARRIVALS, /* how many are counted */
+    SEQUENCE_ARRIVALS, /* number of kinds that are counted */
     SEQUENCE_CONFIRMS = SEQUENCE_ARRIVALS,
     SEQUENCE_RESTARTS
 };
 
-/* Everything but the next number in order. */
+/* Process any number except the next in order. */
 enum sequence_arrival sequence_out_of_order(struct sequence_tracker *t, uint32_t sequence,
                                             uint64_t now);
 
-/* Is this the number after the highest one? */
+/* Return true if this is the number after the highest. */
 static inline bool sequence_is_next(const struct sequence_tracker *t, uint32_t sequence)
 {
     return sequence == (uint32_t)t->next && t->started;
 }
 
-/* That number arrived. */
+/* Process the arrival of that number. */
 static inline void sequence_advance(struct sequence_tracker *t)
 {
     const uint64_t next = t->next;
     const uint64_t bit = 1ULL << (next & 63);
-    uint64_t *word = &t->seen[(next / 64) % SEQUENCE_WORDS];
+    uint64_t *word = &t->arrived[(next / 64) % SEQUENCE_WORDS];
 
-    *word = (next & 63) == 0 ? bit : *word | bit; /* a new word still holds the last round */
+    *word = (next & 63) == 0 ? bit : *word | bit; /* a new word still contains the last round */
     t->next = next + 1;
     t->unique++;
 }
@@ -99,7 +101,7 @@ static inline enum sequence_arrival sequence_add(struct sequence_tracker *t, uin
     return SEQUENCE_FIRST;
 }
 
-/* The `count` numbers after the highest one arrived in order, one arrival after the other. */
+/* Process the `count` numbers after the highest, which arrived in order and consecutively. */
 static inline void sequence_add_next(struct sequence_tracker *t, unsigned count)
 {
     uint64_t next = t->next;
@@ -109,7 +111,7 @@ static inline void sequence_add_next(struct sequence_tracker *t, unsigned count)
         const unsigned bit = next & 63, room = 64 - bit;
         const unsigned take = end - next < room ? (unsigned)(end - next) : room;
         const uint64_t bits = ~0ULL >> (64 - take) << bit;
-        uint64_t *word = &t->seen[(next / 64) % SEQUENCE_WORDS];
+        uint64_t *word = &t->arrived[(next / 64) % SEQUENCE_WORDS];
         *word = bit == 0 ? bits : *word | bits;
         next += take;
     }
@@ -117,10 +119,10 @@ static inline void sequence_add_next(struct sequence_tracker *t, unsigned count)
     t->unique += count;
 }
 
-/* The figures to report; sequences are as sent (64-bit, counted from the first one's epoch).
- * Expected are those from `begin` to before `end`: from the lowest to the highest that came. Each
- * frame beyond the window, or early, may have been one of the lost: `lost_at_least` says how many
- * are lost even if all of them were. */
+/* The figures to report; sequence numbers are as sent (64-bit, counted from the epoch of the
+ * first). Expected numbers are those from `begin` to before `end`: from the lowest to the highest
+ * that arrived. Each frame beyond the window, or early, may have been one of the lost frames:
+ * `lost_at_least` is the loss if all of them were. */
 struct sequence_summary {
     uint64_t expected, received_unique, lost, lost_at_least, duplicates, reordered;
     uint64_t first_sequence, last_sequence, beyond_window, early;
@@ -131,10 +133,10 @@ struct sequence_summary {
 struct sequence_summary sequence_summarise(const struct sequence_tracker *t);
 
 /* Set `lost_at_least` from the other figures. */
-void sequence_settle(struct sequence_summary *s);
+void sequence_finish(struct sequence_summary *s);
 
-/* It is known how many frames were sent, from number 0 on: what was lost before the first and after
- * the last that came is lost, too. */
+/* Use the known number of sent frames, which begin at number 0: frames before the first and after
+ * the last received frame are also lost. */
 #define SENT_UNKNOWN UINT64_MAX
-void sequence_told(struct sequence_summary *s, uint64_t sent);
+void sequence_set_sent(struct sequence_summary *s, uint64_t sent);
 #endif

@@ -1,9 +1,9 @@
-/* Delay variation between consecutive frames (IPDV, RFC 3393): how much longer or shorter the
- * way of a frame took than that of the frame sent right before it. Selected are pairs of
- * neighbouring sequence numbers of which both arrived, in order; a frame that comes late or
- * twice makes no pair. Growing and shrinking delays have a histogram each, so the signed
- * distribution is kept, and the magnitude is their sum. The other definition, PDV of RFC 5481, is
- * the delay less its minimum (pdv.h): of every frame. */
+/* Delay variation between consecutive frames (IPDV, RFC 3393): how much longer or shorter the delay
+ * of a frame was than that of the frame sent right before it. The pairs are consecutive sequence
+ * numbers that both arrived, in order; a frame that arrives late or twice makes no pair. Growing
+ * and shrinking delays have separate histograms, so that the signed distribution is known, and the
+ * magnitude is their sum. The other definition, PDV of RFC 5481, is the delay of each frame minus
+ * the minimum (pdv.h). */
 #ifndef SM_VARIATION_H
 #define SM_VARIATION_H
 
@@ -13,8 +13,8 @@
 
 struct variation {
     bool started;
-    uint32_t next;                  /* the sequence that would make a pair with the last frame */
-    int64_t delay_ns;               /* of the last frame */
+    uint32_t next;    /* the sequence number that would make a pair with the last frame */
+    int64_t delay_ns; /* delay of the last frame */
     struct histogram grown, shrunk; /* ns; no change counts as grown by 0 */
     struct pdv pdv;
 };
@@ -42,8 +42,8 @@ static inline void variation_add(struct variation *v, uint32_t sequence, int64_t
     v->delay_ns = delay_ns;
 }
 
-/* A frame that probably has the delay of the one before it; true when the two make such a pair,
- * which is then to be counted by variation_unchanged, together with others. */
+/* Process a frame that probably has the delay of the previous frame; true if the two make such a
+ * pair, which variation_unchanged must then count, together with others. */
 static inline bool variation_add_same(struct variation *v, uint32_t sequence, int64_t delay_ns)
 {
     if (__builtin_expect(sequence != v->next || delay_ns != v->delay_ns, 0)) {
@@ -54,7 +54,8 @@ static inline bool variation_add_same(struct variation *v, uint32_t sequence, in
     return true;
 }
 
-/* The `count` frames after the last one have its delay: so many pairs for variation_unchanged. */
+/* Process the `count` frames after the last one, which have its delay; returns the number of pairs
+ * for variation_unchanged. */
 static inline uint64_t variation_add_next(struct variation *v, unsigned count)
 {
     v->next += count;

@@ -1,5 +1,5 @@
-/* What an option's text means: each kind of value read into its field, or refused with a line that
- * names the option, the value and what would fit. */
+/* Reads the value of an option into its field, or refuses it with a line that names the option, the
+ * value and valid values. */
 #include "options/options.h"
 
 #include <stdio.h>
@@ -10,7 +10,7 @@
 #include "options/table.h"
 #include "options/value.h"
 
-#define NO_VALUE "none" /* the word of campaigns for an option's absence */
+#define NO_VALUE "none" /* the word of campaigns for the absence of an option */
 
 static const char *const echo_names[] = {"probes", "all", NULL};
 static const char *const idle_names[] = {"poll", "yield", "sleep", "baton", NULL};
@@ -43,7 +43,8 @@ unsigned options_parse_cores(const char *text, int *cores, unsigned max)
             else if (i == 0)
                 text++;
         }
-        for (uint64_t core = ends[0]; core <= ends[1]; core++) { /* the last one belongs to it */
+        for (uint64_t core = ends[0]; core <= ends[1];
+             core++) { /* a range includes its last core */
             if (count == max)
                 return 0;
             cores[count++] = (int)core;
@@ -64,7 +65,7 @@ static bool read_number(const struct option_row *row, const char *text, uint64_t
         return value_parse_time(text, value) && *value >= row->min && *value <= row->max;
     case KIND_SHARE:
         return value_parse_share(text, value);
-    case KIND_MICROSECONDS: /* a bare number is what the option's name says */
+    case KIND_MICROSECONDS: /* a number without a unit is in the unit of the option's name */
         if (value_parse_count(text, value))
             return !__builtin_mul_overflow(*value, 1000U, value) && *value >= row->min * 1000 &&
                    *value <= row->max * 1000;
@@ -140,7 +141,7 @@ static bool read_port(struct options *o, const char *text, char *error, size_t s
     return true;
 }
 
-/* Rates and schedules say themselves what is wrong with them. */
+/* The parsers of rates and schedules write their own messages. */
 static bool read_schedule(const struct option_row *row, const char *text, void *field, char *error,
                           size_t size)
 {
@@ -159,7 +160,8 @@ static bool read_probe_rate(const struct option_row *row, const char *text, void
         return true;
     }
     if (strcmp(text, "max") == 0)
-        return fail(error, size, "--%s: 'max' is no rate for probes; give e.g. 1k", row->name);
+        return fail(error, size, "--%s: 'max' is not possible for probes; use for example 1k",
+                    row->name);
     return read_schedule(row, text, field, error, size);
 }
 

@@ -78,9 +78,9 @@ static bool has_probe_rate(const struct options *o, const struct traffic *t)
 static const struct {
     const char *option;
     option_test is_given;
-    size_t role_flag;   /* offset of the flag of the roles that take it */
+    size_t role_flag;   /* offset of the flag that roles have if they take it */
     bool per_trial;     /* a `start` command may also set it */
-    const char *remedy; /* for other roles, or NULL */
+    const char *remedy; /* remedy for other roles, or NULL */
 } role_options[] = {
     {"bidirectional", has_bidirectional, FLAG(has_both_ends), false, NULL},
     {"mac-update", has_mac_update, FLAG(takes_mac_update), false, NULL},
@@ -301,10 +301,10 @@ static bool has_useless_token_file(const struct options *o, const struct traffic
 /* Combinations that are not possible. */
 struct rule {
     option_test is_broken;
-    const char *message; /* the option, the problem and the remedy */
+    const char *message; /* names the option, the problem and the remedy */
 };
 
-/* Of the options that a `start` command may also set. */
+/* Rules for the options that a `start` command may also set. */
 static const struct rule trial_rules[] = {
     {lacks_recorded_file, "--schedule recorded: only with --replay FILE"},
     {has_rate_and_recorded_times,
@@ -508,8 +508,8 @@ static bool check_replay(const struct options *o, char *error, size_t size)
                 o->role->name);
 }
 
-/* The engine gives DPDK the list of the functions that ports name (dpdk_eal.c). DPDK refuses a list
- * of functions to leave out together with it. */
+/* The engine gives DPDK a list of the functions that ports name (dpdk_eal.c). DPDK refuses such a
+ * list together with a list of functions to leave out. */
 static bool check_eal(const struct options *o, char *error, size_t size)
 {
     bool names_function = false;

@@ -1,4 +1,4 @@
-/* --help and the man page, both made from the option table, the roles and the backends. */
+/* --help and the man page, generated from the option table, the roles and the backends. */
 #include <stdio.h>
 #include <string.h>
 
@@ -9,15 +9,15 @@
 #include "version.h"
 
 #define COLUMNS 100
-#define PORT_TEXT 15 /* where the text about it begins */
+#define PORT_TEXT 15 /* column at which the description begins */
 #define OPTION_TEXT 27
-#define TEXT_MAX 1024 /* about a backend */
+#define TEXT_MAX 1024 /* description of a backend */
 
 #define USAGE "ROLE --port SPEC [--port SPEC] [options]"
 
 static const struct {
-    const char *what;
-    const char *command; /* lines after the first are continued */
+    const char *purpose;
+    const char *command; /* the continuation lines are indented */
 } examples[] = {
     {"the ceiling of the engine on this core",
      "switchmark-traffic sender --port null: --duration 2 --start now"},
@@ -58,7 +58,7 @@ static void print_indented(const char *text, const char *indent)
     }
 }
 
-/* Text from column `indent` on, where the cursor is `at`; lines break between words. */
+/* Print text from column `indent`, with the cursor at column `at`; lines break between words. */
 static void print_wrapped(const char *text, int indent, int at)
 {
     bool first = true;
@@ -80,7 +80,7 @@ static void print_wrapped(const char *text, int indent, int at)
     putchar('\n');
 }
 
-/* "what it is: what it takes" */
+/* "summary: keys" */
 static void describe_backend(const struct io_ops *ops, char *text, size_t size)
 {
     snprintf(text, size, "%s: %s", ops->summary, ops->keys);
@@ -117,12 +117,12 @@ void options_print_help(void)
            "Examples:\n",
            commands);
     for (unsigned i = 0; i < EXAMPLES; i++) {
-        printf("  %s\n", examples[i].what);
+        printf("  %s\n", examples[i].purpose);
         print_indented(examples[i].command, "    ");
     }
 }
 
-/* Text in roff: a leading dot or quote would be a request, a hyphen is not a minus. */
+/* Text in roff: a leading dot or quote would be a request, and a hyphen is not a minus. */
 static void put_roff(const char *text)
 {
     bool at_line_start = true;
@@ -199,7 +199,7 @@ void options_print_manual(void)
            ".SH EXAMPLES\n");
     for (unsigned i = 0; i < EXAMPLES; i++) {
         printf(".PP\n");
-        put_roff(examples[i].what);
+        put_roff(examples[i].purpose);
         printf("\n.PP\n.nf\n.RS\n");
         put_roff(examples[i].command);
         printf("\n.RE\n.fi\n");

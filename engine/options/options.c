@@ -1,4 +1,4 @@
-/* The parser that walks the option table (options_table.c); options_apply.c reads the values. */
+/* The parser that walks the option table (table.c); apply.c reads the values. */
 #include "options/options.h"
 
 #include <stdio.h>
@@ -12,7 +12,7 @@
 
 #define NAMES_MAX 62
 
-/* The bench writes names with '_' where options have '-': here both do. */
+/* The bench writes names with '_' where options have '-': both are accepted. */
 static bool is_name(const char *known, const char *name, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -35,7 +35,7 @@ static const struct option_row *find_row(const char *name, size_t length)
     return NULL;
 }
 
-static bool unknown(const char *what, const char *name, size_t length, bool per_trial, char *error,
+static bool unknown(const char *kind, const char *name, size_t length, bool per_trial, char *error,
                     size_t size)
 {
     const char *names[NAMES_MAX + 2];
@@ -53,7 +53,7 @@ static bool unknown(const char *what, const char *name, size_t length, bool per_
     snprintf(word, sizeof word, "%.*s", (int)(length < 63 ? length : 63), name);
     const char *near = value_nearest(word, names);
     const char *dashes = per_trial ? "" : "--";
-    return fail(error, size, "unknown %s '%s%s'%s%s%s%s", what, dashes, word,
+    return fail(error, size, "unknown %s '%s%s'%s%s%s%s", kind, dashes, word,
                 near ? "; did you mean '" : "; see --help", near ? dashes : "", near ? near : "",
                 near ? "'?" : "");
 }
@@ -83,7 +83,7 @@ bool options_override(struct traffic *traffic, const char *assignment, char *err
 static void set_defaults(struct options *o)
 {
     memset(o, 0, sizeof *o);
-    o->address.src_ip = 0xc6120001; /* 198.18.0.0/15 is set aside for benchmarks (RFC 2544) */
+    o->address.src_ip = 0xc6120001; /* 198.18.0.0/15 is reserved for benchmarks (RFC 2544) */
     o->address.dst_ip = 0xc6120002;
     o->address.src_udp = 5000;
     o->address.dst_udp = 5000;

@@ -1,5 +1,5 @@
-/* The command line and the `start` command's overrides, both read by one declarative table in
- * options_table.c: name, kind, bounds and help of every option stand in one row. */
+/* The command line and the overrides of the `start` command. Both are read by one table in table.c,
+ * which has the name, kind, bounds and help of every option in one row. */
 #ifndef SM_OPTIONS_OPTIONS_H
 #define SM_OPTIONS_OPTIONS_H
 
@@ -21,26 +21,26 @@
 
 enum idle { IDLE_POLL, IDLE_YIELD, IDLE_SLEEP, IDLE_TOKEN };
 
-/* What a server with probes sends back. */
+/* Which frames a server with probes sends back. */
 enum echo { ECHO_PROBES, ECHO_ALL };
 
-/* What a `start` command may override for one trial. */
+/* Values that a `start` command may override for one trial. */
 struct traffic {
     struct rate rate; /* amount 0: max */
-    bool rate_given;  /* by the text that these come from */
+    bool rate_given;  /* by the text from which these values were read */
     struct schedule schedule;
-    uint64_t line_bps; /* what a rate in percent is a share of; 0: not stated */
+    uint64_t line_bps; /* the line rate to which a rate in percent refers; 0: not given */
     uint64_t burst;
-    uint64_t frame_size; /* with FCS; of several, the largest */
+    uint64_t frame_size; /* with FCS; if there are several sizes, the largest */
     struct sizes sizes;
     uint64_t duration_ns; /* 0: until stopped */
     uint64_t interval_ns;
-    uint64_t patience_ns; /* with frames that may be late */
-    uint64_t latency;     /* receiver, server: 1 times every frame one way */
-    struct sender_clock_told sender_clock;
-    struct rate probe_rate; /* of timed frames beside the load; amount 0: none */
+    uint64_t patience_ns; /* while frames may still arrive late */
+    uint64_t latency; /* receiver, duplex, server: 1 measures the one-way latency of every frame */
+    struct sender_clock_reading sender_clock;
+    struct rate probe_rate; /* rate of timed frames next to the load; amount 0: no probes */
     struct schedule probe_schedule;
-    uint64_t probes; /* receiver, server, duplex: 1 expects a probe stream */
+    uint64_t probes; /* receiver, server, duplex: 1 if there is a probe stream */
     uint64_t echo;   /* enum echo */
     uint64_t at_ns;  /* CLOCK_MONOTONIC; 0: now */
 };
@@ -50,27 +50,27 @@ struct options {
     const char *ports[PORTS_MAX];
     unsigned port_count;
     struct frame_address address;
-    struct frame_address address_b; /* forwarder: MAC addresses of port B, where given */
+    struct frame_address address_b; /* forwarder: MAC addresses of port B, if given */
     bool src_mac_b_given, dst_mac_b_given;
     bool src_mac_given, dst_mac_given, src_ip_given, dst_ip_given, src_udp_given, dst_udp_given;
-    uint64_t ip_version; /* 0: that of the addresses, or 4 */
+    uint64_t ip_version; /* 0: the version of the addresses, or 4 */
     bool ip4_given, ip6_given;
     struct flow_set flows; /* as seen from port A */
     uint64_t payload;      /* enum payload_kind */
     bool payload_given;
     const char *replay_path;
-    uint64_t loops;  /* of the replay; 0: until the trial ends */
-    bool stamp;      /* put our stamp into replayed frames */
-    uint64_t frames; /* that a sender sends; 0: no bound */
+    uint64_t loops;  /* rounds of the replay; 0: until the trial ends */
+    bool stamp;      /* write our stamp into replayed frames */
+    uint64_t frames; /* frames that a sender sends; 0: unlimited */
     uint64_t stream, probe_stream;
-    uint64_t flow_groups; /* 0: not told apart */
+    uint64_t flow_groups; /* 0: no groups */
     bool probe_stream_given;
     bool touch, bidirectional, mac_update, session, start_now, hardware_counters;
     bool list_json;
     uint64_t catch_up_ns, gather_ns;
     uint64_t idle; /* enum idle */
     const char *token_path;
-    uint64_t queues; /* of a sender's or receiver's port, each with a worker */
+    uint64_t queues; /* queues of the port of a sender or receiver, each with a worker */
     int cores[CORES_MAX];
     unsigned core_count;
     bool unforced_buffers;
@@ -93,7 +93,7 @@ enum parse_result {
     PARSE_BAD
 };
 
-/* Read the command line. On PARSE_BAD `error` holds one line. */
+/* Read the command line. On PARSE_BAD `error` has one line. */
 enum parse_result options_parse(struct options *options, int argc, char **argv, char *error,
                                 size_t error_size);
 
@@ -101,19 +101,21 @@ enum parse_result options_parse(struct options *options, int argc, char **argv, 
 bool options_override(struct traffic *traffic, const char *assignment, char *error,
                       size_t error_size);
 
-/* Whether the keys of a trial go together, and with what the whole command line says, once all are
- * read. */
+/* Return true if the values of a trial fit together and fit the command line, after all of them
+ * were read. */
 bool options_fit(const struct options *options, const struct traffic *traffic, char *error,
                  size_t error_size);
 
-/* "0", "0,1", "2-3": at most `max` cores; returns how many, or 0 when the text is not a list. */
+/* "0", "0,1", "2-3": at most `max` cores; returns the number of cores, or 0 if the text is not a
+ * list. */
 unsigned options_parse_cores(const char *text, int *cores, unsigned max);
 
-/* Do all options fit together? Sets those that follow from others (IP version, payload). */
+/* Return true if all options fit together. Sets the options that follow from others (IP version,
+ * payload). */
 bool options_check(struct options *options, char *error, size_t error_size);
 
 void options_print_help(void);
-void options_print_manual(void); /* the same as a man page (roff) */
+void options_print_manual(void); /* the same text as a man page (roff) */
 
 const char *idle_name(uint64_t idle);
 const char *payload_name(uint64_t payload);

@@ -1,5 +1,4 @@
-/* What every option is: one row each. The command line, the `start` command and --help all go
- * by this table. */
+/* One row for each option. The command line, the `start` command and --help use this table. */
 #ifndef SM_OPTIONS_TABLE_H
 #define SM_OPTIONS_TABLE_H
 
@@ -15,8 +14,8 @@ enum kind {
     KIND_VLAN,
     KIND_IP_VERSION,
     KIND_PAYLOAD,
-    KIND_RATE,       /* or max */
-    KIND_PROBE_RATE, /* or none, and not max */
+    KIND_RATE,       /* a rate or max */
+    KIND_PROBE_RATE, /* a rate or none, but not max */
     KIND_LINE_RATE,
     KIND_SCHEDULE,
     KIND_TIME,
@@ -40,10 +39,10 @@ enum kind {
 struct option_row {
     const char *name;
     enum kind kind;
-    const char *value; /* how help calls the value; NULL: none */
-    uint64_t min, max; /* in the unit that is stored */
-    size_t offset;     /* of the value in struct options */
-    size_t given;      /* of a bool set when the option is there; 0: none */
+    const char *value; /* name of the value in the help; NULL: no value */
+    uint64_t min, max; /* in the unit of the field */
+    size_t offset;     /* offset of the value in struct options */
+    size_t given;      /* offset of a bool that is set if the option is given; 0: none */
     bool per_trial;    /* a `start` command may override it */
     const char *help;
 };
@@ -59,7 +58,7 @@ extern const struct option_alias option_aliases[]; /* ended by NULL */
 
 struct options;
 
-/* Read an option's text into its field (options_apply.c). False: one line in `error`. */
+/* Read the text of an option into its field (apply.c). False: one line in `error`. */
 bool option_apply(struct options *o, const struct option_row *row, const char *text, char *error,
                   size_t error_size);
 #endif

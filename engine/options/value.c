@@ -1,4 +1,4 @@
-/* Reading single values; no library function here accepts more than it should. */
+/* Parsers of single values. They use no library function that accepts more than documented. */
 #include "options/value.h"
 
 #include <arpa/inet.h>
@@ -17,7 +17,7 @@ static bool append_digits(const char *text, size_t length, uint64_t *value)
 bool value_parse_digits(const char *text, size_t length, uint64_t *value)
 {
     *value = 0;
-    if (length == 0 || (length > 1 && *text == '0')) /* (some readers would take it for octal) */
+    if (length == 0 || (length > 1 && *text == '0')) /* some other parsers would read it as octal */
         return false;
     return append_digits(text, length, value);
 }
@@ -31,12 +31,13 @@ bool value_parse_decimal(const char *text, unsigned scale, uint64_t *value, cons
     text += digits;
     if (*text == '.') {
         const size_t fraction = strspn(++text, "0123456789");
-        const size_t kept = fraction < scale ? fraction : scale;
-        if (fraction == 0 || strspn(text + kept, "0") < fraction - kept || /* finer than a unit */
-            !append_digits(text, kept, value))
+        const size_t used_digits = fraction < scale ? fraction : scale;
+        if (fraction == 0 ||
+            strspn(text + used_digits, "0") < fraction - used_digits || /* finer than one unit */
+            !append_digits(text, used_digits, value))
             return false;
         text += fraction;
-        scale -= (unsigned)kept;
+        scale -= (unsigned)used_digits;
     }
     for (; scale > 0; scale--) {
         if (__builtin_mul_overflow(*value, 10U, value))
@@ -154,7 +155,7 @@ bool value_parse_ipv6(const char *text, uint8_t ip[16])
     return true;
 }
 
-bool value_parse_clock(const char *text, struct sender_clock_told *clock)
+bool value_parse_clock(const char *text, struct sender_clock_reading *clock)
 {
     return value_parse_decimal(text, 0, &clock->ticks, &text) && *text++ == ':' &&
            value_parse_decimal(text, 0, &clock->at_ns, &text) && *text++ == ':' &&
@@ -178,7 +179,8 @@ unsigned value_parse_vlan(const char *text, uint16_t ids[2])
     return 0;
 }
 
-/* Damerau-Levenshtein distance of two short words (the restricted, "optimal alignment" one). */
+/* Damerau-Levenshtein distance of two short words (the restricted distance, also called optimal
+ * string alignment). */
 static unsigned distance(const char *a, const char *b)
 {
     enum { LONGEST = 32 };
@@ -210,7 +212,8 @@ static unsigned distance(const char *a, const char *b)
 const char *value_nearest(const char *text, const char *const *names)
 {
     const char *best = NULL;
-    unsigned best_distance = (unsigned)strlen(text) / 3 + 2; /* farther than this is no help */
+    unsigned best_distance =
+        (unsigned)strlen(text) / 3 + 2; /* a word with a larger distance would not help */
 
     for (; *names != NULL; names++) {
         const unsigned d = distance(text, *names);

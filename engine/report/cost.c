@@ -1,10 +1,11 @@
-/* What a trial cost: CPU time, cycles, turns on shared cores, events of the hardware. */
+/* The cost of a trial: CPU time, cycles, turns on shared cores, hardware events. */
 #include <sched.h>
 #include <sys/resource.h>
 
 #include "report/report.h"
 
-/* What a library's thread had waited for has gone with it, where one has ended meanwhile. */
+/* If a thread of a library ended during the trial, its waiting time is no longer part of the sum.
+ */
 static uint64_t run_delay_ns(const struct trial *trial)
 {
     const uint64_t before = trial->outcome.run_delay_before_ns,
@@ -12,7 +13,7 @@ static uint64_t run_delay_ns(const struct trial *trial)
     return after > before ? after - before : 0;
 }
 
-/* Linux's numbers; C libraries do not have all of these names. */
+/* The numbers of Linux; C libraries do not define all of these names. */
 static const char *const policies[] = {"other", "fifo", "rr",       "batch",
                                        NULL,    "idle", "deadline", "ext"};
 
@@ -55,7 +56,7 @@ static void put_cpu(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-/* Frames that went through the loop: what was received, or else sent, or both. */
+/* Frames that passed through the loop: received frames, or sent frames, or both. */
 static uint64_t frames_moved(const struct role *role, const struct counters *c)
 {
     const uint64_t received =
@@ -83,7 +84,7 @@ static void put_cycles(struct json *j, const struct trial *trial)
     json_end_object(j);
 }
 
-/* Of all workers that take turns on their cores. */
+/* The sum over all workers that take turns on their cores. */
 static void put_tokens(struct json *j, const struct trial *trial)
 {
     struct core_token_counts sum = {0};
@@ -91,12 +92,12 @@ static void put_tokens(struct json *j, const struct trial *trial)
     if (trial->threads.idle != IDLE_TOKEN)
         return;
     for (unsigned i = 0; i < trial->threads.count; i++) {
-        const struct core_token_counts *one = &trial->threads.passed[i];
-        sum.passes += one->passes;
-        sum.by_yield += one->by_yield;
-        sum.silent += one->silent;
-        sum.waited += one->waited;
-        sum.longest = one->longest > sum.longest ? one->longest : sum.longest;
+        const struct core_token_counts *worker = &trial->threads.passed[i];
+        sum.passes += worker->passes;
+        sum.by_yield += worker->by_yield;
+        sum.silent += worker->silent;
+        sum.waited += worker->waited;
+        sum.longest = worker->longest > sum.longest ? worker->longest : sum.longest;
     }
     json_object(j, "baton");
     json_unsigned(j, "passes", sum.passes);

@@ -1,7 +1,8 @@
 /* Counters and CPU times, which interval lines and results have in common. */
 #include "report/report.h"
 
-/* Deltas are signed: frames found to be another trial's are taken back from rx_frames. */
+/* Differences are signed: frames that turn out to belong to another trial are subtracted from
+ * rx_frames. */
 void report_counters(struct json *j, const struct counters *c)
 {
 #define COUNTER_PRINT(name) json_signed(j, #name, (int64_t)c->name);
@@ -19,7 +20,7 @@ void report_cpu(struct json *j, const struct cpu_times *from, const struct cpu_t
     json_unsigned(j, "cpu_system_ns", system_ns);
 }
 
-/* Clock ticks of the loop's rounds. */
+/* Clock ticks of the rounds of the loop. */
 void report_spent(struct json *j, const uint64_t from[2], const uint64_t to[2])
 {
     json_unsigned(j, "useful_ticks", to[1] - from[1]);

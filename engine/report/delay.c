@@ -1,4 +1,4 @@
-/* Distributions in the result: delays, their variation, and how late the sender was. */
+/* Distributions in the result: delays, their variation, and the lateness of the sender. */
 #include <stdlib.h>
 
 #include "report/report.h"
@@ -37,8 +37,8 @@ void report_histogram(struct json *j, const char *key, const struct histogram *h
     free(text);
 }
 
-/* RFC 5481: the delay less the shortest delay. The two histograms are of the distances from
- * `base_ns`, so that others can be merged with them. */
+/* RFC 5481: the delay minus the shortest delay. The two histograms have the distances from
+ * `base_ns`, so that other histograms can be merged with them. */
 static void put_pdv(struct json *j, const struct histogram *delay, const struct pdv *pdv)
 {
     const uint64_t shortest = delay->count > 0 ? delay->min : 0;
@@ -56,10 +56,11 @@ static void put_pdv(struct json *j, const struct histogram *delay, const struct 
     json_end_object(j);
 }
 
-/* RFC 3393: percentiles are of the magnitude, the two histograms keep the sign. */
+/* RFC 3393: the percentiles are of the magnitude, and the two histograms keep the sign. */
 static void put_ipdv(struct json *j, const struct variation *v)
 {
-    static struct histogram both; /* too large for a stack; only the printer comes here */
+    static struct histogram
+        both; /* too large for a stack; only the printing thread calls this function */
     const double grown = (double)v->grown.sum, shrunk = (double)v->shrunk.sum;
 
     both = v->grown;

@@ -1,4 +1,4 @@
-/* Events other than `result`, and the lock around standard output. */
+/* All events except `result`, and the lock of standard output. */
 #include "report/events.h"
 
 #include <errno.h>
@@ -16,8 +16,8 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct json line;
-static atomic_int output_error; /* errno of the first line that could not be written */
-static struct snapshot printed; /* what the last interval line ended with */
+static atomic_int output_error; /* errno of the first line that was not written */
+static struct snapshot printed; /* values at the end of the last interval line */
 
 static void begin_event(const char *name)
 {
@@ -103,7 +103,7 @@ void event_ready(const struct trial *trial)
 {
     const struct options *o = trial->options;
     const char *dpdk_version = NULL;
-    uint32_t page_kib = 0; /* the smallest of all ports */
+    uint32_t page_kib = 0; /* the smallest page size of all ports */
 
     begin_event("ready");
     json_string(&line, "role", o->role->name);
@@ -141,15 +141,15 @@ void event_ready(const struct trial *trial)
     end_event();
 }
 
-void event_verified(unsigned sent)
+void event_verification(unsigned sent)
 {
     begin_event("verification");
     json_unsigned(&line, "sent", sent);
     end_event();
 }
 
-/* Frames of the probe streams are the ports' frames like any other. What these do not know is
- * not theirs to count: the load's receiver has. */
+/* Frames of the probe streams also count as frames of the port. Unknown frames are counted only by
+ * the receiver of the load. */
 static void add_probes(struct counters *sum, const struct end *probe)
 {
     if (probe == NULL)
@@ -264,7 +264,7 @@ void event_result(struct trial *trial)
     report_result(&line, trial);
     end_event();
     if (trial->outcome.fault[0] != '\0' &&
-        trial->outcome.reason != REASON_FAILURE) /* else it is an error */
+        trial->outcome.reason != REASON_FAILURE) /* otherwise event_error prints it */
         fprintf(stderr, "switchmark-traffic: partial result: %s\n", trial->outcome.fault);
 }
 

@@ -1,5 +1,5 @@
-/* The events of switchmark/engine/events.schema.json, each one line on standard output. The
- * printing thread and the worker both print, so every call takes the one lock of this file. */
+/* The events of switchmark/engine/events.schema.json, each one line on standard output. The control
+ * thread and the main thread both print, so every function takes the lock of this file. */
 #ifndef SM_EVENTS_H
 #define SM_EVENTS_H
 
@@ -8,17 +8,18 @@
 #include "trial/state.h"
 
 void event_ready(const struct trial *trial);
-void event_verified(unsigned sent);
+void event_verification(unsigned sent);
 void event_counters(const struct trial *trial);
 void event_started(const struct trial *trial);
-/* Print the intervals that are finished. */
+/* Print the finished intervals. */
 void event_intervals(struct trial *trial);
 void event_result(struct trial *trial);
-/* Also on standard error. */
+/* Print the message also on standard error. */
 void event_error(const char *message);
 
-/* False once standard output takes no more: nobody reads what we measure. */
+/* Return false after standard output failed: then no program reads the results. */
 bool events_are_read(void);
-/* And that is a fault (a full disk, no memory), which has been told, not a reader that has gone. */
+/* Return true if that was a fault (disk full, out of memory), which was reported, and not a closed
+ * pipe. */
 bool events_are_lost(void);
 #endif

@@ -1,5 +1,5 @@
-/* A JSON writer that appends to a growing buffer: one object becomes one line of output. Only
- * ever used away from the hot path. */
+/* A JSON writer that appends to a growing buffer: one object becomes one line of output. It is not
+ * used on the hot path. */
 #ifndef SM_JSON_H
 #define SM_JSON_H
 
@@ -14,8 +14,8 @@ struct json {
     bool out_of_memory;
 };
 
-/* Keys are NULL inside lists. Strings are escaped; bytes that are not ASCII become '?'. */
-void json_begin(struct json *j); /* an object with "v", the version */
+/* Keys are NULL in lists. Strings are escaped; bytes that are not ASCII become '?'. */
+void json_begin(struct json *j); /* an object with the protocol version, "v" */
 void json_object(struct json *j, const char *key);
 void json_list(struct json *j, const char *key);
 void json_end_object(struct json *j);
@@ -27,7 +27,7 @@ void json_number(struct json *j, const char *key, double value);
 void json_bool(struct json *j, const char *key, bool value);
 void json_null(struct json *j, const char *key);
 
-/* End the line, write all of it to `fd`, and empty the buffer. False: the reader is gone. */
+/* End the line, write all of it to `fd`, and empty the buffer. False: writing failed. */
 bool json_write(struct json *j, int fd);
 void json_free(struct json *j);
 #endif

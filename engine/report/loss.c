@@ -1,10 +1,9 @@
-/* What arrived, and in which order: loss and duplicates, the metrics of RFC 4737, groups of flows.
- */
+/* Loss, duplicates, the reordering metrics of RFC 4737, and groups of flows. */
 #include <stdio.h>
 
 #include "report/report.h"
 
-/* RFC 4737; measure/reorder.h says which of its metrics. */
+/* RFC 4737; measure/reorder.h lists the metrics. */
 static void put_reordering(struct json *j, const struct reorder *r, uint64_t reordered,
                            uint64_t unique)
 {
@@ -64,7 +63,7 @@ static void put_loss(struct json *j, struct sequence_summary s, const struct reo
     json_end_object(j);
 }
 
-/* Of the frames by their sequence numbers modulo the number of groups. */
+/* Groups of frames, by sequence number modulo the number of groups. */
 static void put_flow_groups(struct json *j, const struct end *end,
                             const struct sequence_summary *all)
 {
@@ -89,19 +88,19 @@ void report_loss(struct json *j, const struct end *end, uint64_t sent)
 {
     struct sequence_summary all = sequence_summarise(&end->receiving.tracker);
 
-    sequence_told(&all, sent);
+    sequence_set_sent(&all, sent);
     put_loss(j, all, &end->receiving.tracker.reorder, sent);
     put_flow_groups(j, end, &all);
 }
 
-/* Several queues: what they all saw. */
+/* The sum of several queues. */
 void report_loss_of_queues(struct json *j, const struct trial *trial)
 {
-    static struct end all; /* too large for a stack; only the printer comes here */
-    const uint64_t sent = trial_sent_to(trial, 0);
+    static struct end all; /* too large for a stack; only the printing thread calls this function */
+    const uint64_t sent = trial_frames_sent_to(trial, 0);
     struct sequence_summary s = queues_summarise(trial, &all);
 
-    sequence_told(&s, sent);
+    sequence_set_sent(&s, sent);
     put_loss(j, s, &all.receiving.tracker.reorder, sent);
     if (trial_times_load(trial))
         report_latency(j, LATENCY_ONE_WAY, &all);

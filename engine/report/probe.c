@@ -1,4 +1,5 @@
-/* The part of the result that is about the probe stream; none of it is in the load's figures. */
+/* The part of the result about the probe stream. None of it is included in the figures of the load.
+ */
 #include "report/report.h"
 
 static void put_pacing(struct json *j, const struct transmitter *tx)

@@ -18,16 +18,18 @@ void report_latency(struct json *j, enum latency_kind kind, const struct end *en
 void report_lateness(struct json *j, const struct histogram *lateness);
 void report_lateness_briefly(struct json *j, const struct histogram *lateness);
 
-/* Loss and order of what arrived at an end, of all and of each group of flows; `sent`: how many
- * frames were sent to it, or SENT_UNKNOWN. Of an end with several queues, and its delays, too. */
+/* Loss and order of the frames received at an end, in total and for each group of flows; `sent`:
+ * number of frames sent to it, or SENT_UNKNOWN. The second function is for an end with several
+ * queues, and also reports delays. */
 void report_loss(struct json *j, const struct end *end, uint64_t sent);
 void report_loss_of_queues(struct json *j, const struct trial *trial);
 
-/* What the probe stream found: sent at one end, received at the other (maybe the same). */
+/* Results of the probe stream, which was sent at one end and received at the other or the same end.
+ */
 void report_probe(struct json *j, const struct trial *trial, const struct end *sending,
                   const struct end *receiving);
 
-/* CPU time, cycles, turns on shared cores, events of the hardware. */
+/* CPU time, cycles, turns on shared cores, hardware events. */
 void report_cost(struct json *j, const struct trial *trial);
 
 /* The rates and the shape, as part of `config`. */

@@ -1,4 +1,4 @@
-/* What the `result` event says: totals, loss, ports, pacing, and what it cost. */
+/* The `result` event: totals, loss, ports, pacing, and cost. */
 #include <stdio.h>
 
 #include "report/report.h"
@@ -23,8 +23,8 @@ static const char *reason_name(enum reason reason)
     }
 }
 
-/* What the frames are. Sizes with FCS; `frame_size_bytes` is null where there are several, and
- * the mean is that of the mix (of what was sent: tx_bytes / tx_offered). */
+/* The frames of the trial. Sizes are with FCS; `frame_size_bytes` is null if there are several
+ * sizes. The mean is that of the mix; the mean of the sent frames is tx_bytes / tx_offered. */
 static void put_frames(struct json *j, const struct trial *trial)
 {
     const struct sizes *sizes = &trial->traffic.sizes;
@@ -44,7 +44,7 @@ static void put_frames(struct json *j, const struct trial *trial)
     json_string(j, "payload", payload_name(o->payload));
 }
 
-/* How many frames of each size were sent. Every end's follow from how many it sent at all. */
+/* Number of sent frames of each size. It follows from the total of each end. */
 static void put_sizes(struct json *j, const struct trial *trial)
 {
     const struct sizes *sizes = &trial->traffic.sizes;
@@ -81,7 +81,8 @@ static void put_config(struct json *j, const struct trial *trial)
 
 static void put_pacing(struct json *j, const struct trial *trial, const struct counters *totals)
 {
-    static struct histogram lateness; /* too large for a stack; only the printer comes here */
+    static struct histogram
+        lateness; /* too large for a stack; only the printing thread calls this function */
     uint64_t skipped = 0, stall = 0, away = 0;
 
     if (!trial->options->role->sends ||
@@ -115,7 +116,8 @@ static void put_pacing(struct json *j, const struct trial *trial, const struct c
     json_end_object(j);
 }
 
-/* A tester's traffic from one end to the other: what one end sent and the other received. */
+/* The traffic from one end of a path to the other: counters of the sending end and of the receiving
+ * end. */
 static void put_direction(struct json *j, const struct trial *trial, unsigned from)
 {
     const struct end *sending = &trial->ends[from], *receiving = &trial->ends[1 - from];
@@ -131,7 +133,7 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_object(j, "totals");
     report_counters(j, &both);
     json_end_object(j);
-    report_loss(j, receiving, trial_sent_to(trial, 1 - from));
+    report_loss(j, receiving, trial_frames_sent_to(trial, 1 - from));
     if (trial_times_load(trial))
         report_latency(j, LATENCY_ONE_WAY, receiving);
     if (sending->probe != NULL)
@@ -139,7 +141,7 @@ static void put_direction(struct json *j, const struct trial *trial, unsigned fr
     json_end_object(j);
 }
 
-/* The truth that was set: what a receiver behind this port should find. */
+/* The injected faults, which a receiver behind this port should find. */
 static void put_faults(struct json *j, const struct fault_counts *f)
 {
     json_object(j, "faults");
@@ -172,7 +174,7 @@ static void put_forwarder_ports(struct json *j, const struct trial *trial)
     json_end_list(j);
 }
 
-/* What came after the end of the loop; stragglers of an earlier trial are taken back. */
+/* Frames received after the end of the loop, without frames of an earlier trial. */
 static void put_residual(struct json *j, const struct trial *trial, const struct counters *totals)
 {
     const uint64_t loop = trial->outcome.loop_totals.rx_frames;
@@ -215,7 +217,7 @@ void report_result(struct json *j, const struct trial *trial)
     } else if (trial->options->queues > 1 && role->tracks) {
         report_loss_of_queues(j, trial);
     } else if (trial_end_tracks(trial, 0)) {
-        report_loss(j, &trial->ends[0], trial_sent_to(trial, 0));
+        report_loss(j, &trial->ends[0], trial_frames_sent_to(trial, 0));
         if (trial_times_load(trial))
             report_latency(j, role->latency == LATENCY_NONE ? LATENCY_ONE_WAY : role->latency,
                            &trial->ends[0]);

@@ -1,9 +1,9 @@
-/* What `config` says about the schedule: every rate with its unit. */
+/* The schedule in `config`: every rate with its unit. */
 #include <math.h>
 
 #include "report/report.h"
 
-/* Whole rates are written as whole numbers, as they were asked for. */
+/* Whole rates are written as whole numbers, like on the command line. */
 static void put_rate(struct json *j, const char *key, double pps)
 {
     if (pps == floor(pps) && pps < 1e15)
@@ -43,7 +43,7 @@ static void put_replay(struct json *j, const struct trial *trial)
 
 void report_schedule(struct json *j, const struct trial *trial)
 {
-    const struct schedule_plan *plan = &trial->plan; /* `recorded` has no rate of its own */
+    const struct schedule_plan *plan = &trial->plan; /* the schedule `recorded` has no rate */
     const double mean_bytes = trial_mean_frame_bytes(trial);
 
     if (plan->rate_pps <= 0) {

@@ -1,10 +1,10 @@
-/* client: sends requests by its schedule and takes the round trip time of every answer. */
+/* client: sends requests by its schedule and measures the round-trip time of every reply. */
 #include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -12,8 +12,8 @@ static void run(struct trial *trial, unsigned worker)
         const unsigned received = end_receive(trial, end);
         now = clock_ticks();
         const unsigned sent = end_send(trial, end, now);
-        if (idle_is_due(&spell, received + sent))
-            trial_idle(trial, spell.worked, end->port, now, end_next_due(end, now));
+        if (idle_is_due(&quantum, received + sent))
+            trial_idle(trial, quantum.worked, end->port, now, end_next_due(end, now));
         now = trial_round(end, begun, received + sent > 0);
     }
     end_stop_sending(end, now);

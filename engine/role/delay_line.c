@@ -1,4 +1,4 @@
-/* The heap of waiting frames. Buffers are never copied about: entries trade them. */
+/* The heap of waiting frames. Buffers are not copied: entries exchange them. */
 #include "role/delay_line.h"
 
 #include <stdlib.h>
@@ -43,9 +43,9 @@ static bool is_before(const struct delayed *a, const struct delayed *b)
 
 static void exchange(struct delayed *a, struct delayed *b)
 {
-    const struct delayed kept = *a;
+    const struct delayed copy = *a;
     *a = *b;
-    *b = kept;
+    *b = copy;
 }
 
 bool delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t length, uint64_t due,
@@ -64,7 +64,8 @@ bool delay_line_add(struct delay_line *line, const uint8_t *bytes, uint32_t leng
     return true;
 }
 
-/* The first of the heap to the end of the ready ones, whose free buffer it leaves behind. */
+/* Move the first frame of the heap to the end of the ready frames; its place gets the free buffer
+ * from there. */
 static void take_first(struct delay_line *line)
 {
     struct delayed *heap = line->heap;
@@ -101,7 +102,7 @@ void delay_line_sent(struct delay_line *line, unsigned count)
         return;
     memcpy(gone, line->ready, count * sizeof *gone);
     memmove(line->ready, line->ready + count, left * sizeof *gone);
-    memcpy(line->ready + left, gone, count * sizeof *gone); /* their buffers are free again */
+    memcpy(line->ready + left, gone, count * sizeof *gone); /* the buffers are free again */
     line->ready_count = left;
 }
 

@@ -1,12 +1,12 @@
-/* duplex: a sender and a receiver on one port, the end of a path that carries traffic both ways.
- * It listens before its schedule begins, so that frames of a peer that begins a moment earlier
- * belong to the trial. */
+/* duplex: a sender and a receiver on one port, for a path that carries traffic in both directions.
+ * It receives already before its schedule begins, so that frames of a peer that begins a moment
+ * earlier belong to the trial. */
 #include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -21,9 +21,9 @@ static void run(struct trial *trial, unsigned worker)
             due = end_next_due(end, now);
         }
         uint64_t rested = 0;
-        if (idle_is_due(&spell, moved)) {
+        if (idle_is_due(&quantum, moved)) {
             rested = clock_ticks();
-            trial_idle(trial, spell.worked, end->port, now, due);
+            trial_idle(trial, quantum.worked, end->port, now, due);
         }
         now = trial_round(end, begun, moved > 0);
         end_note_absence(end, now - begun, rested > 0 ? now - rested : 0, received);
@@ -33,7 +33,7 @@ static void run(struct trial *trial, unsigned worker)
 
 const struct role role_duplex = {
     .name = "duplex",
-    .summary = "sends and receives on one port: loss of what the peer sends, as a receiver",
+    .summary = "sends and receives on one port, and reports the loss of received frames",
     .ports = 1,
     .sends = true,
     .tracks = true,

@@ -1,25 +1,27 @@
-/* Deciding faults. Random numbers are splitmix64's output function over a counter (Steele, Lea
- * and Flood 2014): no state, so a decision depends on nothing but its own frame number. */
+/* Decides faults. Random numbers are the output function of splitmix64 applied to a counter
+ * (Steele, Lea and Flood 2014). There is no state, so a decision depends only on the number of the
+ * frame. */
 #include "role/faults.h"
 
 #include "measure/clock.h"
 #include "traffic/frame.h"
 
-#define DRAW_JITTER FAULTS /* three numbers a frame */
+#define DRAW_JITTER FAULTS /* three numbers per frame */
 #define DRAW_BIT (FAULTS + 3U)
 #define DRAWS 16U
 
-static uint64_t draw(const struct reference *r, unsigned what, unsigned direction, uint64_t number)
+static uint64_t draw(const struct reference *r, unsigned purpose, unsigned direction,
+                     uint64_t number)
 {
     uint64_t z = r->seed * 0xd1342543de82ef95ULL + direction * 0xaef17502108ef2d9ULL +
-                 (number * DRAWS + what + 1) * 0x9e3779b97f4a7c15ULL;
+                 (number * DRAWS + purpose + 1) * 0x9e3779b97f4a7c15ULL;
 
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebULL;
     return z ^ (z >> 31);
 }
 
-/* A number below `bound`, each (all but exactly) as likely. */
+/* A number below `bound`, uniformly distributed except for a negligible error. */
 static uint64_t below(uint64_t random, uint64_t bound)
 {
     return (uint64_t)((uint128)random * bound >> 64);
@@ -29,14 +31,14 @@ bool faults_strike(const struct reference *r, enum fault fault, unsigned directi
 {
     const uint64_t n = r->every[fault];
 
-    /* Half-way through each n, so that the last frame of a run is not the one to be overtaken. */
+    /* In the middle of each n, so that the last frame of a run is not the frame to be overtaken. */
     if (n > 0 && number % n == n / 2)
         return true;
     return r->share[fault] > 0 &&
            below(draw(r, fault, direction, number), FAULT_SHARE_WHOLE) < r->share[fault];
 }
 
-/* The sum of twelve uniform numbers has deviation 1 and ends at +-6 (Irwin-Hall). */
+/* The sum of twelve uniform numbers has standard deviation 1 and ends at +-6 (Irwin-Hall). */
 static double nearly_normal(const struct reference *r, unsigned direction, uint64_t number)
 {
     uint64_t sum = 0;
@@ -46,7 +48,7 @@ static double nearly_normal(const struct reference *r, unsigned direction, uint6
         for (unsigned part = 0; part < 64; part += 16)
             sum += random >> part & 0xffff;
     }
-    return ((double)sum + 6.0) / 65536.0 - 6.0; /* each part stands for the middle of its step */
+    return ((double)sum + 6.0) / 65536.0 - 6.0; /* each part is the middle of its step */
 }
 
 uint64_t faults_delay_ns(const struct reference *r, unsigned direction, uint64_t number)

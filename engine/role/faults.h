@@ -1,18 +1,18 @@
-/* The faults of the `reference` role, decided frame by frame. Every n-th is counted; what is
- * random comes from a hash of seed, direction, fault and frame number: the same seed gives the
- * same faults, whatever else is set, and no fault shifts another's. */
+/* The faults of the `reference` role, decided for each frame. "Every n-th" is counted; random
+ * faults come from a hash of seed, direction, fault and frame number. So the same seed gives the
+ * same faults, independent of other options, and no fault changes another fault. */
 #ifndef SM_FAULTS_H
 #define SM_FAULTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define FAULT_SHARE_WHOLE 1000000000ULL /* probabilities are counted in billionths */
+#define FAULT_SHARE_WHOLE 1000000000ULL /* probabilities are in billionths */
 
 enum fault { FAULT_DROP, FAULT_DUPLICATE, FAULT_REORDER, FAULT_CORRUPT, FAULTS };
 enum jitter { JITTER_UNIFORM, JITTER_NORMAL };
 
-/* What is done to data frames, a direction; 0: not. Delay and jitter are every frame's. */
+/* Faults of the data frames of one direction; 0: none. Delay and jitter apply to all frames. */
 struct reference {
     uint64_t every[FAULTS];
     uint64_t share[FAULTS]; /* billionths */
@@ -20,28 +20,28 @@ struct reference {
     uint64_t jitter; /* enum jitter */
     uint64_t seed;
     uint64_t limit_pps, limit_burst; /* token bucket: rate and depth in frames */
-    uint64_t cost_ns;                /* of every frame, at least */
+    uint64_t cost_ns;                /* minimum time per frame */
     uint64_t queue;                  /* frames that can wait, a power of two */
 };
 
-/* What was done, so that a reader can compare it with what was found. */
+/* The applied faults, so that they can be compared with measured faults. */
 struct fault_counts {
     uint64_t did[FAULTS];
     uint64_t limited;    /* dropped above the rate */
     uint64_t overflowed; /* dropped because the queue was full */
-    uint64_t too_long;   /* dropped because the port cannot send so long a frame */
+    uint64_t too_long;   /* dropped because the frame is too long for the port */
     uint64_t waiting;    /* neither sent nor dropped when the trial ended */
 };
 
-/* Does this fault strike the data frame with this number (from 0) of a direction? */
+/* Return true if this fault applies to the data frame with this number (from 0) of a direction. */
 bool faults_strike(const struct reference *r, enum fault fault, unsigned direction,
                    uint64_t number);
 
-/* How long to hold the frame with this number (of all frames of a direction), at least 0. */
+/* How long to delay the frame with this number, counting all frames of a direction; at least 0. */
 uint64_t faults_delay_ns(const struct reference *r, unsigned direction, uint64_t number);
 
-/* Which bit of a payload of ours to flip, where its receiver verifies it: in the stamp behind
- * the mark, in a touched one anywhere behind it. */
+/* Which bit of a payload to flip, so that its receiver can detect it: a bit of the stamp
+ * behind the signature, or in a touched payload any bit behind the signature. */
 uint64_t faults_bit(const struct reference *r, unsigned direction, uint64_t number,
                     const uint8_t *payload, uint32_t length);
 #endif

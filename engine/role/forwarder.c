@@ -1,17 +1,18 @@
-/* forwarder: everything that arrives at port A leaves by port B, and the other way; with more
- * ports, 2 <-> 3 and so on. What the far port refuses is dropped at once: a forwarder that
- * waits only builds up latency. With --gather-us it holds frames as DPDK's l2fwd does (its
- * rte_eth_tx_buffer and drain timer): until a burst is full, or the timer, one for all ports, is
- * up. */
+/* forwarder: sends every frame that arrives at port A by port B, and vice versa; with more ports,
+ * also 2 <-> 3 and so on. Frames that the other port does not accept are dropped at once, because
+ * waiting would only add latency. With --gather-us it holds frames as DPDK's l2fwd does (its
+ * rte_eth_tx_buffer and drain timer): until a burst is full, or the common timer of all ports
+ * expires. */
 #include "measure/clock.h"
 #include "trial/loop.h"
 
-#define GATHERED 32 /* frames of a full burst, l2fwd's MAX_PKT_BURST */
+#define GATHERED 32 /* frames of a full burst, MAX_PKT_BURST of l2fwd */
 
-/* Some frames' sizes, in one pass. */
+/* The sizes of some frames. */
 struct lengths {
     uint64_t bytes;   /* with FCS */
-    uint32_t longest; /* of what is behind the headers; a frame without a whole one is very long */
+    uint32_t longest; /* longest part behind an Ethernet header; very long if a frame has no whole
+                         header */
 };
 
 static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
@@ -27,10 +28,10 @@ static struct lengths lengths_of(const struct io_frame *frames, unsigned count)
     return sum;
 }
 
-/* What is too short to have a header stays as it is. */
+/* Frames without a whole header remain unchanged. */
 static void update_macs(const struct end *to, const struct io_frame *frames, unsigned count)
 {
-    uint8_t macs[12]; /* a copy that no frame can overlap: it stays in registers */
+    uint8_t macs[12]; /* a copy that no frame can overlap stays in registers */
 
     memcpy(macs, to->address.dst_mac, 6);
     memcpy(macs + 6, to->address.src_mac, 6);
@@ -40,9 +41,9 @@ static void update_macs(const struct end *to, const struct io_frame *frames, uns
     }
 }
 
-/* Frames that the far port cannot send go behind the others, which keep their order; returns how
- * many the others are. One of them in a burst would be in the way of the rest, or break a socket.
- */
+/* Move frames that the other port cannot send behind the others, which keep their order; returns
+ * the number of the others. Such a frame within a burst would block the following frames, or a
+ * socket would fail. */
 static unsigned put_fitting_first(const struct io_port *out, struct io_frame *frames,
                                   unsigned count)
 {
@@ -117,7 +118,7 @@ static unsigned forward(struct trial *trial, struct end *from, struct end *to)
 
 static void run_at_once(struct trial *trial, unsigned worker)
 {
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -126,13 +127,14 @@ static void run_at_once(struct trial *trial, unsigned worker)
             forwarded += forward(trial, &trial->ends[i], &trial->ends[i + 1]);
             forwarded += forward(trial, &trial->ends[i + 1], &trial->ends[i]);
         }
-        if (idle_is_due(&spell, forwarded))
-            trial_idle(trial, spell.worked, NULL, now, UINT64_MAX);
+        if (idle_is_due(&quantum, forwarded))
+            trial_idle(trial, quantum.worked, NULL, now, UINT64_MAX);
         now = trial_round(&trial->ends[0], now, forwarded > 0);
     }
 }
 
-/* Frames that have arrived at one of two ports and wait for others; they are that port's still. */
+/* Frames that have arrived at one of two ports and wait for more; their buffers belong to that
+ * port. */
 struct gathering {
     struct end *from, *to;
     struct io_frame frames[GATHERED + IO_BURST_MAX];
@@ -159,7 +161,7 @@ static unsigned gather(struct trial *trial, struct gathering *g)
     return count;
 }
 
-/* Both ways; returns how many frames these were. */
+/* Both directions; returns the number of frames. */
 static unsigned let_all_go(struct trial *trial, struct gathering ways[2])
 {
     const unsigned count = ways[0].count + ways[1].count;
@@ -174,7 +176,7 @@ static void run_gathering(struct trial *trial, unsigned worker)
     const uint64_t period = clock_ns_to_ticks(trial->options->gather_ns);
     struct gathering ways[2] = {{.from = &trial->ends[0], .to = &trial->ends[1]},
                                 {.from = &trial->ends[1], .to = &trial->ends[0]}};
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks(), drain = now + period;
 
     while (trial_goes_on(trial, worker, now)) {
@@ -184,8 +186,8 @@ static void run_gathering(struct trial *trial, unsigned worker)
             drain = now + period;
         }
         moved += gather(trial, &ways[0]) + gather(trial, &ways[1]);
-        if (idle_is_due(&spell, moved))
-            trial_idle(trial, spell.worked, NULL, now, drain);
+        if (idle_is_due(&quantum, moved))
+            trial_idle(trial, quantum.worked, NULL, now, drain);
         now = trial_round(&trial->ends[0], now, moved > 0);
     }
     let_all_go(trial, ways);

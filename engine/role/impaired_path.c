@@ -1,23 +1,24 @@
-/* What becomes of a frame: faults.h says which fault strikes it, here it is done. */
+/* Applies the faults to frames; faults.h decides which faults. */
 #include "role/impaired_path.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define ROOM_MIN 1522U
-#define ROOM_MAX 16384U                /* no backend hands over more */
-#define REORDER_PATIENCE_NS 2000000ULL /* a frame held for its follower leaves after so long */
+#define ROOM_MAX 16384U /* no backend hands over longer frames */
+#define REORDER_PATIENCE_NS                                                                        \
+    2000000ULL /* a frame that waits for its follower leaves after this time */
 
-/* As long as either port's frames, or as those that were asked for. */
+/* The longest frame of either port, or the configured size if that is larger. */
 static uint32_t room_for_frames(const struct trial *trial, unsigned direction)
 {
     const struct io_port *in = trial->ends[direction].port, *out = trial->ends[direction ^ 1U].port;
     const uint32_t mtu = in->mtu_bytes > out->mtu_bytes ? in->mtu_bytes : out->mtu_bytes;
-    const uint32_t asked = (uint32_t)trial->options->traffic.frame_size;
+    const uint32_t configured = (uint32_t)trial->options->traffic.frame_size;
     uint32_t room = mtu < ROOM_MAX - IO_HEADER_BYTES_MAX ? mtu + IO_HEADER_BYTES_MAX : ROOM_MAX;
 
     room = room > ROOM_MIN ? room : ROOM_MIN;
-    return room > asked ? room : asked;
+    return room > configured ? room : configured;
 }
 
 bool impaired_path_open(struct impaired_path *path, struct trial *trial, unsigned direction)
@@ -29,16 +30,16 @@ bool impaired_path_open(struct impaired_path *path, struct trial *trial, unsigne
                                    .to = &trial->ends[direction ^ 1U],
                                    .direction = direction,
                                    .room = room,
-                                   .held = malloc(room),
+                                   .waiting_frame = malloc(room),
                                    .tokens = (double)o->reference.limit_burst,
                                    .refilled = clock_ticks()};
     memset(&path->to->faults, 0, sizeof path->to->faults);
-    return path->held != NULL && delay_line_open(&path->line, o->reference.queue, room);
+    return path->waiting_frame != NULL && delay_line_open(&path->line, o->reference.queue, room);
 }
 
 void impaired_path_close(struct impaired_path *path)
 {
-    free(path->held);
+    free(path->waiting_frame);
     delay_line_close(&path->line);
 }
 
@@ -69,9 +70,10 @@ static bool put(struct impaired_path *path, const uint8_t *bytes, uint32_t lengt
 
 static void let_go(struct impaired_path *path, uint64_t due, unsigned more_faults)
 {
-    if (path->holds)
-        put(path, path->held, path->held_length, due, path->held_faults | more_faults);
-    path->holds = false;
+    if (path->has_waiting)
+        put(path, path->waiting_frame, path->waiting_length, due,
+            path->waiting_faults | more_faults);
+    path->has_waiting = false;
 }
 
 void impaired_path_refill(struct impaired_path *path, const struct reference *r, uint64_t now,
@@ -96,21 +98,21 @@ static bool within_limit(struct impaired_path *path, const struct reference *r)
 static void hold(struct impaired_path *path, const struct io_frame *frame, uint64_t now,
                  uint64_t due, unsigned faults)
 {
-    memcpy(path->held, frame->data, frame->length);
-    path->held_length = frame->length;
-    path->held_faults = faults;
-    path->held_since = now;
-    path->held_due = due;
-    path->holds = true;
+    memcpy(path->waiting_frame, frame->data, frame->length);
+    path->waiting_length = frame->length;
+    path->waiting_faults = faults;
+    path->waiting_since = now;
+    path->waiting_due = due;
+    path->has_waiting = true;
 }
 
-/* Apply the other faults to a frame that passes. A fault counts when its frame is sent, so a fault
- * that a full queue undoes does not count. */
+/* Apply the remaining faults to a frame that passes. A fault counts when its frame is sent, so a
+ * fault whose frame is dropped at a full queue does not count. */
 static void pass(struct impaired_path *path, const struct reference *r,
                  const struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due,
                  unsigned faults)
 {
-    if (!path->holds && faults_strike(r, FAULT_REORDER, path->direction, number)) {
+    if (!path->has_waiting && faults_strike(r, FAULT_REORDER, path->direction, number)) {
         hold(path, frame, now, due, faults);
         return;
     }
@@ -120,13 +122,13 @@ static void pass(struct impaired_path *path, const struct reference *r,
     let_go(path, due, passed ? 1U << FAULT_REORDER : 0);
 }
 
-/* The copies are damaged; the port gets its buffer back as it was. */
+/* The copies are damaged; the buffer of the port is restored. */
 static void pass_damaged(struct impaired_path *path, const struct reference *r,
                          struct io_frame *frame, uint64_t number, uint64_t now, uint64_t due)
 {
     struct frame_layout at = {0};
 
-    frame_parse(frame->data, frame->length, &at); /* it is: is_data has looked */
+    frame_parse(frame->data, frame->length, &at); /* is_data has parsed it before */
     uint8_t *payload = frame->data + at.udp + 8;
     const uint64_t bit =
         faults_bit(r, path->direction, number, payload, frame->length - at.udp - 8);
@@ -172,10 +174,10 @@ void impaired_path_take(struct impaired_path *path, const struct reference *r,
         pass(path, r, frame, number, now, due, 0);
 }
 
-void impaired_path_lose_patience(struct impaired_path *path, uint64_t now)
+void impaired_path_release_late(struct impaired_path *path, uint64_t now)
 {
-    if (path->holds && clock_ticks_to_ns(now - path->held_since) > REORDER_PATIENCE_NS)
-        let_go(path, path->held_due > now ? path->held_due : now, 0);
+    if (path->has_waiting && clock_ticks_to_ns(now - path->waiting_since) > REORDER_PATIENCE_NS)
+        let_go(path, path->waiting_due > now ? path->waiting_due : now, 0);
 }
 
 uint64_t impaired_path_bytes(const struct trial *trial, unsigned direction)
@@ -185,5 +187,5 @@ uint64_t impaired_path_bytes(const struct trial *trial, unsigned direction)
 
 uint64_t impaired_path_waiting(const struct impaired_path *path)
 {
-    return path->line.count + path->line.ready_count + path->holds;
+    return path->line.count + path->line.ready_count + path->has_waiting;
 }

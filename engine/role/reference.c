@@ -1,9 +1,10 @@
-/* reference: a forwarder with set faults, so that methods can be tried on known truth. Data
- * frames of a direction are dropped, doubled, damaged or overtaken by their follower (faults.h
- * decides); all frames may be delayed, each by itself where the delay has a jitter; beyond a set
- * rate data frames are dropped (token bucket, no queue). Each may cost a set time. Verification
- * frames and what is not the engine's pass without faults: verification must not fail by design.
- * Frames are copied twice; this is an instrument, not a fast path. */
+/* reference: a forwarder with configured faults, so that methods can be tested against known
+ * values. Data frames of a direction are dropped, duplicated, damaged or overtaken by their
+ * follower (faults.h decides). All frames may be delayed, each frame differently if there is
+ * jitter. Data frames above a configured rate are dropped (token bucket, no queue). Each frame may
+ * cost a configured time. Verification frames and foreign frames pass without faults, because
+ * verification must not fail by design. Frames are copied twice: this role is for measurements of
+ * faults, not for speed. */
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,7 +37,8 @@ static unsigned take_in(struct trial *trial, struct impaired_path *path)
     return count;
 }
 
-/* The port gives no buffer for the frame that is next: is it full, or is the frame too long? */
+/* The port has no buffer for the next frame: return true if the frame is too long, false if the
+ * port is full. */
 static bool is_too_long(struct io_port *port, uint32_t length)
 {
     struct io_frame frame;
@@ -51,8 +53,8 @@ static bool is_too_long(struct io_port *port, uint32_t length)
     return false;
 }
 
-/* As many of the frames that are ready as the port takes now; a long one among them is taken by
- * itself, and dropped where it would be in the others' way for ever. */
+/* Send as many of the ready frames as the port accepts now. A long frame among them is sent alone,
+ * and dropped if it would block the others for ever. */
 static unsigned send_ready(struct impaired_path *path, const struct io_frame *frames,
                            unsigned count)
 {
@@ -82,7 +84,7 @@ static unsigned put_out(struct impaired_path *path, uint64_t now)
     const unsigned sent = send_ready(path, frames, count);
     for (unsigned i = 0; i < sent; i++)
         bytes += frames[i].length + FCS_BYTES;
-    impaired_path_sent(path, sent); /* the rest waits for its port */
+    impaired_path_sent(path, sent); /* the other frames wait for their port */
     counter_add(&path->to->counters.tx_polls, count > 0);
     counter_add(&path->to->counters.ring_full_polls, sent < count);
     counter_add(&path->to->counters.tx_offered, sent);
@@ -90,8 +92,8 @@ static unsigned put_out(struct impaired_path *path, uint64_t now)
     return sent;
 }
 
-/* What was done for these frames is part of their set cost: so it is the same whatever the machine
- * makes of the work itself. */
+/* Wait until the configured cost of these frames is reached. The work for the frames is part of the
+ * cost, so that the cost does not depend on the machine. */
 static void spend(const struct reference *r, uint64_t begun, unsigned frames)
 {
     const uint64_t until = begun + clock_ns_to_ticks(frames * r->cost_ns);
@@ -106,7 +108,7 @@ static unsigned step(struct trial *trial, struct impaired_path *path, uint64_t *
     const unsigned taken = take_in(trial, path);
     const uint64_t now = clock_ticks();
 
-    impaired_path_lose_patience(path, now);
+    impaired_path_release_late(path, now);
     const unsigned sent = put_out(path, now);
     spend(&trial->options->reference, begun, taken);
     const uint64_t next = delay_line_next(&path->line);
@@ -114,7 +116,7 @@ static unsigned step(struct trial *trial, struct impaired_path *path, uint64_t *
     return taken + sent;
 }
 
-/* They fill while a trial runs: what they may come to is to be there. */
+/* The queues fill while a trial runs, so the memory for full queues must exist. */
 static bool queues_fit(const struct trial *trial, char *error, size_t size)
 {
     uint64_t bytes = 0;
@@ -137,15 +139,15 @@ static void run(struct trial *trial, unsigned worker)
                  "no memory for a queue of %llu frames",
                  (unsigned long long)trial->options->reference.queue);
     trial_check_port(trial, trial->ends[0].port);
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
     while (trial_goes_on(trial, worker, now)) {
         uint64_t due = UINT64_MAX;
         unsigned moved = 0;
         for (unsigned i = 0; i < trial->end_count; i++)
             moved += step(trial, &paths[i], &due);
-        if (idle_is_due(&spell, moved))
-            trial_idle(trial, spell.worked, NULL, now, due);
+        if (idle_is_due(&quantum, moved))
+            trial_idle(trial, quantum.worked, NULL, now, due);
         now = trial_round(&trial->ends[0], now, moved > 0);
     }
     for (unsigned i = 0; paths != NULL && i < trial->end_count; i++) {

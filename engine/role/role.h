@@ -1,6 +1,6 @@
-/* A role is one file with one short loop, which registers itself by ROLE. The flags describe the
- * role to all other files: no file compares a role with a certain role. With several workers each
- * worker has its own ends. */
+/* A role is one file with one short loop, which registers itself by ROLE. Flags describe the role
+ * to all other files, so that no file compares a role with a certain role. With several workers
+ * each worker has its own ends. */
 #ifndef SM_ROLE_H
 #define SM_ROLE_H
 
@@ -15,7 +15,7 @@ struct role {
     const char *summary;
     unsigned ports;
 
-    /* What the role does. */
+    /* Properties of the role. */
     bool sends;          /* follows a schedule, and needs a connected peer */
     bool tracks;         /* finds loss by sequence numbers */
     bool echoes;         /* sends frames back by the port at which they arrived */
@@ -27,7 +27,7 @@ struct role {
     bool drains;         /* waits for frames in flight after the end */
     enum latency_kind latency;
 
-    /* Which options it takes; options/check.c has the table. */
+    /* Options that it takes; options/check.c has the table. */
     bool takes_pairs; /* any multiple of `ports` */
     bool takes_queues;
     bool takes_latency;
@@ -49,7 +49,7 @@ static inline bool role_only_receives(const struct role *role)
     return role->tracks && !role->sends;
 }
 
-/* For unit tests. */
+/* Only for unit tests. */
 extern const struct role role_sender, role_receiver, role_client, role_server, role_forwarder,
     role_reference, role_tester, role_duplex;
 

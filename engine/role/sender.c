@@ -1,27 +1,27 @@
-/* sender: sends on one port, by its schedule; each worker on its queue.
+/* sender: sends on one port by its schedule; each worker on its queue.
  *
- * Where it shares its core (`--idle baton`, `yield`), its receiver is probably one of those it
- * shares it with. A switch that drops what the receiver cannot take is then faster than one that
- * delivers: the sender's ring is never full, so it would never give way, and the receiver would see
- * a few frames a tick (seen: 0.18 instead of 10 million a second). So it gives way after half of
- * what a usual ring holds, too. */
+ * If it shares its core (`--idle baton` or `yield`), it probably shares it with its receiver. A
+ * switch that drops the frames that the receiver does not take is then faster than a switch that
+ * delivers them: the ring of the sender is never full, so the sender would never give way, and the
+ * receiver would get a few frames per time slice (0.18 instead of 10 million per second were
+ * measured). So the sender also gives way after half of a usual ring. */
 #include "trial/loop.h"
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[worker];
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
         const unsigned sent = end_send(trial, end, now);
         if (sent > 0)
             now = trial_round(end, now, true);
-        if (idle_is_due(&spell, sent)) {
+        if (idle_is_due(&quantum, sent)) {
             const uint64_t begun = now;
-            trial_idle(trial, spell.worked, NULL, now, end_next_due(end, now));
+            trial_idle(trial, quantum.worked, NULL, now, end_next_due(end, now));
             now = trial_round(end, now, false);
-            transmit_looked(&end->sending.tx, begun, now);
+            transmit_idle_round(&end->sending.tx, begun, now);
         }
     }
     end_stop_sending(end, now);

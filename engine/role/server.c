@@ -1,5 +1,5 @@
-/* server: sends every frame of our stream back where it came from, payload untouched. With a
- * probe stream it may send back the probes alone, and count the load. */
+/* server: sends every frame of its stream back to the sender with unchanged payload. With a probe
+ * stream it may send back only the probes and count the load. */
 #include "trial/loop.h"
 
 static bool is_wanted(const struct trial *trial, uint8_t verdict)
@@ -9,15 +9,15 @@ static bool is_wanted(const struct trial *trial, uint8_t verdict)
     return verdict == VERDICT_DATA && (!trial->traffic.probes || trial->traffic.echo == ECHO_ALL);
 }
 
-/* Turn round the frames that are to be echoed and keep them (and their verdicts), in order, at
- * the front; the others move behind them, so that all can be released. Returns how many are
- * kept. */
+/* Swap the addresses of the frames to echo, and move these frames and their verdicts to the front,
+ * in order. The others move behind them, so that all can be released. Returns the number of frames
+ * to echo. */
 static unsigned select_wanted(const struct trial *trial, struct io_frame *frames, uint8_t *verdicts,
                               unsigned count)
 {
     const bool payload_only = trial->ends[0].receiving.rx.payload_only;
     const struct frame_layout layout = receive_layout(&trial->ends[0].receiving.rx);
-    unsigned kept = 0;
+    unsigned echoed = 0;
 
     for (unsigned i = 0; i < count; i++) {
         const struct io_frame frame = frames[i];
@@ -25,14 +25,14 @@ static unsigned select_wanted(const struct trial *trial, struct io_frame *frames
             continue;
         if (!payload_only)
             frame_swap_addresses(frame.data, &layout);
-        frames[i] = frames[kept];
-        verdicts[kept] = verdicts[i];
-        frames[kept++] = frame;
+        frames[i] = frames[echoed];
+        verdicts[echoed] = verdicts[i];
+        frames[echoed++] = frame;
     }
-    return kept;
+    return echoed;
 }
 
-/* How many of these frames are probes, which have counters of their own. */
+/* Number of probes among these frames; probes have separate counters. */
 static unsigned count_probes(const struct end *end, const uint8_t *verdicts, unsigned count)
 {
     unsigned probes = 0;
@@ -79,8 +79,8 @@ static void count_dropped(struct end *end, const uint8_t *verdicts, unsigned cou
         counter_add(&end->probe->counters.tx_dropped, probes);
 }
 
-/* Echo, trying again while the port is full, but not for longer than the catch-up bound: then
- * it is better to drop than to let waiting frames grow old. */
+/* Echo, and try again while the port is full, but no longer than the catch-up bound: then dropping
+ * frames is better than delaying all following frames. */
 static void echo(struct trial *trial, struct end *end, struct io_frame *frames,
                  const uint8_t *verdicts, unsigned count)
 {
@@ -125,24 +125,24 @@ static unsigned serve(struct trial *trial, struct end *end)
     }
     counter_add(&end->counters.useful_polls, 1);
     receive_burst(&end->receiving.rx, frames, count, clock_ticks(), verdicts);
-    const unsigned wanted = select_wanted(trial, frames, verdicts, count);
-    if (wanted < count)
-        port->ops->rx_release(port, frames + wanted, count - wanted);
-    if (wanted > 0)
-        echo(trial, end, frames, verdicts, wanted);
+    const unsigned echoed = select_wanted(trial, frames, verdicts, count);
+    if (echoed < count)
+        port->ops->rx_release(port, frames + echoed, count - echoed);
+    if (echoed > 0)
+        echo(trial, end, frames, verdicts, echoed);
     return count;
 }
 
 static void run(struct trial *trial, unsigned worker)
 {
     struct end *end = &trial->ends[0];
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
         const unsigned served = serve(trial, end);
-        if (idle_is_due(&spell, served))
-            trial_idle(trial, spell.worked, end->port, now, UINT64_MAX);
+        if (idle_is_due(&quantum, served))
+            trial_idle(trial, quantum.worked, end->port, now, UINT64_MAX);
         now = trial_round(end, now, served > 0);
     }
 }

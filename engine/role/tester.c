@@ -1,9 +1,9 @@
-/* tester: owns both ends of a path, so that a switch can keep another core to itself and both
- * ends share one clock: one-way latency. One core: one loop over both ends; two cores: each
- * worker has its own end. */
+/* tester: has both ends of a path, so that a switch can have another core for itself, and both ends
+ * use one clock, which permits one-way latency. With one core: one loop over both ends; with two
+ * cores: each worker has its end. */
 #include "trial/loop.h"
 
-/* One round at one end; returns how many frames moved. */
+/* One round at one end; returns the number of moved frames. */
 static unsigned step(struct trial *trial, unsigned index, uint64_t *due)
 {
     struct end *end = &trial->ends[index];
@@ -24,7 +24,7 @@ static void run(struct trial *trial, unsigned worker)
 {
     const unsigned first = trial->threads.count == 2 ? worker : 0;
     const unsigned last = trial->threads.count == 2 ? worker : 1;
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
     uint64_t now = clock_ticks();
 
     while (trial_goes_on(trial, worker, now)) {
@@ -32,8 +32,8 @@ static void run(struct trial *trial, unsigned worker)
         unsigned moved = 0;
         for (unsigned i = first; i <= last; i++)
             moved += step(trial, i, &due);
-        if (idle_is_due(&spell, moved))
-            trial_idle(trial, spell.worked, first == last ? trial->ends[first].port : NULL, now,
+        if (idle_is_due(&quantum, moved))
+            trial_idle(trial, quantum.worked, first == last ? trial->ends[first].port : NULL, now,
                        due);
         now = trial_round(&trial->ends[first], now, moved > 0);
     }

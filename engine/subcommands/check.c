@@ -1,4 +1,4 @@
-/* The command `check`: are command lines accepted? */
+/* The subcommand `check`: reports for each command line whether it is valid. */
 #include "subcommands/check.h"
 
 #include <stdio.h>
@@ -23,14 +23,14 @@ static void check_replay_file(char *error, size_t size)
 }
 
 /* `error` stays empty if the command line is accepted. */
-static void check_words(int count, char **words, char *error, size_t size)
+static void check_words(int count, char **arguments, char *error, size_t size)
 {
-    const enum parse_result result = options_parse(&options, count, words, error, size);
+    const enum parse_result result = options_parse(&options, count, arguments, error, size);
 
     if (result == PARSE_BAD)
         return;
     if (result != PARSE_OK)
-        snprintf(error, size, "'%s' is not a role", words[1]);
+        snprintf(error, size, "'%s' is not a role", arguments[1]);
     else if (ends_check_ports(&options, error, size) && options.replay_path != NULL)
         check_replay_file(error, size);
 }
@@ -38,16 +38,16 @@ static void check_words(int count, char **words, char *error, size_t size)
 static void check_line(char *line)
 {
     static char name[] = "switchmark-traffic";
-    char *words[WORDS_MAX] = {name}, *rest = line;
+    char *arguments[WORDS_MAX] = {name}, *rest = line;
     char error[512] = "";
     int count = 1;
 
     while (rest != NULL && count < WORDS_MAX)
-        words[count++] = strsep(&rest, "\t");
+        arguments[count++] = strsep(&rest, "\t");
     if (rest != NULL)
         snprintf(error, sizeof error, "more than %d words", WORDS_MAX - 1);
     else
-        check_words(count, words, error, sizeof error);
+        check_words(count, arguments, error, sizeof error);
     printf("%s\n", error);
 }
 

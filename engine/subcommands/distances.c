@@ -1,4 +1,5 @@
-/* The subcommand that waits between readings, so that one costs a millisecond and no start. */
+/* The subcommand `cache-line`. It waits between measurements, so that a measurement costs a
+ * millisecond and no program start. */
 #include "subcommands/distances.h"
 
 #include <stdio.h>

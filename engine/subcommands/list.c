@@ -1,4 +1,4 @@
-/* What this build can do: roles, backends, and what the missing ones lack. */
+/* Lists the roles and backends of this build, and the reasons for missing backends. */
 #include "subcommands/list.h"
 
 #include <stdio.h>
@@ -27,20 +27,21 @@ static bool print_text(void)
     return true;
 }
 
-/* What is true of a backend in every build; the bench's table of I/O is made from it. */
+/* Properties of a backend that are equal in every build; the bench generates its table of I/O from
+ * them. */
 static void describe(struct json *j, const struct io_ops *ops)
 {
     json_string(j, "summary", ops->summary);
     json_string(j, "keys", ops->keys);
     json_bool(j, "datagrams", (ops->capabilities & IO_DATAGRAMS) != 0);
     json_list(j, "io");
-    for (const struct io_word *word = ops->words; word != NULL && word->name != NULL; word++) {
+    for (const struct io_variant *v = ops->variants; v != NULL && v->name != NULL; v++) {
         json_object(j, NULL);
-        json_string(j, "name", word->name);
-        json_string(j, "meaning", word->meaning);
-        json_string(j, "arguments", word->arguments);
-        json_string(j, "timed", word->timed);
-        json_string(j, "container", word->container);
+        json_string(j, "name", v->name);
+        json_string(j, "meaning", v->meaning);
+        json_string(j, "arguments", v->arguments);
+        json_string(j, "timed", v->timed);
+        json_string(j, "container", v->container);
         json_end_object(j);
     }
     json_end_list(j);

@@ -90,7 +90,7 @@ static void rx_release(struct io_port *base, struct io_frame *frames, unsigned c
     ((struct loop_port *)base)->tail += count;
 }
 
-static const struct io_word words[] = {
+static const struct io_variant variants[] = {
     {.name = "loop", .meaning = "memory, without any device", .arguments = "", .container = ""},
     {.name = NULL},
 };
@@ -99,7 +99,7 @@ static const struct io_ops loop = {
     .name = "loop",
     .summary = "memory: what is sent on a port arrives on it",
     .keys = "nothing",
-    .words = words,
+    .variants = variants,
     .check = check,
     .open = open_port,
     .tx_acquire = tx_acquire,

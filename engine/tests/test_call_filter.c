@@ -294,7 +294,7 @@ static void *ask(void *question)
 
 /* The error with which a process with the filter may not do it, 0 where it may; asked of a thread
  * that it has made before. */
-static int asked(long (*question)(void), const struct calls_kept *kept)
+static int asked(long (*question)(void), const struct allowed_calls *kept)
 {
     const pid_t child = fork();
     int status;
@@ -317,7 +317,7 @@ static int asked(long (*question)(void), const struct calls_kept *kept)
     return WEXITSTATUS(status);
 }
 
-static const struct calls_kept none, all = {true, true, true, true};
+static const struct allowed_calls none, all = {true, true, true, true};
 
 static bool is_known_here(void)
 {

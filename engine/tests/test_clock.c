@@ -213,7 +213,7 @@ static void the_kernels_choice_of_clock_counts(void **state)
 static void a_clock_that_is_told_is_ours_again(void **state)
 {
     (void)state;
-    struct sender_clock_told told = {.hz = (uint64_t)engine_clock.hz};
+    struct sender_clock_reading told = {.hz = (uint64_t)engine_clock.hz};
     clock_both(&told.ticks, &told.at_ns);
     const struct sender_clock clock = sender_clock_begin(&told);
     const uint64_t now = clock_ticks();

@@ -133,10 +133,10 @@ static void test_more_than_two_go_round(void **state)
 static void test_alone_goes_on_at_once(void **state)
 {
     (void)state;
-    struct core_token own, nobody = {0};
+    struct core_token own, free_place = {0};
 
-    assert_false(core_token_pass(&nobody));
-    core_token_leave(&nobody);
+    assert_false(core_token_pass(&free_place));
+    core_token_leave(&free_place);
     core_token_join(&own, rounds, CORE);
     assert_false(core_token_pass(&own));
     assert_int_equal(own.counts.passes, 0);
@@ -307,11 +307,11 @@ static void test_says_why_a_file_cannot_be(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_rounds, close_rounds)
 
-/* One alone never rests: nobody is kept from the core by its turns. */
+/* One alone never rests: free_place is kept from the core by its turns. */
 static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state)
 {
     (void)state;
-    struct core_token one, other, nobody = {0};
+    struct core_token one, other, free_place = {0};
     const uint64_t now = clock_ticks(), long_after = now + 2 * clock_ns_to_ticks(TOKEN_QUIET_NS);
 
     core_token_join(&one, rounds, CORE + 1);
@@ -326,8 +326,8 @@ static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state
     assert_false(core_token_is_quiet(&one, long_after + 1));
     core_token_leave(&other);
     core_token_leave(&one);
-    core_token_note_work(&nobody, now);
-    assert_false(core_token_is_quiet(&nobody, long_after));
+    core_token_note_work(&free_place, now);
+    assert_false(core_token_is_quiet(&free_place, long_after));
 }
 
 int main(void)

@@ -50,7 +50,7 @@ static void fill(struct pdv *to, uint64_t *list, uint64_t least, uint64_t spread
         list[i] = least + test_random(random) % (spread * slow);
         pdv_add(to, (int64_t)list[i], 1);
     }
-    pdv_settle(to);
+    pdv_finish(to);
 }
 
 static void jitter_on_long_delays_is_told_as_well_as_on_short_ones(void **state)
@@ -72,12 +72,12 @@ static void few_delays_are_enough(void **state)
     const uint64_t few[] = {7000100, 7000000, 7000050, 7000050};
     for (unsigned i = 0; i < 4; i++)
         pdv_add(&p, (int64_t)few[i], 1);
-    pdv_settle(&p);
+    pdv_finish(&p);
     assert_int_equal(p.base_ns, 7000000);
     assert_int_equal(pdv_percentile(&p, 7000000, 50), 50);
     assert_int_equal(pdv_percentile(&p, 7000000, 99), 100);
     pdv_reset(&p);
-    pdv_settle(&p);
+    pdv_finish(&p);
     assert_int_equal(pdv_percentile(&p, 0, 50), 0);
 }
 
@@ -114,7 +114,7 @@ static void queues_are_merged_whatever_their_bases(void **state)
     uint64_t random = 11;
     fill(&one, delays, 20000000, 10000, &random);
     fill(&other, delays + SAMPLES, 20004000, 90000, &random);
-    pdv_settle(&p);
+    pdv_finish(&p);
     pdv_merge(&p, &other);
     pdv_merge(&p, &one);
     check(&p, 2 * SAMPLES, 2); /* a slot of its own, and one of the sum */

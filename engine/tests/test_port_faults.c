@@ -46,7 +46,7 @@ static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
     trial->ends[0].counters.tx_offered += offered;
     trial->ends[0].counters.ring_full_polls += refused;
     trial->outcome.ended_ns = (10 + end_s) * SECOND;
-    port_faults_look(trial, trial->outcome.ended_ns);
+    port_faults_check(trial, trial->outcome.ended_ns);
 }
 
 /* Judge, clean up, and say whether it was partial with these words. */
@@ -90,7 +90,7 @@ static void a_ring_that_nobody_empties(void **state)
     begin(&role_sender); /* from its beginning, however short */
     trial->ends[0].counters.ring_full_polls += 5;
     trial->outcome.ended_ns = trial->outcome.started_ns + SECOND / 10;
-    port_faults_look(trial, trial->outcome.ended_ns);
+    port_faults_check(trial, trial->outcome.ended_ns);
     assert_true(partial("took nothing for 0.1 s"));
 }
 

@@ -305,17 +305,17 @@ static void groups_add_up_and_are_right(void **state)
     enum { GROUPS = 8 };
     uint64_t random = 21, unique[GROUPS] = {0}, again[GROUPS] = {0};
     const uint32_t first = 0xfffffff3U; /* runs over 32 bits */
-    static uint8_t seen[3000];
+    static uint8_t arrived[3000];
     groups = (struct flow_groups){.count = GROUPS};
-    memset(seen, 0, sizeof seen);
+    memset(arrived, 0, sizeof arrived);
     for (unsigned i = 0; i < 6000; i++) {
         const uint32_t near = i / 2 + (uint32_t)(test_random(&random) % 20);
         if (near >= 3000 || near % 13 == 5) /* some never come */
             continue;
         const uint32_t sequence = i == 0 ? first : first + near;
         flow_groups_add(&groups, sequence, sequence_add(&t, sequence, i));
-        *(seen[sequence - first]++ == 0 ? &unique[sequence % GROUPS] : &again[sequence % GROUPS]) +=
-            1;
+        *(arrived[sequence - first]++ == 0 ? &unique[sequence % GROUPS]
+                                           : &again[sequence % GROUPS]) += 1;
     }
     const struct sequence_summary all = sequence_summarise(&t);
     uint64_t expected = 0, lost = 0, reordered = 0;
@@ -349,7 +349,7 @@ static void a_reset_forgets_every_number(void **state)
             arrive(first + (uint32_t)(test_random(&random) % span));
         sequence_reset(&t);
         for (unsigned i = 0; i < SEQUENCE_WORDS; i++)
-            assert_int_equal(t.seen[i], 0);
+            assert_int_equal(t.arrived[i], 0);
         assert_false(sequence_summarise(&t).any);
     }
 }
@@ -363,11 +363,11 @@ static void what_was_sent_and_never_came_is_lost(void **state)
     for (uint32_t i = 5; i < 90; i++)
         flow_groups_add(&groups, i, sequence_add(&t, i, i));
     struct sequence_summary s = sequence_summarise(&t);
-    sequence_told(&s, SENT_UNKNOWN);
+    sequence_set_sent(&s, SENT_UNKNOWN);
     assert_int_equal(s.lost, 0);
-    sequence_told(&s, 50);
+    sequence_set_sent(&s, 50);
     assert_int_equal(s.expected, 85);
-    sequence_told(&s, 101);
+    sequence_set_sent(&s, 101);
     assert_int_equal(s.expected, 101);
     assert_int_equal(s.lost, 16);
     assert_int_equal(s.last_sequence, 89);
@@ -376,7 +376,7 @@ static void what_was_sent_and_never_came_is_lost(void **state)
         assert_int_equal(flow_group_summarise(&groups, group, &s).lost, lost[group]);
     sequence_reset(&t);
     s = sequence_summarise(&t);
-    sequence_told(&s, 7);
+    sequence_set_sent(&s, 7);
     assert_int_equal(s.lost, 7);
     assert_false(s.any);
 }
@@ -401,7 +401,7 @@ static void copies_beyond_the_window_hide_no_loss(void **state)
     assert_int_equal(s.received_unique, SEQUENCE_WINDOW + 2000 - 3);
     assert_int_equal(s.lost, 3);
     assert_int_equal(s.lost_at_least, 0);
-    sequence_told(&s, SEQUENCE_WINDOW + 2007);
+    sequence_set_sent(&s, SEQUENCE_WINDOW + 2007);
     assert_int_equal(s.lost, 10);
     assert_int_equal(s.lost_at_least, 5);
 }
@@ -463,7 +463,7 @@ static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
     for (uint32_t i = 0; i < 100; i++)
         arrive((uint32_t)(100 + outage + i));
     struct sequence_summary s = sequence_summarise(&t);
-    sequence_told(&s, 200 + outage);
+    sequence_set_sent(&s, 200 + outage);
     assert_int_equal(s.received_unique, 100);
     assert_int_equal(s.lost, outage + 100);
     assert_int_equal(s.lost_at_least, outage);

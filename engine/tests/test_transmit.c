@@ -176,7 +176,7 @@ static void lateness_of_an_absence_is_told_apart(void **state)
         const bool sent = transmit_step(&tx, now) > 0;
         next = now == 20050 ? 25120 : now + 50;
         if (!sent)
-            transmit_looked(&tx, now, next);
+            transmit_idle_round(&tx, now, next);
     }
     assert_int_equal(tx.away_ticks, 5070);
     assert_int_equal(tx.lateness->count, 60);
@@ -184,10 +184,10 @@ static void lateness_of_an_absence_is_told_apart(void **state)
     assert_int_equal(away.max, 4120);
     histogram_subtract(tx.lateness, &away);
     assert_true(tx.lateness->max <= 50);
-    transmit_looked(&tx, 60000, 9000000); /* longer than may be made up for */
+    transmit_idle_round(&tx, 60000, 9000000); /* longer than may be made up for */
     assert_int_equal(transmit_step(&tx, 9000000), 1);
     assert_true(tx.skipped > 0);
-    transmit_looked(&tx, 9000000, 9000050);
+    transmit_idle_round(&tx, 9000000, 9000050);
     assert_true(tx.away); /* what is left to make up for is late for the same reason */
     tx.lateness_away = NULL;
 }

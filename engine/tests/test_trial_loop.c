@@ -44,7 +44,7 @@ static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
     (void)state;
     assert_true(trial_goes_on(&trial, 0, 1));
     assert_int_equal(trial.intervals.written, 0);
-    trial_ask_interval(&trial);
+    trial_request_interval(&trial);
     assert_true(trial_goes_on(&trial, 0, 2));
     assert_int_equal(trial.intervals.written, 1);
     assert_true(trial_goes_on(&trial, 0, 3));
@@ -56,7 +56,7 @@ static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
 static void a_question_is_not_lost_to_a_new_event(void **state)
 {
     (void)state;
-    trial_ask_interval(&trial);
+    trial_request_interval(&trial);
     trial_set_next_event(&trial);
     assert_true(trial_goes_on(&trial, 0, 2));
     assert_int_equal(trial.intervals.written, 1);

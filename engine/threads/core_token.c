@@ -1,9 +1,23 @@
-/* The round of a core: which thread holds its baton, passing it on, and doing without the dead.
+/* The ring of a core: its token, passing it on, and removing members that died.
  *
- * A pass is a store and a yield, which is one system call and mostly enough. If the kernel runs the
- * same thread again, that thread yields a few times more, and then sleeps on the futex until the
- * other has passed the baton back.
- */
+ * `turn` names the place that has the token, with a count above it. Two kinds of members may write
+ * it.
+ *
+ * - The holder passes the token to the next member (pass_on).
+ *
+ * - Any waiting member takes it over, if the holder's place is free, or if `turn` has not changed
+ * for TOKEN_SILENCE_NS (take_over).
+ *
+ * Each write is a compare-and-exchange that increases the count. So of two writers one fails and
+ * reads again, and a value that a thread waits for never comes back.
+ *
+ * `owners` has the name of each member. A member writes its name into a free place (take_place) and
+ * removes it (core_token_leave); a member that takes over from a silent holder also removes the
+ * name of that holder, which then has to take a place again (is_member).
+ *
+ * A pass is a store and a yield, which is one system call and usually enough. If the kernel runs
+ * the same thread again, that thread yields a few more times, and then sleeps on the futex until
+ * the token comes back. */
 #include "threads/core_token.h"
 
 #include <errno.h>
@@ -29,14 +43,14 @@ static unsigned holder(uint32_t turn)
     return turn & PLACE_MASK;
 }
 
-/* The count makes every turn a new word: nobody sleeps on an old one. */
+/* The count makes every value of `turn` unique, so that no thread sleeps on an old value. */
 static uint32_t turn_of(unsigned place, uint32_t before)
 {
     return ((before & ~PLACE_MASK) + TOKEN_MEMBERS) | place;
 }
 
-/* Until the turn is no longer `seen`. False: that took too long. */
-static bool sleep_on(struct core_token *b, uint32_t seen)
+/* Sleep until `turn` differs from `seen`; false if that takes longer than TOKEN_SILENCE_NS. */
+static bool sleep_on(struct core_token *b, uint32_t observed)
 {
     const uint64_t until_ns = clock_monotonic_ns() + TOKEN_SILENCE_NS;
     const struct timespec until = {(time_t)(until_ns / NS_PER_S), (long)(until_ns % NS_PER_S)};
@@ -44,7 +58,7 @@ static bool sleep_on(struct core_token *b, uint32_t seen)
 
     atomic_fetch_or(&b->round->asleep, bit);
     const long result =
-        syscall(SYS_futex, &b->round->turn, FUTEX_WAIT_BITSET, seen, &until, NULL, bit);
+        syscall(SYS_futex, &b->round->turn, FUTEX_WAIT_BITSET, observed, &until, NULL, bit);
     const bool in_time = result == 0 || errno != ETIMEDOUT;
     atomic_fetch_and(&b->round->asleep, ~bit);
     return in_time;
@@ -58,7 +72,7 @@ static void wake(struct core_token *b, unsigned place)
         syscall(SYS_futex, &b->round->turn, FUTEX_WAKE_BITSET, INT_MAX, NULL, NULL, bit);
 }
 
-/* The next in the round; the place itself when it is alone. */
+/* Return the next member of the ring, or the own place if it is alone. */
 static unsigned next_of(const struct core_token *b)
 {
     for (unsigned step = 1; step < TOKEN_MEMBERS; step++) {
@@ -73,8 +87,8 @@ static bool take_place(struct core_token *b)
 {
     for (unsigned step = 0; step < TOKEN_MEMBERS; step++) {
         const unsigned place = (b->place + step) & PLACE_MASK;
-        uint32_t nobody = 0;
-        if (atomic_compare_exchange_strong(&b->round->owners[place], &nobody, b->name)) {
+        uint32_t free_place = 0;
+        if (atomic_compare_exchange_strong(&b->round->owners[place], &free_place, b->name)) {
             b->place = place;
             return true;
         }
@@ -82,42 +96,42 @@ static bool take_place(struct core_token *b)
     return false;
 }
 
-/* One that was put out for its silence takes a place anew. */
+/* A member that was removed because it was silent takes a place again. */
 static bool is_member(struct core_token *b)
 {
     return atomic_load(&b->round->owners[b->place]) == b->name || take_place(b);
 }
 
-/* Hand on what is held. False: there is nobody to have it. Whom it goes to may leave at the same
- * moment without having seen it come: then it goes to the one after. */
-static bool hand_on(struct core_token *b)
+/* Pass the token on if this thread has it; false if there is no other member. The next member may
+ * leave at the same moment without seeing the token: then the token goes to the member after it. */
+static bool pass_on(struct core_token *b)
 {
-    uint32_t seen = atomic_load(&b->round->turn);
+    uint32_t observed = atomic_load(&b->round->turn);
 
-    while (holder(seen) == b->place) {
+    while (holder(observed) == b->place) {
         const unsigned next = next_of(b);
-        uint32_t turn = turn_of(next, seen);
+        uint32_t turn = turn_of(next, observed);
         if (next == b->place)
             return false;
-        if (!atomic_compare_exchange_strong(&b->round->turn, &seen, turn))
+        if (!atomic_compare_exchange_strong(&b->round->turn, &observed, turn))
             continue;
         wake(b, next);
         if (atomic_load(&b->round->owners[next]) != 0)
             return true;
-        seen = turn_of(b->place, turn);
-        if (!atomic_compare_exchange_strong(&b->round->turn, &turn, seen))
-            return true; /* somebody has taken it */
+        observed = turn_of(b->place, turn);
+        if (!atomic_compare_exchange_strong(&b->round->turn, &turn, observed))
+            return true; /* another member has taken it */
     }
     return true;
 }
 
-/* The holder has been silent for too long, or is not there: go on without it. */
-static bool take_over(struct core_token *b, uint32_t seen, bool silent)
+/* Continue without the holder, which was silent for too long, or whose place is free. */
+static bool take_over(struct core_token *b, uint32_t observed, bool silent)
 {
-    _Atomic uint32_t *owner = &b->round->owners[holder(seen)];
+    _Atomic uint32_t *owner = &b->round->owners[holder(observed)];
     uint32_t name = atomic_load(owner);
 
-    if (!atomic_compare_exchange_strong(&b->round->turn, &seen, turn_of(b->place, seen)))
+    if (!atomic_compare_exchange_strong(&b->round->turn, &observed, turn_of(b->place, observed)))
         return false;
     if (silent && name != 0) {
         b->counts.silent++;
@@ -126,23 +140,25 @@ static bool take_over(struct core_token *b, uint32_t seen, bool silent)
     return true;
 }
 
-/* Bounded: it goes on without the baton when the others come and go faster than it can follow. */
+/* The number of tries is limited: the thread continues without the token if other members come and
+ * go faster than it can follow. */
 static void sleep_until_turn(struct core_token *b)
 {
     for (unsigned tries = 0; tries < TOKEN_MEMBERS && is_member(b); tries++) {
-        const uint32_t seen = atomic_load(&b->round->turn);
-        if (holder(seen) == b->place)
+        const uint32_t observed = atomic_load(&b->round->turn);
+        if (holder(observed) == b->place)
             return;
-        const bool vacant = atomic_load(&b->round->owners[holder(seen)]) == 0;
-        const bool silent = !vacant && !sleep_on(b, seen) && atomic_load(&b->round->turn) == seen;
-        if ((vacant || silent) && take_over(b, seen, silent))
+        const bool vacant = atomic_load(&b->round->owners[holder(observed)]) == 0;
+        const bool silent =
+            !vacant && !sleep_on(b, observed) && atomic_load(&b->round->turn) == observed;
+        if ((vacant || silent) && take_over(b, observed, silent))
             return;
     }
 }
 
 /* In one scheduling group (a container, or without sched_autogroup) the kernel often runs a thread
- * again after its first yield, and then another after one more. Sleeping and being woken takes
- * longer: it doubled round trips (docs/engine-io.md). */
+ * again after its first yield, and another thread after one more. Sleeping and waking takes longer:
+ * it doubled round trips (docs/engine-io.md). */
 static bool yield_until_turn(const struct core_token *b)
 {
     for (unsigned tries = 0; tries < TOKEN_YIELDS; tries++) {
@@ -157,7 +173,7 @@ bool core_token_pass(struct core_token *b)
 {
     const uint64_t begun = clock_ticks();
 
-    if (b->round == NULL || !is_member(b) || !hand_on(b))
+    if (b->round == NULL || !is_member(b) || !pass_on(b))
         return false;
     if (yield_until_turn(b))
         b->counts.by_yield++;
@@ -176,7 +192,7 @@ void core_token_join(struct core_token *b, struct core_round *rounds, unsigned c
     if (rounds == NULL || core >= TOKEN_CORES)
         return;
     b->round = &rounds[core];
-    while (b->name == 0) /* process numbers repeat between containers, moments on one core do not */
+    while (b->name == 0) /* process numbers repeat between containers, but not times on one core */
         b->name = (uint32_t)clock_ticks() ^ (uint32_t)getpid() << 16;
     if (!take_place(b))
         b->round = NULL;
@@ -188,9 +204,9 @@ void core_token_leave(struct core_token *b)
 
     if (b->round == NULL)
         return;
-    hand_on(b);
+    pass_on(b);
     if (atomic_compare_exchange_strong(&b->round->owners[b->place], &name, 0))
-        hand_on(b); /* what came in between */
+        pass_on(b); /* if the token came in the meantime */
     b->round = NULL;
 }
 
@@ -210,9 +226,9 @@ bool core_token_is_quiet(const struct core_token *b, uint64_t now)
 
 struct core_token *core_token_own(void)
 {
-    static _Thread_local struct core_token own;
+    static _Thread_local struct core_token membership;
 
-    return &own;
+    return &membership;
 }
 
 void core_token_give_way(void)

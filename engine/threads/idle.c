@@ -1,4 +1,4 @@
-/* Giving the core away: by a yield, a nap, a wait for the port, or the baton. */
+/* Gives the core away: by a yield, a sleep, a wait for the port, or the token. */
 #include "threads/idle.h"
 
 #include <sched.h>
@@ -9,11 +9,12 @@
 #include "trial/state.h"
 
 #define NAP_NS 50000U
-#define LONG_NAP_NS 10000000U /* what a stop may have to wait for */
+#define LONG_NAP_NS 10000000U /* the longest time that a stop waits */
 #define DRAIN_NAP_NS 1000000U
-#define SHORT_NAP_NS 20000U /* of whoever holds the baton: its peers wait meanwhile */
+#define SHORT_NAP_NS                                                                               \
+    20000U /* for the holder of the token, because the other members wait in the meantime */
 
-/* Its core, where it has only one. */
+/* The core of this process, if it has only one. */
 static bool own_core(unsigned *core)
 {
     cpu_set_t set;
@@ -41,25 +42,25 @@ void idle_end(struct trial *trial, unsigned worker)
     core_token_leave(core_token_own());
 }
 
-struct spell idle_spell(const struct trial *trial)
+struct quantum idle_quantum(const struct trial *trial)
 {
     const bool shares = trial->threads.idle == IDLE_TOKEN ||
                         (trial->threads.idle == IDLE_YIELD && trial->options->role->sends);
 
-    return (struct spell){.most = shares ? FRAMES_IN_A_ROW : UINT32_MAX};
+    return (struct quantum){.most = shares ? FRAMES_IN_A_ROW : UINT32_MAX};
 }
 
-struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port *port)
+struct quantum idle_quantum_to_empty(const struct trial *trial, const struct io_port *port)
 {
-    struct spell spell = idle_spell(trial);
+    struct quantum quantum = idle_quantum(trial);
 
-    if (spell.most != UINT32_MAX && 2 * port->rx_ring > spell.most)
-        spell.most = 2 * port->rx_ring; /* and what comes meanwhile */
-    return spell;
+    if (quantum.most != UINT32_MAX && 2 * port->rx_ring > quantum.most)
+        quantum.most = 2 * port->rx_ring; /* with the frames that arrive in the meantime */
+    return quantum;
 }
 
-/* The longest sleep from now on: the next interval and the end of the trial are to be on time, and
- * hundreds of engines that sleep on one core are to wake up rarely. */
+/* The longest sleep from now on: the next interval and the end of the trial must be on time, and
+ * hundreds of engines that sleep on one core should wake up rarely. */
 static uint64_t longest_nap_ns(const struct trial *trial, uint64_t now)
 {
     const uint64_t event = __atomic_load_n(&trial->clock.next_event, __ATOMIC_RELAXED);
@@ -69,7 +70,7 @@ static uint64_t longest_nap_ns(const struct trial *trial, uint64_t now)
     return left_ns < longest_ns ? left_ns : longest_ns;
 }
 
-/* A timer cannot be exact for short waits: give way then, and look again. */
+/* Timers are not exact for short waits: then give way and look again. */
 static void sleep_until(const struct trial *trial, struct io_port *port, uint64_t now,
                         uint64_t until)
 {
@@ -93,18 +94,19 @@ static void sleep_until(const struct trial *trial, struct io_port *port, uint64_
     }
 }
 
-/* Whoever hands the baton on sleeps until it comes back, and where control groups keep threads
- * apart each turn is a wake-up, most of a million a second. Linux 6.18 then runs the woken one at
- * once, again and again, and hardly anything else on that core: for minutes, seen with containers
- * that wait for frames while others are still being made. So a round in which nobody has had work
- * for long rests, too. */
+/* A thread that passes the token on sleeps until it comes back. If control groups separate the
+ * threads, each turn is a wake-up, almost a million per second. Linux 6.18 then runs the woken
+ * thread at once, again and again, and hardly anything else on that core. This lasted for minutes
+ * with containers that waited for frames while other containers were being created. So a ring in
+ * which no member had work for a long time also rests. */
 static void rest_in_round(bool worked, uint64_t now, uint64_t until)
 {
-    struct core_token *own = core_token_own();
+    struct core_token *membership = core_token_own();
 
     if (worked) {
-        core_token_note_work(own, now);
-    } else if (core_token_is_quiet(own, now) && until > now + clock_ns_to_ticks(SHORT_NAP_NS)) {
+        core_token_note_work(membership, now);
+    } else if (core_token_is_quiet(membership, now) &&
+               until > now + clock_ns_to_ticks(SHORT_NAP_NS)) {
         const struct timespec nap = {0, SHORT_NAP_NS};
         nanosleep(&nap, NULL);
     }

@@ -1,4 +1,4 @@
-/* What a worker does when it has nothing to do, or has had the core long enough: see --idle. */
+/* Actions of a worker that has nothing to do, or has used its quantum: see --idle. */
 #ifndef SM_THREADS_IDLE_H
 #define SM_THREADS_IDLE_H
 
@@ -8,36 +8,39 @@
 struct io_port;
 struct trial;
 
-/* How many frames a worker has moved since it last gave way, and whether it had any before that. */
-struct spell {
+/* The quantum of a worker: the frames it moved since it last gave way, and whether it moved any
+ * before that. */
+struct quantum {
     uint32_t moved, most;
     bool worked;
 };
 
-/* A worker's spell: without end where it has the core to itself, or yields only when idle. */
-struct spell idle_spell(const struct trial *trial);
+/* The quantum of a worker: unlimited if it has the core to itself, or if it yields only when idle.
+ */
+struct quantum idle_quantum(const struct trial *trial);
 
-/* The same of one that only receives: it hands the core on with an empty ring, if it can. What it
- * left there would have the next spell of its peers overflow it. */
-struct spell idle_spell_to_empty(const struct trial *trial, const struct io_port *port);
+/* The same for a worker that only receives: if possible it gives the core away with an empty ring,
+ * because the frames that it leaves there would overflow the ring in the next quantum of its peers.
+ */
+struct quantum idle_quantum_to_empty(const struct trial *trial, const struct io_port *port);
 
-/* A round moved `moved` frames: is it the others' turn? */
-static inline bool idle_is_due(struct spell *spell, unsigned moved)
+/* Add `moved` frames of a round; returns true if it is the turn of the other threads. */
+static inline bool idle_is_due(struct quantum *quantum, unsigned moved)
 {
-    spell->moved += moved;
-    if (moved > 0 && spell->moved < spell->most)
+    quantum->moved += moved;
+    if (moved > 0 && quantum->moved < quantum->most)
         return false;
-    spell->worked = spell->moved > 0;
-    spell->moved = 0;
+    quantum->worked = quantum->moved > 0;
+    quantum->moved = 0;
     return true;
 }
 
-/* The calling thread begins, and ends, its part of a trial. */
+/* Call these at the begin and at the end of the part of the calling thread in a trial. */
 void idle_begin(struct trial *trial, unsigned worker);
 void idle_end(struct trial *trial, unsigned worker);
 
-/* Nothing to do, or enough `worked`: as --idle says. `until` is when there will be something
- * (UINT64_MAX: unknown); `port` is one that may receive, or NULL. */
+/* Rest as --idle requires, if there is nothing to do or the quantum is used (`worked`). `until` is
+ * when there will be work (UINT64_MAX: unknown); `port` is a port that may receive, or NULL. */
 void idle_rest(struct trial *trial, bool worked, struct io_port *port, uint64_t now,
                uint64_t until);
 #endif

@@ -1,4 +1,4 @@
-/* Starting and joining the threads of a trial. */
+/* Starts and joins the threads of a trial. */
 #include "threads/workers.h"
 
 #include <sched.h>
@@ -17,8 +17,8 @@ static void pin(int core)
     pthread_setaffinity_np(pthread_self(), sizeof set, &set);
 }
 
-/* The drain looks at all ports, but begins only when the workers have ended. What a port drops
- * until then is the engine's loss, so the time is noted. */
+/* The drain polls all ports, but begins only after the workers have ended. Frames that a port drops
+ * until then are losses of the engine, so the time is recorded. */
 static void receive_until_joined(struct trial *trial, unsigned index)
 {
     struct end *end = &trial->ends[index];
@@ -31,8 +31,8 @@ static void receive_until_joined(struct trial *trial, unsigned index)
     end->receiving.last_poll_tick = clock_ticks();
 }
 
-/* A worker is in place before the trial begins: on a busy core a new thread may wait long for
- * its first turn, and frames would wait for it. */
+/* A worker is ready before the trial begins: on a busy core a new thread may wait long until it
+ * runs first, and frames would wait for it. */
 static void *run_worker(void *argument)
 {
     struct worker *worker = argument;
@@ -97,7 +97,7 @@ void workers_join(struct workers *workers)
         pthread_join(workers->each[i].thread, NULL);
 }
 
-/* A thread that has been joined may still be listed for a moment. */
+/* A thread that was joined may still be listed for a moment. */
 uint64_t workers_run_delay_ns(const struct workers *workers)
 {
     int ended[IO_QUEUES_MAX];

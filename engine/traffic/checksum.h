@@ -1,5 +1,5 @@
-/* One's complement sums (RFC 1071) for IPv4 and UDP. The sum does not depend on byte order as
- * long as loads and stores agree, so everything works on wire bytes loaded natively. */
+/* One's complement sums (RFC 1071) for IPv4 and UDP. The sum does not depend on byte order if loads
+ * and stores use the same order, so wire bytes are loaded natively. */
 #ifndef SM_CHECKSUM_H
 #define SM_CHECKSUM_H
 
@@ -44,8 +44,7 @@ static inline void store64(uint8_t *p, uint64_t v)
 }
 
 /* The 16-bit one's complement sum of a 64-bit accumulator of 16- or 32-bit words. A word plus
- * itself with its halves exchanged has in its upper half the sum of both, the carry brought round.
- */
+ * itself with swapped halves has the sum of both in its upper half, including the carry. */
 static inline uint16_t sum_fold(uint64_t sum)
 {
     sum += sum >> 32 | sum << 32;
@@ -53,8 +52,8 @@ static inline uint16_t sum_fold(uint64_t sum)
     return (uint16_t)((half + (half >> 16 | half << 16)) >> 16);
 }
 
-/* Unfolded sum of `length` bytes (below 2^32 of them). The loop is written so that compilers
- * turn it into wide vector additions. */
+/* Unfolded sum of `length` bytes (fewer than 2^32). Compilers turn this loop into wide vector
+ * additions. */
 static inline uint64_t sum_bytes(const uint8_t *bytes, size_t length)
 {
     uint64_t sum = 0;

@@ -1,4 +1,4 @@
-/* Reading flow sets. */
+/* Parses flow sets. */
 #include "traffic/flows.h"
 
 #include <stdio.h>
@@ -14,14 +14,14 @@
 
 static const struct {
     const char *name;
-    uint64_t highest; /* value */
+    uint64_t highest; /* highest value */
 } known[FLOW_FIELDS] = {
     {"src-mac", UINT32_MAX}, {"dst-mac", UINT32_MAX}, {"src-ip", UINT32_MAX},
     {"dst-ip", UINT32_MAX},  {"src-port", 65535},     {"dst-port", 65535},
     {"vlan", 4094},
 };
 
-/* The text up to one of `ends`, at most 63 characters; returns what follows it. */
+/* Copy the text up to one of `ends`, at most 63 characters; returns the text behind it. */
 static const char *take(const char *text, const char *ends, char piece[64])
 {
     const size_t length = strcspn(text, ends);
@@ -67,7 +67,7 @@ static bool parse_field(const char *text, struct flow_set *flows, char *error, s
     if (flows->fields[field].varies)
         return fail(error, size, "%s is given twice; keep one", name);
     flows->fields[field] =
-        (struct flow_range){.varies = true, .random = *rest == '/', .asked = (uint32_t)values};
+        (struct flow_range){.varies = true, .random = *rest == '/', .requested = (uint32_t)values};
     return true;
 }
 
@@ -116,7 +116,7 @@ static uint64_t common_divisor(uint64_t a, uint64_t b)
     return a;
 }
 
-/* The order in which a random field takes its values. */
+/* Choose the order in which a random field takes its values. */
 static void choose_order(struct flow_range *range, uint64_t seed)
 {
     struct flow_order *o = &range->order;
@@ -131,12 +131,13 @@ static void choose_order(struct flow_range *range, uint64_t seed)
         o->factors[i] = (uint32_t)zipf_mix(seed + 1 + i) | 1;
 }
 
-/* How many values a field takes that others with `multiple` combinations already vary. */
+/* Return how many values a field takes, if other fields already vary `multiple` combinations: the
+ * largest count without a common divisor, so that the combinations multiply. */
 static uint32_t choose_count(const struct flow_range *range, uint64_t room, uint64_t multiple,
                              uint32_t flows)
 {
-    if (range->asked > 0)
-        return range->asked;
+    if (range->requested > 0)
+        return range->requested;
     if (flows <= room)
         return flows;
     uint64_t count = room;
@@ -168,7 +169,7 @@ static uint32_t low_bytes(const uint8_t mac[6])
     return __builtin_bswap32(load32(mac + 2));
 }
 
-/* Each field goes on when those before it have been through all their values. */
+/* Each field advances after the fields before it have taken all their values. */
 static void make_odometer(struct flow_set *flows)
 {
     uint64_t every = 1;

@@ -1,5 +1,4 @@
-/* Building templates, and the parts of a frame's life that are not on the path of every
- * untouched frame. */
+/* Builds templates, and has the functions that are not on the path of every untouched frame. */
 #include "traffic/frame.h"
 
 #include <arpa/inet.h>
@@ -18,7 +17,7 @@ uint32_t frame_size_min(const struct frame_address *a)
     return needed > FRAME_SIZE_MIN ? needed : FRAME_SIZE_MIN;
 }
 
-/* Returns where the IP header begins. */
+/* Returns the offset of the IP header. */
 static uint32_t build_ethernet(uint8_t *f, const struct frame_address *a)
 {
     uint32_t at = OFFSET_ETHERTYPE;
@@ -39,7 +38,7 @@ static void build_ipv4(uint8_t *ip, const struct frame_address *a, uint32_t payl
     ip[0] = 0x45;
     ip[1] = 0;
     store16(ip + 2, htons((uint16_t)(28 + payload_length)));
-    store16(ip + 4, 0);             /* identification: atomic datagrams need none (RFC 6864) */
+    store16(ip + 4, 0);             /* identification: atomic datagrams do not use it (RFC 6864) */
     store16(ip + 6, htons(0x4000)); /* don't fragment */
     ip[8] = 64;                     /* time to live */
     ip[9] = 17;                     /* UDP */
@@ -78,7 +77,7 @@ static void build_headers(uint8_t *f, const struct frame_address *a, uint32_t pa
 static uint64_t sum_headers(const uint8_t *f, const struct frame_address *a)
 {
     const uint8_t *udp = f + frame_headers_bytes(a) - 8;
-    const uint32_t addresses = a->ip6 ? 32 : 8; /* they lie right in front */
+    const uint32_t addresses = a->ip6 ? 32 : 8; /* the addresses are right in front of it */
 
     return sum_bytes(udp - addresses, addresses) + htons(17) + load16(udp + 4) + sum_bytes(udp, 8);
 }
@@ -160,13 +159,13 @@ struct frame_address frame_address_swapped(const struct frame_address *a)
     return s;
 }
 
-static void swap(uint8_t *one, uint8_t *other, size_t bytes)
+static void swap(uint8_t *first, uint8_t *second, size_t bytes)
 {
-    uint8_t kept[16];
+    uint8_t copy[16];
 
-    memcpy(kept, one, bytes);
-    memcpy(one, other, bytes);
-    memcpy(other, kept, bytes);
+    memcpy(copy, first, bytes);
+    memcpy(first, second, bytes);
+    memcpy(second, copy, bytes);
 }
 
 void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout)
@@ -186,7 +185,7 @@ static bool has_digest(uint32_t payload_length)
     return payload_length >= STAMP_BYTES + DIGEST_BYTES;
 }
 
-/* The sum of what stands behind an odd number of bytes counts with its bytes exchanged. */
+/* The sum of bytes behind an odd number of bytes counts with swapped bytes. */
 static uint64_t sum_behind(uint64_t sum, uint32_t bytes)
 {
     return bytes % 2 == 0 ? sum : __builtin_bswap16(sum_fold(sum));

@@ -1,10 +1,10 @@
 /* The frames of the engine: Ethernet with up to two VLAN tags, IPv4 or IPv6, UDP, and a payload
- * that begins with a stamp of 18 bytes, so that it fits a 64-byte frame (60 without FCS) when
- * that is plain: untagged IPv4. A tag takes 4 bytes more, IPv6 20.
+ * that begins with a stamp of 18 bytes. So it fits a 64-byte frame (60 without FCS) if that is
+ * plain, that is, untagged IPv4. A tag needs 4 more bytes, IPv6 20.
  *
  *   offset  bytes  field (network byte order)
- *        0      1  0x53, the mark of this protocol
- *        1      1  bits 7-4: kind (FRAME_...), bits 3-0: epoch, which tells trials apart
+ *        0      1  0x53, the first byte of the signature
+ *        1      1  bits 7-4: kind (FRAME_...), bits 3-0: epoch, the number of the trial modulo 16
  *        2      2  stream
  *        4      4  sequence, low 32 bits (the receiver extends it)
  *        8      6  intended send time, low 48 bits of clock ticks
@@ -13,10 +13,11 @@
  *                  half a second
  *       18      .  zeros, or a pattern (payload.h); in touched frames it may differ from frame
  *                  to frame
- *   last 4      4  touched frames with 22 bytes of payload and more: the digest, CRC32C of what
- *                  lies between stamp and digest followed by the stamp
+ *   last 4      4  touched frames with 22 bytes of payload and more: the digest, CRC32C of the
+ *                  bytes between stamp and digest followed by the stamp
  *
- * The epoch and the sender's own times let a receiver tell stragglers of an earlier trial. */
+ * The first four bytes are the signature of the frames of a trial. With the epoch and the times of
+ * the sender a receiver recognises late frames of an earlier trial. */
 #ifndef SM_FRAME_H
 #define SM_FRAME_H
 
@@ -31,7 +32,7 @@
 #endif
 
 #define FCS_BYTES 4
-#define HEADERS_BYTES 42 /* of a plain frame: Ethernet 14, IPv4 20, UDP 8 */
+#define HEADERS_BYTES 42 /* headers of a plain frame: Ethernet 14, IPv4 20, UDP 8 */
 #define TAG_BYTES 4
 #define TAGS_MAX 2
 #define STAMP_BYTES 18
@@ -42,17 +43,18 @@
 
 #define FRAME_SIGNATURE 0x53
 #define FRAME_DATA 1         /* kind */
-#define FRAME_VERIFICATION 2 /* kind: teaches and verifies, is never measured */
-#define FRAME_TOUCHED 4      /* flag in the kind: the digest is there (or had no room) */
-#define FRAME_FILLED 8       /* flag in the kind: not touched, but a pattern, not zeros */
+#define FRAME_VERIFICATION 2 /* kind: teaches addresses and verifies paths, is never measured */
+#define FRAME_TOUCHED 4      /* flag in the kind: the frame has a digest, or no room for it */
+#define FRAME_FILLED 8       /* flag in the kind: not touched, with a pattern in place of zeros */
 
-/* EtherTypes, as they lie on the wire when loaded natively */
+/* EtherTypes as they are on the wire, loaded natively */
 #define WIRE_IPV4 0x0008
 #define WIRE_IPV6 0xdd86
 #define WIRE_VLAN 0x0081    /* 802.1Q */
 #define WIRE_SERVICE 0xa888 /* 802.1ad, the outer of two tags */
 
-#define ORDINARY_FRAME_LENGTH 1514 /* the longest that is no jumbo, without FCS and tags */
+#define ORDINARY_FRAME_LENGTH                                                                      \
+    1514 /* the longest frame that is not a jumbo frame, without FCS and tags */
 
 static inline bool frame_is_tag(uint16_t wire_type)
 {
@@ -60,16 +62,16 @@ static inline bool frame_is_tag(uint16_t wire_type)
 }
 
 #define OFFSET_ETHERTYPE 12
-#define OFFSET_IP 14 /* this and the next: of a plain frame */
+#define OFFSET_IP 14 /* these two offsets are those of a plain frame */
 #define OFFSET_IP_SRC 26
 #define OFFSET_UDP 34
 #define OFFSET_UDP_LENGTH 38
 #define OFFSET_UDP_CHECKSUM 40
 
-/* Who speaks to whom, and in what kind of frame. All zero but the addresses: a plain one. */
+/* Addresses and headers of frames. If everything except the addresses is zero, frames are plain. */
 struct frame_address {
     uint8_t src_mac[6], dst_mac[6];
-    uint32_t src_ip, dst_ip; /* host byte order; of IPv6 addresses the last four bytes */
+    uint32_t src_ip, dst_ip; /* host byte order; for IPv6 addresses the last four bytes */
     uint16_t src_udp, dst_udp;
     bool ip6;
     uint8_t tags;                           /* 0, 1 (802.1Q), 2 (802.1ad outside, 802.1Q inside) */
@@ -77,40 +79,41 @@ struct frame_address {
     uint8_t src_prefix[12], dst_prefix[12]; /* IPv6: the first twelve bytes */
 };
 
-/* Where things are in a frame. */
+/* Offsets in a frame. */
 struct frame_layout {
     uint32_t ip;  /* offset of the IP header */
-    uint32_t udp; /* of the UDP header; the payload begins 8 bytes later */
+    uint32_t udp; /* offset of the UDP header; the payload begins 8 bytes later */
     bool ip6;
 };
 
-/* A frame to be sent many times: its bytes, and the sum of everything that does not change. */
+/* A frame that is sent many times: its bytes, and the sum of everything that does not change. */
 struct frame_template {
-    uint32_t length;  /* what is handed to the port: without FCS, or the payload alone */
-    uint32_t payload; /* offset of the stamp in it; 0 when the kernel writes the headers */
+    uint32_t length;  /* bytes passed to the port: without FCS, or only the payload */
+    uint32_t payload; /* offset of the stamp in it; 0 if the kernel writes the headers */
     uint32_t payload_length;
-    uint32_t beside;       /* bytes of the L2 frame that are not handed over: FCS, headers */
-    uint64_t constant_sum; /* pseudo header, UDP header, mark, stream, and bytes never rewritten */
+    uint32_t beside;       /* bytes of the L2 frame that are not passed to the port: FCS, headers */
+    uint64_t constant_sum; /* sum of pseudo header, UDP header, signature, stream, and bytes that
+                              are never rewritten */
     bool touch;
-    const struct payload_pattern *pattern; /* what lies behind the stamp; NULL: zeros */
+    const struct payload_pattern *pattern; /* content behind the stamp; NULL: zeros */
     uint8_t bytes[FRAME_LENGTH_MAX] __attribute__((aligned(64)));
 };
 
-/* What one burst shares: the two times, and their part of the checksum. */
+/* Common values of one burst: the two times, and their part of the checksum. */
 struct frame_times {
-    uint64_t intended_lateness; /* wire image of bytes 8..15 */
-    uint16_t lateness_low;      /* wire image of bytes 16..17 */
+    uint64_t intended_lateness; /* bytes 8..15 as on the wire */
+    uint16_t lateness_low;      /* bytes 16..17 as on the wire */
     uint64_t sum;
 };
 
-/* Bytes of all headers in front of the payload. */
+/* Total bytes of the headers in front of the payload. */
 uint32_t frame_headers_bytes(const struct frame_address *address);
 
-/* The smallest frame (with FCS) of this kind that holds the stamp. */
+/* The smallest frame of this kind that has room for the stamp, with FCS. */
 uint32_t frame_size_min(const struct frame_address *address);
 
-/* Build the template for `frame_size` bytes with FCS. `payload_only`: without headers. What
- * lies behind the stamp: zeros, or in touched frames the random pattern. */
+/* Build the template for `frame_size` bytes with FCS. `payload_only`: without headers. The content
+ * behind the stamp is zeros, or in touched frames the random pattern. */
 void frame_template_build(struct frame_template *t, const struct frame_address *address,
                           uint32_t frame_size, uint16_t stream, unsigned kind, unsigned epoch,
                           bool payload_only);
@@ -118,33 +121,32 @@ void frame_template_build(struct frame_template *t, const struct frame_address *
 /* Put another pattern behind the stamp. */
 void frame_template_fill(struct frame_template *t, enum payload_kind kind);
 
-/* Find the headers of a frame as the engine builds them: at most two tags, IPv4 without options
- * or IPv6 without extension headers, UDP, no fragment. False: it is something else, or too
- * short to hold a stamp. */
+/* Find the headers of a frame of the engine: at most two tags, IPv4 without options or IPv6 without
+ * extension headers, UDP, no fragment. False: another kind of frame, or too short for a stamp. */
 bool frame_parse(const uint8_t *frame, uint32_t length, struct frame_layout *layout);
 
-/* The same address seen from the other end. */
+/* The same addresses from the point of view of the other end. */
 struct frame_address frame_address_swapped(const struct frame_address *address);
 
-/* Exchange MAC, IP and UDP addresses in place, as an echo does. No checksum changes. */
+/* Swap MAC, IP and UDP addresses in place, for an echo. No checksum changes. */
 void frame_swap_addresses(uint8_t *frame, const struct frame_layout *layout);
 
-/* Fill the payload behind the stamp, which must be complete, with this sequence's variant of
- * the pattern, and the digest. Returns what these bytes add to the UDP checksum's sum. */
+/* Fill in the payload behind the stamp, which must be complete, with the variant of the pattern for
+ * this sequence number, and the digest. Returns the sum of these bytes in the UDP checksum. */
 uint64_t frame_touch(const struct payload_pattern *pattern, uint8_t *payload,
                      uint32_t payload_length, uint32_t sequence);
 
-/* Touched frames are written as a whole, and where another core has read the last one from the same
- * buffer, every cache line has to be fetched from there first, one after the other as they are
- * written. So those of a frame some places further are asked for while this one is written; on a
- * vhost-user wire that is more than twice as fast. */
+/* A touched frame is written as a whole. If another core has read the last frame from the same
+ * buffer, every cache line must be fetched from that core, one after the other. So the lines of a
+ * frame some places ahead are prefetched while this frame is written; on vhost-user that is more
+ * than twice as fast. */
 #define FRAMES_FETCHED_AHEAD 4
 
 static inline void frame_fetch(const uint8_t *frame, uint32_t length)
 {
     for (uint32_t at = 0; at < length; at += 64) {
-#ifdef __x86_64__ /* GCC's builtin asks for reading only, unless the build's CPU is known to have  \
-                     it */
+#ifdef __x86_64__ /* GCC's builtin prefetches only for reading, unless the CPU of the build has    \
+                     the instruction */
         __asm__ volatile("prefetchw %0" : : "m"(frame[at]));
 #else
         __builtin_prefetch(frame + at, 1);
@@ -152,14 +154,16 @@ static inline void frame_fetch(const uint8_t *frame, uint32_t length)
     }
 }
 
-/* Are the bytes behind the stamp those that frame_touch would write? `sum` is what they add. */
+/* Return true if the bytes behind the stamp are those that frame_touch would write. `sum` gets
+ * their sum. */
 bool frame_touched_alike(const struct payload_pattern *pattern, const uint8_t *payload,
                          uint32_t payload_length, uint64_t *sum);
 
-/* True when the digest at the end of a touched payload is right (or there is no room). */
+/* Return true if the digest at the end of a touched payload is right, or if there is no room for
+ * it. */
 bool frame_digest_is_right(const uint8_t *payload, uint32_t payload_length);
 
-/* Bytes of pattern behind the stamp of a touched payload: all but the digest. */
+/* Bytes of the pattern behind the stamp of a touched payload: all except the digest. */
 static inline uint32_t frame_pattern_bytes(uint32_t payload_length)
 {
     const uint32_t behind = payload_length - STAMP_BYTES;
@@ -195,8 +199,9 @@ static inline struct frame_times frame_times_make(uint64_t intended, uint64_t ac
     return times;
 }
 
-/* Write what differs from frame to frame into `frame`, which holds the template with another
- * `payload_length` maybe, and the UDP checksum. `sum`: of everything else that it covers. */
+/* Write the fields that differ from frame to frame, and the UDP checksum, into `frame`, which
+ * contains the template, possibly with another `payload_length`. `sum`: sum of everything else in
+ * the checksum. */
 static inline void frame_stamp_sum(const struct frame_template *t, uint8_t *frame,
                                    uint32_t payload_length, uint32_t sequence,
                                    const struct frame_times *times, uint64_t sum)

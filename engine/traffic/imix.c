@@ -1,4 +1,4 @@
-/* Reading genomes. */
+/* Parses genomes. */
 #include "traffic/imix.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include "options/value.h"
 #include "traffic/frame.h"
 
-/* What a letter stands for; 0: nothing. */
+/* Set the sizes of the standard letters; 0: no size. */
 static void set_standard(uint16_t letters[128])
 {
     static const uint16_t standard[] = {64, 128, 256, 512, 1024, 1280, 1518, 2112, 9000};
@@ -43,7 +43,7 @@ static bool read_letters(const char *text, uint16_t letters[128], char *error, s
     return true;
 }
 
-/* The letter says which size it stands for, or `error` why none. */
+/* Return the size of a letter, or 0 with the reason in `error`. */
 static bool read_letter(char c, const uint16_t letters[128], char *error, size_t size)
 {
     const unsigned char letter = (unsigned char)c;
@@ -61,8 +61,8 @@ static bool read_letter(char c, const uint16_t letters[128], char *error, size_t
     return false;
 }
 
-/* How often the letter behind this number comes: 1 without one; 0 where the text says 0 or more
- * than `max`. */
+/* Return how often the letter after this number is repeated: 1 without a number; 0 if the number is
+ * 0 or above `max`. */
 static unsigned read_run(const char **text, unsigned max)
 {
     unsigned run = 0;

@@ -1,6 +1,6 @@
-/* The shapes of schedules: Poisson, on-off, ramps. Each says when the burst after this one is
- * due, and how many lie before a given time. All are functions of the plan alone: the same
- * seed and clock rate give the same schedule on every machine. */
+/* The shapes of schedules: Poisson, on-off, ramps. Each calculates when the next burst is due, and
+ * how many bursts are due before a given time. They depend only on the plan: the same seed and
+ * clock rate give the same schedule on every machine. */
 #include "traffic/pacing.h"
 
 #include <math.h>
@@ -18,8 +18,8 @@
 static uint64_t log_table[LOG_STEPS + 1]; /* log2(1 + i / LOG_STEPS), 32 fraction bits */
 static pthread_once_t log_table_made = PTHREAD_ONCE_INIT;
 
-/* log2 of a number in [1, 2) with 63 fraction bits, by squaring: integers only, so that no
- * mathematics library can make two machines differ. */
+/* log2 of a number in [1, 2) with 63 fraction bits, by squaring. It uses only integers, so that
+ * mathematics libraries cannot make two machines differ. */
 static uint64_t log2_of(uint64_t x)
 {
     uint64_t result = 0;
@@ -49,13 +49,13 @@ static uint64_t draw(uint64_t *state)
     return z ^ (z >> 31);
 }
 
-/* -ln U of a uniform U: an exponential of mean 1 with 32 fraction bits. The logarithm comes
- * from a table with straight lines between its points: off by less than 2e-7. */
+/* -ln U of a uniform U: an exponential variable with mean 1 and 32 fraction bits. The logarithm is
+ * interpolated linearly in a table: the error is below 2e-7. */
 static uint64_t exponential(uint64_t *state)
 {
     const uint64_t u = draw(state) | 1;
     const unsigned zeros = (unsigned)__builtin_clzll(u);
-    const uint64_t fraction = (u << zeros) << 1; /* behind the leading one, 64 bits */
+    const uint64_t fraction = (u << zeros) << 1; /* the 64 bits behind the leading one */
     const uint64_t i = fraction >> (64 - LOG_BITS);
     const uint64_t within = (fraction << LOG_BITS) >> 32;
     const uint64_t log = log_table[i] + (((log_table[i + 1] - log_table[i]) * within) >> 32);
@@ -68,10 +68,10 @@ static uint128 poisson_gap(struct pacing *p)
     return (p->step >> 32) * exponential(&p->random);
 }
 
-/* The bursts of an on-off schedule lie at equal distances in a time that passes in the on-times
- * alone, so that the mean rate is right however many of them an on-time holds. `within` is when the
- * next one is due in its on-time, plus `slack`: a burst that falls on the end of an on-time belongs
- * to the next one, and must not miss it by a rounding error. */
+/* The bursts of an on-off schedule have equal distances in a time that passes only in the on-times,
+ * so that the mean rate is right, however many bursts an on-time has. `within` is the time of the
+ * next burst in its on-time, plus `slack`: a burst at the end of an on-time belongs to the next
+ * on-time, and must not miss it because of a rounding error. */
 static void on_off_place(struct pacing *p)
 {
     p->next = p->window + (p->within > p->slack ? p->within - p->slack : 0);
@@ -105,13 +105,13 @@ static uint64_t on_off_give_up(struct pacing *p, uint128 limit)
     const uint128 passed = (limit - p->start) / p->period * p->on + (within > 0 ? open : 0);
     const uint64_t first = p->index;
 
-    if (passed > p->slack) /* (else the first burst is not due) */
+    if (passed > p->slack) /* otherwise the first burst is not due */
         on_off_go_to(p, (uint64_t)((passed - p->slack + p->step - 1) / p->step));
     return p->index - first;
 }
 
-/* When burst `index` of a ramp is due: the time t at which from * t + slope * t^2 / 2 frames
- * were due, solved for t in the form that does not cancel. */
+/* When burst `index` of a ramp is due: the time t at which from * t + slope * t^2 / 2 frames were
+ * due, solved for t in the form without cancellation. */
 static uint128 ramp_due(const struct pacing *p, uint64_t index)
 {
     const double frames = (double)index * p->burst;
@@ -204,8 +204,8 @@ void pacing_advance_shaped(struct pacing *p)
     }
 }
 
-/* A Poisson process has no memory: after a long stall the number that was missed is drawn, and
- * the process begins anew, instead of drawing every gap while still more frames fall due. */
+/* A Poisson process has no memory: after a long stall the number of missed bursts is drawn, and the
+ * process begins again. Drawing every gap would take so long that further frames fall due. */
 static uint64_t poisson_give_up(struct pacing *p, uint128 limit)
 {
     uint64_t bursts = 0;
@@ -214,7 +214,7 @@ static uint64_t poisson_give_up(struct pacing *p, uint128 limit)
         p->next += poisson_gap(p);
     if (p->next < limit) {
         const double mean = (double)(limit - p->next) / (double)p->step;
-        double normal = -6.0; /* sum of twelve uniforms, less its mean: variance 1 */
+        double normal = -6.0; /* sum of twelve uniform numbers minus its mean: variance 1 */
         for (unsigned i = 0; i < 12; i++)
             normal += (double)(draw(&p->random) >> 11) * 0x1p-53;
         const double missed = mean + normal * sqrt(mean);
@@ -224,7 +224,7 @@ static uint64_t poisson_give_up(struct pacing *p, uint128 limit)
     return bursts;
 }
 
-/* Where the burst lies is known but for the last digit of a double. */
+/* The place of the burst is known except for the last digit of a double. */
 static uint64_t ramp_give_up(struct pacing *p, uint128 limit)
 {
     const double ticks = (double)(uint64_t)((limit - p->start) >> 64);

@@ -1,8 +1,8 @@
-/* When frames are due. At a constant rate bursts of `burst` frames are due at start + k * burst
- * / rate, counted in ticks with 64 fraction bits, so no rounding adds up; shaped schedules have
- * their own rule (pacing.c), asked once a burst. A sender that comes late catches up, but only
- * `bound` ticks' worth: what lies further back is given up and counted, since a generator that
- * makes up for any delay turns one stall into a flood of its own making. */
+/* When frames are due. At a constant rate bursts of `burst` frames are due at start + k * burst /
+ * rate, counted in ticks with 64 fraction bits, so that no rounding error accumulates. Shaped
+ * schedules have other rules (pacing.c), which are called once per burst. A late sender catches up,
+ * but only for `bound` ticks: earlier frames are given up and counted, because a generator that
+ * catches up after any delay would turn one stall into a flood. */
 #ifndef SM_PACING_H
 #define SM_PACING_H
 
@@ -14,22 +14,22 @@
 
 struct pacing {
     bool unlimited;
-    bool shaped; /* the next burst is not simply one step away */
+    bool shaped; /* the next burst is not simply one step later */
     uint32_t burst;
-    uint128 next;   /* when the next burst is due, 64.64 ticks */
-    uint128 step;   /* of Poisson: the mean */
+    uint128 next;   /* when the next burst is due, in ticks with 64 fraction bits */
+    uint128 step;   /* for Poisson: the mean */
     uint64_t bound; /* ticks */
     uint64_t end;   /* tick at which the schedule ends */
     enum schedule_shape shape;
     uint128 start;
-    uint64_t random;             /* poisson: the generator's state */
-    uint128 window, on, period;  /* on-off: start of the present on-time; lengths */
-    uint128 within, slack;       /* on-off, not unlimited: of the next burst (pacing.c) */
-    uint64_t index;              /* of the next burst; not of Poisson */
-    const struct replay *replay; /* recorded: whose times */
-    uint64_t frames;             /* recorded: how many, all rounds counted */
+    uint64_t random;             /* Poisson: state of the random generator */
+    uint128 window, on, period;  /* on-off: begin of the current on-time; lengths */
+    uint128 within, slack;       /* on-off, not unlimited: place of the next burst (see pacing.c) */
+    uint64_t index;              /* index of the next burst; not for Poisson */
+    const struct replay *replay; /* recorded: the file with the times */
+    uint64_t frames;             /* recorded: number of frames in all rounds */
     double ticks_a_ns;
-    double from, to, slope, over; /* ramp: frames a tick, the same a tick, ticks */
+    double from, to, slope, over; /* ramp: frames per tick, their change per tick, ticks */
 };
 
 static inline uint128 pacing_fixed(double ticks)
@@ -38,16 +38,16 @@ static inline uint128 pacing_fixed(double ticks)
     return ((uint128)whole << 64) + (uint128)((ticks - (double)whole) * 18446744073709551616.0);
 }
 
-/* The distance of bursts. What a double cannot hold of it is rounded up: were it rounded down, the
- * burst that is due at the very end of a trial, and so no longer in it, could come to lie before.
- */
+/* The distance of bursts. A fraction that a double cannot represent is rounded up. If it were
+ * rounded down, the burst that is due exactly at the end of a trial, and so is not part of it,
+ * could be due before the end. */
 static inline uint128 pacing_step(double ticks)
 {
     const uint128 step = pacing_fixed(ticks);
     return step + (step >> 51) + 1;
 }
 
-/* A constant rate; `rate_pps` 0 stands for unlimited. */
+/* A constant rate; `rate_pps` 0 means unlimited. */
 static inline void pacing_begin(struct pacing *p, double rate_pps, uint32_t burst, double hz,
                                 uint64_t start, uint64_t end, uint64_t bound)
 {
@@ -64,12 +64,12 @@ static inline void pacing_begin(struct pacing *p, double rate_pps, uint32_t burs
         p->step = pacing_step((double)burst * hz / rate_pps);
 }
 
-/* Give a schedule that has begun the plan's shape. `index` keeps schedules apart
- * that share a seed: those of several ends and streams must not be in step. */
+/* Set the shape of a plan in a schedule that has begun. `index` makes schedules with the same seed
+ * differ: those of several ends and streams must not be in step. */
 void pacing_take_shape(struct pacing *p, const struct schedule_plan *plan, double hz,
                        unsigned index);
 
-/* The parts of shaped schedules; use the functions without `shaped`. */
+/* Functions for shaped schedules; use the functions without `shaped`. */
 void pacing_advance_shaped(struct pacing *p);
 uint64_t pacing_give_up_shaped(struct pacing *p, uint64_t limit);
 bool pacing_is_open_shaped(struct pacing *p, uint64_t now);
@@ -87,7 +87,8 @@ static inline void pacing_advance(struct pacing *p)
         p->next += p->step;
 }
 
-/* Unlimited: may something be sent now? `pacing_due` says since when, or from when on. */
+/* For an unlimited schedule, return true if frames may be sent now. `pacing_due` returns since
+ * when, or from when. */
 static inline bool pacing_is_open(struct pacing *p, uint64_t now)
 {
     return __builtin_expect(!p->shaped, 1) || pacing_is_open_shaped(p, now);
@@ -98,7 +99,7 @@ static inline bool pacing_ended(const struct pacing *p, uint64_t now)
     return (p->unlimited ? now : pacing_due(p)) >= p->end;
 }
 
-/* Give up the bursts that were due before `limit`; returns how many frames that was. */
+/* Give up the bursts that were due before `limit`; returns the number of their frames. */
 static inline uint64_t pacing_give_up_before(struct pacing *p, uint64_t limit)
 {
     if (limit > p->end)

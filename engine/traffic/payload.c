@@ -1,4 +1,4 @@
-/* Making the patterns and their tables. */
+/* Creates the patterns and their tables. */
 #include "traffic/payload.h"
 
 #include <stdbool.h>
@@ -26,7 +26,7 @@ static void fill(struct payload_pattern *p)
     }
 }
 
-/* One pass over the lengths: the tables hold what the functions give after each byte. */
+/* One pass over the lengths: the tables contain the results after each byte. */
 static void tabulate(struct payload_pattern *p)
 {
     uint32_t crc[PAYLOAD_VARIANTS] = {0};
@@ -50,13 +50,13 @@ static void tabulate(struct payload_pattern *p)
 const struct payload_pattern *payload_pattern(enum payload_kind kind)
 {
     static struct payload_pattern patterns[PAYLOAD_KINDS];
-    static bool made[PAYLOAD_KINDS];
+    static bool is_created[PAYLOAD_KINDS];
 
-    if (!made[kind]) {
+    if (!is_created[kind]) {
         patterns[kind].kind = kind;
         fill(&patterns[kind]);
         tabulate(&patterns[kind]);
-        made[kind] = true;
+        is_created[kind] = true;
     }
     return &patterns[kind];
 }

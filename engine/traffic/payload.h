@@ -1,17 +1,17 @@
-/* What lies behind the stamp: zeros, a counter or random bytes, and everything about it that can
- * be known beforehand.
+/* The content behind the stamp: zeros, a counter or random bytes, with sums that are calculated in
+ * advance.
  *
- * A frame that is touched gets one of PAYLOAD_VARIANTS sections of a pattern, by its sequence
- * number, so that every byte differs from one frame to the next. CRC32C and one's complement
- * sum of every section of every length stand in tables: a sender copies the section, a receiver
- * compares it, and neither computes over it. */
+ * A touched frame gets one of PAYLOAD_VARIANTS sections of a pattern, by its sequence number, so
+ * that every byte differs from one frame to the next. Tables contain the CRC32C and the one's
+ * complement sum of every section with every length: a sender copies the section, a receiver
+ * compares it, and neither calculates a sum. */
 #ifndef SM_PAYLOAD_H
 #define SM_PAYLOAD_H
 
 #include <stdint.h>
 
 #define PAYLOAD_VARIANTS 64
-#define PAYLOAD_LENGTH_MAX 9000 /* behind the stamp of the longest frame, and some */
+#define PAYLOAD_LENGTH_MAX 9000 /* more than the content of the longest frame */
 
 enum payload_kind { PAYLOAD_FIXED, PAYLOAD_COUNTER, PAYLOAD_RANDOM, PAYLOAD_KINDS };
 
@@ -23,7 +23,7 @@ struct payload_pattern {
     uint16_t sum[PAYLOAD_LENGTH_MAX + 1][PAYLOAD_VARIANTS]; /* one's complement, folded */
 };
 
-/* The pattern, made when it is first asked for (some 2 ms; not on the hot path, not from two
+/* The pattern, which is created at the first call (about 2 ms; not on the hot path, not from two
  * threads at once). */
 const struct payload_pattern *payload_pattern(enum payload_kind kind);
 

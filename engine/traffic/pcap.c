@@ -1,4 +1,4 @@
-/* Reading pcap files. */
+/* Parses pcap files. */
 #include "traffic/pcap.h"
 
 #include <errno.h>
@@ -14,8 +14,10 @@
 
 #define MAGIC_US 0xa1b2c3d4U
 #define MAGIC_MODIFIED 0xa1b2cd34U /* longer record headers, of an old patched libpcap */
-#define MAGIC_NG 0x0a0d0d0aU       /* the same in both byte orders */
-#define FCS_IS_THERE 0x04000000U   /* in the link type; then bits 28 to 31 count 16-bit words */
+#define MAGIC_NG 0x0a0d0d0aU       /* the same number in both byte orders */
+#define FCS_IS_THERE                                                                               \
+    0x04000000U /* in the link type; then bits 28 to 31 are the length of the FCS in 16-bit words  \
+                 */
 
 static uint32_t read32(const struct pcap_reader *r, size_t at)
 {
@@ -24,7 +26,7 @@ static uint32_t read32(const struct pcap_reader *r, size_t at)
     return r->swapped ? __builtin_bswap32(value) : value;
 }
 
-/* The program that made a file which begins with these four bytes. */
+/* The program that compressed a file with these first four bytes. */
 static const char *compressed_by(uint32_t begin)
 {
     return begin >> 16 == 0x1f8b    ? "gzip"
@@ -101,7 +103,7 @@ enum pcap_state pcap_next(struct pcap_reader *r, struct pcap_frame *frame, char 
         read32(r, r->at) * 1000000000ULL + (uint64_t)read32(r, r->at + 4) * r->fraction_ns;
     frame->data = r->bytes + r->at + PCAP_RECORD_BYTES;
     frame->wire_length = wire - r->fcs_bytes;
-    /* Of a frame that was cut, the FCS, or its end, is in what is missing. */
+    /* If the capture has cut the frame, the FCS, or its end, is in the missing part. */
     frame->length = captured < frame->wire_length ? captured : frame->wire_length;
     r->at += PCAP_RECORD_BYTES + captured;
     r->frames++;
@@ -122,7 +124,8 @@ static bool read_all(int fd, uint8_t *bytes, size_t size)
 int pcap_open_file(const char *path, char *error, size_t error_size)
 {
     const int fd =
-        open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* of a pipe it would not return */
+        open(path, O_RDONLY | O_CLOEXEC |
+                       O_NONBLOCK); /* without O_NONBLOCK it would not return for a pipe */
 
     if (fd < 0)
         snprintf(error, error_size, "%s", strerror(errno));
@@ -142,7 +145,7 @@ uint8_t *pcap_load(int fd, size_t *size, char *error, size_t error_size)
     } else if (!S_ISREG(status.st_mode)) {
         snprintf(error, error_size, "is not a regular file");
     } else if (!memory_suffices((uint64_t)status.st_size, "", error, error_size)) {
-        ; /* said */
+        ; /* open has reported the error */
     } else if ((bytes = malloc((size_t)status.st_size + 1)) == NULL) {
         snprintf(error, error_size, "no memory for its %lld bytes", (long long)status.st_size);
     } else if (!read_all(fd, bytes, (size_t)status.st_size)) {

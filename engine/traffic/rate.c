@@ -1,4 +1,4 @@
-/* Reading rates, and turning them into frames a second. */
+/* Parses rates, and converts them to frames per second. */
 #include "traffic/rate.h"
 
 #include <string.h>

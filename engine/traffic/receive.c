@@ -1,5 +1,5 @@
-/* Judging and counting what arrives. The burst loop and the integrity check (receive_check.h) are
- * one translation unit so that the compiler inlines the one into the other. */
+/* Judges and counts received frames. The burst loop and the integrity check (receive_check.h) are
+ * one translation unit so that the compiler can inline the check. */
 #include "traffic/receive.h"
 
 #include <string.h>
@@ -15,10 +15,10 @@ static void reset_delays(struct receiver *rx)
     variation_reset(rx->variation);
 }
 
-void receive_begin(struct receiver *rx, uint32_t mark, uint64_t now)
+void receive_begin(struct receiver *rx, uint32_t signature, uint64_t now)
 {
-    rx->locked = rx->knows_signature = mark != 0;
-    rx->signature = mark;
+    rx->locked = rx->knows_signature = signature != 0;
+    rx->signature = signature;
     rx->lock_intended = now;
     rx->tracking = true;
     rx->trial_frames = 0;
@@ -34,7 +34,7 @@ void receive_end(struct receiver *rx)
     rx->tracking = false;
     rx->locked = false;
     if (rx->variation != NULL)
-        pdv_settle(&rx->variation->pdv);
+        pdv_finish(&rx->variation->pdv);
 }
 
 bool receive_is_ours(const struct receiver *rx, const struct io_frame *frame)
@@ -52,7 +52,8 @@ struct frame_layout receive_layout(const struct receiver *rx)
     return layout_of(rx, !rx->special);
 }
 
-/* What came so far under the mark was not the trial's: take it back, into another counter. */
+/* Frames received so far with this signature do not belong to the trial: move them to another
+ * counter. */
 static void take_back(struct receiver *rx, uint64_t *counter)
 {
     counter_add(counter, rx->trial_frames);
@@ -62,7 +63,7 @@ static void take_back(struct receiver *rx, uint64_t *counter)
     rx->trial_bytes = 0;
 }
 
-/* A sender begins anew with this frame: what came before it is an earlier trial's. */
+/* A sender restarts with this frame: earlier frames belong to an earlier trial. */
 static void begin_anew(struct receiver *rx, const uint8_t *payload)
 {
     if (rx->locked) {
@@ -74,8 +75,8 @@ static void begin_anew(struct receiver *rx, const uint8_t *payload)
     rx->lock_intended = stamp_intended(payload);
 }
 
-/* Data of our stream under another mark than the trial's: the first frame, a straggler of an
- * earlier trial, or the first frame of the trial proper after such stragglers. */
+/* Judge data of our stream with a signature that is not that of the trial: the first frame, a late
+ * frame of an earlier trial, or the first frame of the trial after such late frames. */
 static enum verdict judge_signature(struct receiver *rx, const uint8_t *payload)
 {
     if (!rx->tracking)
@@ -87,9 +88,9 @@ static enum verdict judge_signature(struct receiver *rx, const uint8_t *payload)
     return VERDICT_DATA;
 }
 
-/* Data under the trial's mark, but not of the next number. Marks repeat: the epoch has four bits. A
- * sender's numbers and its times rise together, so a frame for which they do not is another run's:
- * an earlier one's, or that of a sender that begins anew. */
+/* Judge data with the signature of the trial, but without the next number. Signatures repeat,
+ * because the epoch has four bits. The numbers and times of a sender rise together; if they do not,
+ * the frame belongs to another run: an earlier run, or a sender that restarts. */
 static enum verdict judge_order(struct receiver *rx, const uint8_t *payload, uint32_t sequence)
 {
     const struct sequence_tracker *t = rx->tracker;
@@ -103,7 +104,7 @@ static enum verdict judge_order(struct receiver *rx, const uint8_t *payload, uin
         return later < 0 ? VERDICT_STALE : VERDICT_DATA;
     if (later > 0 && rx->knows_signature)
         return VERDICT_STALE;
-    if (later > 0 && sequence < SEQUENCE_WINDOW) { /* else 2^31 numbers or more were lost */
+    if (later > 0 && sequence < SEQUENCE_WINDOW) { /* otherwise 2^31 numbers or more were lost */
         begin_anew(rx, payload);
         return VERDICT_DATA;
     }
@@ -119,8 +120,8 @@ static bool is_addressed_to_us(const struct receiver *rx, const uint8_t *frame)
            memcmp(frame, broadcast, 6) == 0;
 }
 
-/* A frame that is not of our kind: does its length or its tag tell why? Sizes are those of IEEE
- * 802.3, where a tag takes four bytes more; the kernel hands over no headers of `udp`'s. */
+/* Count a frame of another kind by its length or tag. Sizes are those of IEEE 802.3, where a tag
+ * adds four bytes; for `udp` the kernel removes the headers. */
 static void count_other(const struct receiver *rx, const struct io_frame *f)
 {
     struct counters *c = rx->counters;
@@ -144,8 +145,8 @@ static void count_other(const struct receiver *rx, const struct io_frame *f)
         counter_add(&c->rx_tagged, 1);
 }
 
-/* Frames that are not this trial's data: verification frames, other streams, other trials, rubbish.
- */
+/* Judge frames that are not data of this trial: verification frames, other streams, other trials,
+ * foreign frames. */
 static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
 {
     const bool plain = !rx->special || rx->payload_only;
@@ -157,7 +158,8 @@ static enum verdict judge_unusual(struct receiver *rx, const struct io_frame *f)
     const uint8_t *payload = receive_payload(rx, f);
     const unsigned kind = payload[1] >> 4 & 3U;
 
-    /* Whole: a flipped bit could make a frame look touched, or of another trial. */
+    /* Verify all of it: a flipped bit could make a frame look touched, or like one of another
+     * trial. */
     if (!is_intact(rx, f->data, f->length, plain, true))
         return VERDICT_CORRUPT;
     if (load16(payload + 2) != rx->stream)
@@ -224,7 +226,7 @@ static inline void time_frame(struct receiver *rx, const uint8_t *payload, uint3
     variation_add(rx->variation, sequence, run->actual_ns);
 }
 
-/* What an arrival that is far from all others says of those before it, and of itself. */
+/* Decide what an arrival far from all others means for earlier frames and for itself. */
 static enum verdict settle_distant(struct receiver *rx, enum sequence_arrival arrival,
                                    const uint8_t *payload)
 {
@@ -250,7 +252,7 @@ static enum verdict settle_distant(struct receiver *rx, enum sequence_arrival ar
     }
 }
 
-/* The same for groups of flows: each number goes to its own. */
+/* The same for groups of flows: each number counts in its group. */
 static void group_distant(struct receiver *rx, enum sequence_arrival arrival, uint32_t sequence,
                           uint64_t early)
 {
@@ -263,7 +265,8 @@ static void group_distant(struct receiver *rx, enum sequence_arrival arrival, ui
     flow_groups_add(rx->groups, sequence, arrival);
 }
 
-/* A frame that is not of the next number; `first`: is it a first copy of the highest? */
+/* Measure a frame without the next number; `first` is set if it is the first copy with the highest
+ * number. */
 static __attribute__((noinline)) enum verdict measure_disorder(struct receiver *rx,
                                                                const struct io_frame *frame,
                                                                const uint8_t *payload, uint64_t now,
@@ -290,7 +293,8 @@ static __attribute__((noinline)) enum verdict measure_disorder(struct receiver *
     return verdict;
 }
 
-/* Counts a frame of our stream's data; `first`: was it a first copy with the highest number? */
+/* Measure a data frame of our stream; `first` is set if it is the first copy with the highest
+ * number. */
 static inline enum verdict measure(struct receiver *rx, const struct io_frame *frame,
                                    const uint8_t *payload, uint64_t now, bool grouped, bool *first)
 {
@@ -308,14 +312,14 @@ static inline enum verdict measure(struct receiver *rx, const struct io_frame *f
     return VERDICT_DATA;
 }
 
-/* Can a row of frames after one that was right be taken by follow()? Touched frames differ in more
- * than their number, and those whose every byte is verified must be read. */
+/* Return true if follow() may process the frames after this one. Touched frames differ in more than
+ * their number, and if every byte is verified, every frame must be read. */
 INLINE bool may_be_followed(const struct receiver *rx, const uint8_t *payload)
 {
     return !rx->payload_only && !rx->touch && (payload[1] >> 4 & FRAME_TOUCHED) == 0;
 }
 
-/* Frames that follow the one just measured, which came in order. */
+/* Measure frames that follow the frame just measured, in order. */
 static inline void measure_followers(struct receiver *rx, unsigned count)
 {
     sequence_add_next(rx->tracker, count);
@@ -325,7 +329,8 @@ static inline void measure_followers(struct receiver *rx, unsigned count)
     }
 }
 
-/* A frame of another stream: perhaps the companion's, which then counts it. */
+/* Offer a frame of another stream to the companion, which counts it if it is the companion's
+ * stream. */
 static enum verdict offer_to_companion(struct receiver *rx, const struct io_frame *frame,
                                        uint64_t now)
 {
@@ -338,12 +343,12 @@ static enum verdict offer_to_companion(struct receiver *rx, const struct io_fram
                                                                          : VERDICT_COMPANION_OTHER;
 }
 
-/* Compiled with and without groups, so that these cost nothing when they are off. */
+/* Compiled with and without groups, so that groups cost nothing if they are off. */
 INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,
                            uint64_t now, uint8_t *verdicts, bool plain, bool grouped)
 {
     struct counters *c = rx->counters;
-    uint64_t seen[VERDICTS] = {0};
+    uint64_t counts[VERDICTS] = {0};
     uint64_t bytes = 0;
 
     for (unsigned i = 0; i < count; i++) {
@@ -354,7 +359,7 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         bool first = false;
         if (verdict == VERDICT_DATA && rx->tracking)
             verdict = measure(rx, &frames[i], payload, now, grouped, &first);
-        seen[verdict]++;
+        counts[verdict]++;
         if (verdicts != NULL)
             verdicts[i] = (uint8_t)verdict;
         if (verdict != VERDICT_DATA)
@@ -366,7 +371,7 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
             measure_followers(rx, followers);
             if (verdicts != NULL)
                 memset(&verdicts[i + 1], VERDICT_DATA, followers);
-            seen[VERDICT_DATA] += followers;
+            counts[VERDICT_DATA] += followers;
             i += followers;
         }
         bytes += size * (1U + followers);
@@ -374,18 +379,18 @@ INLINE unsigned take_burst(struct receiver *rx, const struct io_frame *frames, u
         rx->trial_bytes += size * (1U + followers);
     }
     end_run(rx);
-    counter_add(&c->rx_frames, seen[VERDICT_DATA]);
+    counter_add(&c->rx_frames, counts[VERDICT_DATA]);
     counter_add(&c->rx_bytes, bytes);
-    if (__builtin_expect(seen[VERDICT_DATA] != count, 0)) {
-        counter_add(&c->rx_stale, seen[VERDICT_STALE]);
-        counter_add(&c->rx_verification, seen[VERDICT_VERIFICATION]);
-        counter_add(&c->rx_foreign, seen[VERDICT_FOREIGN]);
-        counter_add(&c->rx_other, seen[VERDICT_OTHER]);
-        counter_add(&c->rx_corrupt, seen[VERDICT_CORRUPT]);
-        counter_add(&c->rx_beyond_window, seen[VERDICT_BEYOND]);
-        counter_add(&c->rx_early, seen[VERDICT_EARLY]);
+    if (__builtin_expect(counts[VERDICT_DATA] != count, 0)) {
+        counter_add(&c->rx_stale, counts[VERDICT_STALE]);
+        counter_add(&c->rx_verification, counts[VERDICT_VERIFICATION]);
+        counter_add(&c->rx_foreign, counts[VERDICT_FOREIGN]);
+        counter_add(&c->rx_other, counts[VERDICT_OTHER]);
+        counter_add(&c->rx_corrupt, counts[VERDICT_CORRUPT]);
+        counter_add(&c->rx_beyond_window, counts[VERDICT_BEYOND]);
+        counter_add(&c->rx_early, counts[VERDICT_EARLY]);
     }
-    return (unsigned)seen[VERDICT_DATA];
+    return (unsigned)counts[VERDICT_DATA];
 }
 
 unsigned receive_burst(struct receiver *rx, const struct io_frame *frames, unsigned count,

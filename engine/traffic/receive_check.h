@@ -1,5 +1,5 @@
-/* Is a frame in our format, and is it right? Internal to receive.c: functions for the compiler to
- * inline into its burst loop, hence in a header. */
+/* Checks whether a frame has our format and is right. Only for receive.c: functions in a header, so
+ * that the compiler inlines them into its burst loop. */
 #ifndef SM_RECEIVE_CHECK_H
 #define SM_RECEIVE_CHECK_H
 
@@ -8,8 +8,8 @@
 
 #include "traffic/receiver.h"
 
-/* How frames are looked at. `plain` is a constant wherever this is inlined, so that the short
- * way has its offsets in the instructions. */
+/* `plain` is a constant wherever a function is inlined, so that the fast path has constant offsets.
+ */
 #define INLINE static inline __attribute__((always_inline))
 
 INLINE struct frame_layout layout_of(const struct receiver *rx, bool plain)
@@ -27,7 +27,7 @@ static bool types_fit(const struct expected_frames *e, const uint8_t *f)
     return true;
 }
 
-/* Is this frame in our format at all, as far as headers tell? */
+/* Return true if the headers of this frame have our format. */
 INLINE bool is_ours(const struct receiver *rx, const struct io_frame *f, bool plain)
 {
     const uint8_t *d = f->data;
@@ -105,9 +105,8 @@ static inline bool sum_fits(uint64_t sum, uint16_t checksum)
     return sum_fold(sum + checksum) == 0xffff && checksum != 0;
 }
 
-/* What the bytes behind the stamp add to the sum of an untouched frame: nothing, what the
- * pattern is known to add, or, when every byte is to be verified or the pattern is not known,
- * what they are seen to add. */
+/* The sum of the bytes behind the stamp of an untouched frame: 0 for zeros, or the known sum of the
+ * pattern. If every byte is verified, or the pattern is unknown, it is calculated. */
 static uint64_t sum_behind_stamp(const struct receiver *rx, const uint8_t *payload,
                                  uint32_t payload_length, bool whole)
 {
@@ -121,8 +120,8 @@ static uint64_t sum_behind_stamp(const struct receiver *rx, const uint8_t *paylo
     return sum_bytes(payload + STAMP_BYTES, behind);
 }
 
-/* Is a touched payload right, every byte? `sum` is of all in front of it, if there is a UDP
- * checksum to verify (else the kernel has). */
+/* Return true if every byte of a touched payload is right. `sum` is the sum of everything in front
+ * of it, if there is a UDP checksum to verify; otherwise the kernel has verified it. */
 static bool touched_fits(const struct receiver *rx, const uint8_t *payload, uint32_t payload_length,
                          bool has_checksum, uint64_t sum)
 {
@@ -136,8 +135,8 @@ static bool touched_fits(const struct receiver *rx, const uint8_t *payload, uint
            frame_digest_is_right(payload, payload_length);
 }
 
-/* Are the headers, and as far as asked the payload, of a frame in our format right? `whole`:
- * to the last byte. */
+/* Return true if the headers, and the payload as far as configured, of a frame in our format are
+ * right. `whole`: verify every byte. */
 INLINE bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t length, bool plain,
                       bool whole)
 {
@@ -149,7 +148,7 @@ INLINE bool is_intact(const struct receiver *rx, const uint8_t *f, uint32_t leng
     const uint8_t *payload = f + at.udp + 8;
     const uint32_t payload_length = ntohs(load16(f + at.udp + 4)) - 8U;
     const uint64_t sum = header_sum(f, at);
-    if ((payload[1] >> 4 & FRAME_TOUCHED) != 0) /* nothing can be said without reading all of it */
+    if ((payload[1] >> 4 & FRAME_TOUCHED) != 0) /* the sum depends on every byte */
         return !whole || touched_fits(rx, payload, payload_length, true, sum);
     return sum_fits(sum + sum_bytes(payload, STAMP_BYTES) +
                         sum_behind_stamp(rx, payload, payload_length, whole),
@@ -168,7 +167,7 @@ static void remember_headers(struct receiver *rx, const uint8_t *f, uint32_t len
     struct intact_headers *h = intact_of(rx, length);
 
     if (rx->touch || (payload[1] >> 4 & FRAME_TOUCHED) != 0)
-        return; /* there is more to look at */
+        return; /* such frames need further checks */
     memcpy(h->bytes, f + OFFSET_IP, sizeof h->bytes);
     h->last = load16(f + OFFSET_IP + sizeof h->bytes);
     h->filled = payload[1] >> 4 & FRAME_FILLED;
@@ -177,7 +176,7 @@ static void remember_headers(struct receiver *rx, const uint8_t *f, uint32_t len
     h->length = length;
 }
 
-/* A frame of a known shape, untouched: only checksum and stamp can differ. */
+/* Check an untouched frame with known headers: only checksum and stamp can differ. */
 static inline bool is_intact_as_before(const struct intact_headers *h, const uint8_t *f,
                                        uint32_t length)
 {

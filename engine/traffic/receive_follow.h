@@ -1,5 +1,5 @@
-/* Frames that follow one that was right: the same to the last byte of the stamp, but for the next
- * sequence number and the checksum that follows from it. They need no other look. Internal to
+/* Frames that follow a verified frame: all bytes up to the end of the stamp are equal, except for
+ * the next sequence number and the resulting checksum. They need no further check. Only for
  * receive.c. */
 #ifndef SM_RECEIVE_FOLLOW_H
 #define SM_RECEIVE_FOLLOW_H
@@ -7,17 +7,17 @@
 #include "io/io.h"
 #include "traffic/frame.h"
 
-/* What is compared, in pieces of eight bytes from the EtherType on: the checksum lies in bytes 4
- * and 5 of the piece at 36, the sequence number in bytes 2 to 5 of that at 44. MAC addresses are
- * not: routers and forwarders rewrite them. */
+/* The compared bytes, in pieces of eight bytes from the EtherType on: the checksum is in bytes 4
+ * and 5 of the piece at 36, the sequence number in bytes 2 to 5 of the piece at 44. MAC addresses
+ * are not compared, because routers and forwarders rewrite them. */
 #define FOLLOW_PIECES 6
 #define FOLLOW_CHECKSUM 3
 #define FOLLOW_SEQUENCE 4
 
-/* Of an untouched plain frame that passed every check (`frames[0]`), how many in a row of those
- * after it follow it. One's complement sums make the next checksum easy: a number that is one
- * higher is one more in the sum, whichever bytes carry, so the checksum is one less; 0 is sent as
- * all ones. Only from the highest number to 0 that does not hold, so there a row ends. */
+/* Return how many of the frames after `frames[0]`, an untouched plain frame that passed every
+ * check, follow it. With one's complement sums the next checksum is simple: a number that is higher
+ * by one increases the sum by one, regardless of carries, so the checksum decreases by one; 0 is
+ * sent as all ones. This does not hold from the highest number to 0, so counting stops there. */
 static inline unsigned follow(const struct io_frame *frames, unsigned count)
 {
     const uint8_t *first = frames[0].data + OFFSET_ETHERTYPE;

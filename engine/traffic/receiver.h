@@ -68,7 +68,7 @@ struct receiver {
     bool special;      /* frames are tagged, IPv6 or of several flows: the slow path judges them */
     uint32_t extra_headers; /* header bytes beyond HEADERS_BYTES */
     bool locked;            /* `signature` is that of the frames of the running trial */
-    bool tracking; /* a trial runs: sequence numbers and, if wanted, latency are measured */
+    bool tracking; /* a trial runs: sequence numbers, and latency if requested, are measured */
     bool latency_wanted;
     const struct sender_clock *sender_clock; /* NULL: the sender uses the clock of this host */
     uint16_t stream;                         /* wire order */

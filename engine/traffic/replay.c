@@ -1,4 +1,4 @@
-/* Loading a file of frames and handing them out again. */
+/* Loads a file of frames and returns them for sending. */
 #include "traffic/replay.h"
 
 #include <arpa/inet.h>
@@ -9,7 +9,7 @@
 #include "fail.h"
 #include "traffic/pcap.h"
 
-/* Take up one frame; false (message in `error`) when it cannot be sent again. */
+/* Add a frame; false (message in `error`) if it cannot be sent. */
 static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t first_ns,
                  char *error, size_t size)
 {
@@ -28,8 +28,8 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
                     frame->length > FRAME_LENGTH_MAX
                         ? ", or capture with gro, gso and tso off (ethtool -K DEVICE)"
                         : "");
-    /* Captures from several queues are not always in order: a frame never leaves before its
-     * predecessor. */
+    /* Captures from several queues are not always in order: a frame never leaves before the
+     * previous frame. */
     if (replay->count > 0 && time_ns < replay->frames[replay->count - 1].time_ns)
         time_ns = replay->frames[replay->count - 1].time_ns;
     replay->frames[replay->count++] = (struct replay_frame){
@@ -37,7 +37,7 @@ static bool take(struct replay *replay, const struct pcap_frame *frame, uint64_t
         .offset = (uint32_t)(frame->data - replay->bytes),
         .length = frame->length,
     };
-    /* A wire carries no frame below the smallest, however short it is in the file. */
+    /* A wire has no frame below the minimum size, even if it is shorter in the file. */
     const uint32_t frame_size = frame->length + FCS_BYTES;
     replay->total_bytes += frame_size > FRAME_SIZE_MIN ? frame_size : FRAME_SIZE_MIN;
     if (frame->length > replay->longest)
@@ -80,7 +80,7 @@ static bool take_all(struct replay *replay, size_t file_size, char *error, size_
     return true;
 }
 
-/* The next round begins as long after the last frame as frames lie apart on the average. */
+/* The next round begins after the last frame with the average distance of frames. */
 static uint64_t round_length_ns(const struct replay *replay)
 {
     const uint64_t last_ns = replay->frames[replay->count - 1].time_ns;
@@ -122,7 +122,7 @@ void replay_free(struct replay *replay)
     memset(replay, 0, sizeof *replay);
 }
 
-/* Offset of the UDP payload of a frame that can hold a stamp, else 0. */
+/* Offset of the UDP payload of a frame that has room for a stamp, otherwise 0. */
 static uint32_t payload_offset(const uint8_t *f, uint32_t length)
 {
     struct frame_layout at;
@@ -136,7 +136,7 @@ static uint32_t payload_offset(const uint8_t *f, uint32_t length)
     return fits ? at.udp + 8 : 0;
 }
 
-/* What a receiver must be told of a frame to measure it. */
+/* The properties of a frame that a receiver needs to measure it. */
 struct stamped_kind {
     bool ip6;
     unsigned tags;
@@ -168,7 +168,7 @@ static const char *kind_text(const struct stamped_kind *kind, char *text, size_t
     return text;
 }
 
-/* Receivers know one tag as 802.1Q, and of two the outer one as 802.1ad. */
+/* Receivers recognise one tag as 802.1Q, and of two tags the outer as 802.1ad. */
 static bool tags_are_usual(const struct stamped_kind *kind)
 {
     const unsigned last = kind->tags - 1;
@@ -177,7 +177,7 @@ static bool tags_are_usual(const struct stamped_kind *kind)
            (kind->types[last] == WIRE_VLAN && (last == 0 || kind->types[0] == WIRE_SERVICE));
 }
 
-/* A receiver measures frames of one kind, and counts all others as frames of another kind. */
+/* A receiver measures frames of one kind, and counts all others as other frames. */
 static bool is_one_kind(const struct stamped_kind *first, const struct stamped_kind *kind,
                         uint64_t number, char *error, size_t size)
 {
@@ -198,7 +198,7 @@ static bool is_one_kind(const struct stamped_kind *first, const struct stamped_k
                 kind_text(first, first_text, sizeof first_text));
 }
 
-/* A receiver is told of the VLAN IDs of a stream by the lowest one and their number. */
+/* Print the VLAN IDs of a stream as the lowest ID and their number, as receivers need them. */
 static void say_vlans(uint16_t lowest, uint16_t highest)
 {
     if (lowest < highest)
@@ -265,7 +265,7 @@ void replay_set_epoch(struct replay *replay, unsigned epoch)
         if (frame->payload == 0 || !frame_parse(f, frame->length, &at))
             continue;
         const uint8_t *udp = f + at.udp;
-        const uint32_t addresses = at.ip6 ? 32 : 8; /* they lie right in front */
+        const uint32_t addresses = at.ip6 ? 32 : 8; /* the addresses are right in front of it */
         f[frame->payload + 1] = (uint8_t)(FRAME_DATA << 4 | (epoch & 15));
         frame->stamp_sum = sum_bytes(udp - addresses, addresses) + htons(17) + load16(udp + 4) +
                            sum_bytes(udp, 6) + load32(udp + 8);
@@ -291,7 +291,7 @@ uint64_t replay_before(const struct replay *replay, uint64_t time_ns)
         else
             high = middle;
     }
-    return rounds * replay->count + low; /* (rounds beyond the last are the caller's matter) */
+    return rounds * replay->count + low; /* the caller limits the rounds */
 }
 
 double replay_mean_frame_bytes(const struct replay *replay)

@@ -1,7 +1,6 @@
-/* Frames from a pcap file, to be sent again: at the times of the file, at a set rate, or as fast
- * as the port takes them; once, several times, or until the trial ends. They leave as they are,
- * or with the engine's stamp in the place of their payload, so that a receiver can say what
- * became of them. */
+/* Frames from a pcap file to send: at the times of the file, at a given rate, or as fast as the
+ * port accepts them; once, several times, or until the trial ends. They leave unchanged, or with
+ * the engine's stamp in place of their payload, so that a receiver can measure them. */
 #ifndef SM_REPLAY_H
 #define SM_REPLAY_H
 
@@ -9,42 +8,45 @@
 #include "traffic/frame.h"
 
 struct replay_frame {
-    uint64_t time_ns;   /* since the first frame; never less than that of the one before */
-    uint64_t stamp_sum; /* of everything that the UDP checksum covers but the stamp's changes */
-    uint32_t offset;    /* in the replay's bytes */
+    uint64_t time_ns;   /* time since the first frame; at least that of the previous frame */
+    uint64_t stamp_sum; /* sum of everything in the UDP checksum except the changing parts of the
+                           stamp */
+    uint32_t offset;    /* offset in the bytes of the replay */
     uint32_t length;
-    uint32_t payload; /* offset of the stamp in the frame; 0: not stamped */
+    uint32_t payload; /* offset of the stamp in the frame; 0: no stamp */
 };
 
 struct replay {
     uint8_t *bytes;
     struct replay_frame *frames;
     uint64_t count;
-    uint64_t total_bytes; /* with FCS, none below the smallest frame of a wire */
-    uint64_t length_ns;   /* from one round to the next, at the times of the file */
+    uint64_t total_bytes; /* with FCS, each frame with at least the minimum size */
+    uint64_t length_ns;   /* time from one round to the next, at the times of the file */
     uint32_t longest;     /* without FCS */
-    uint32_t mtu_bytes;   /* that a device must have to send all: it takes one 802.1Q tag beside */
+    uint32_t mtu_bytes;   /* required MTU of a device; one 802.1Q tag is not included */
     uint64_t mtu_frame;   /* number of the first frame that needs it, from 1 */
 };
 
 /* Open a file to load it; -1 and one line in `error`. */
 int replay_open(const char *path, char *error, size_t error_size);
 
-/* Read the file of this name that was opened, and close it; false and one line in `error` (which
- * names the file) when it is unfit. Says on standard error when the file ends inside a frame. */
+/* Read the opened file of this name, and close it; false and one line in `error`, which names the
+ * file, if it is unusable. Prints a warning on standard error if the file ends inside a frame. */
 bool replay_load(struct replay *replay, int fd, const char *path, char *error, size_t error_size);
 
-/* Put the engine's stamp into every frame, for this stream. False: one has no room for it, or is of
- * another kind (tags, IP version) than the first. Says on standard error which VLANs they have. */
+/* Write the engine's stamp into every frame, for this stream. False: a frame has no room for it, or
+ * is of another kind (tags, IP version) than the first. Prints the VLANs of the frames on standard
+ * error. */
 bool replay_stamp_all(struct replay *replay, uint16_t stream, char *error, size_t error_size);
 
-/* Can it be sent so often (0: without end) at its own times? False: one line in `error`. */
+/* Return true if it can be repeated so often (0: without end) at its times. False: one line in
+ * `error`. */
 bool replay_repeats(const struct replay *replay, uint64_t loops, char *error, size_t error_size);
 
-/* The epoch of the trial that begins. */
+/* Set the epoch of the trial that begins. */
 void replay_set_epoch(struct replay *replay, unsigned epoch);
 
-/* Frames that are due before `time_ns`, in rounds without end. */
+/* Number of frames due before `time_ns`, with endless rounds. */
 uint64_t replay_before(const struct replay *replay, uint64_t time_ns);
 uint64_t replay_time_ns(const struct replay *replay, uint64_t index);
 

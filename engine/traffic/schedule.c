@@ -1,4 +1,4 @@
-/* Reading schedules, and the plan that follows from one. */
+/* Parses schedules, and makes the plan of a schedule. */
 #include "traffic/schedule.h"
 
 #include <stdio.h>
@@ -19,7 +19,7 @@ const char *schedule_name(enum schedule_shape shape)
     return names[shape];
 }
 
-/* Split at colons; returns how many parts, 0 when there are too many or one is too long. */
+/* Split at colons; returns the number of parts, 0 if there are too many or a part is too long. */
 static unsigned split(const char *text, char parts[PARTS_MAX][PART_BYTES])
 {
     unsigned count = 0;

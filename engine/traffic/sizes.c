@@ -1,4 +1,4 @@
-/* Reading sizes, and what is known of a mix. */
+/* Parses sizes, and calculates properties of a mix. */
 #include "traffic/sizes.h"
 
 #include <stdio.h>
@@ -83,7 +83,7 @@ static bool parse_range(const char *text, struct sizes *s)
            s->smallest < s->largest;
 }
 
-/* "imix", or a list; one size alone is not random. */
+/* "imix", or a list; a single size is not random. */
 static bool parse_drawn(const char *text, struct sizes *s, char *error, size_t error_size)
 {
     if (!parse_list(strcmp(text, "imix") == 0 ? IMIX_SIMPLE : text, s, error, error_size) ||

@@ -1,7 +1,7 @@
-/* Frame sizes: one, several in turn (lists and IMIX), random in a range, or drawn at random from a
- * list, whose proportions then hold on the average. A frame's size follows from its sequence
- * number, so the counts of a list are exact whatever the port refused, and a repeated trial sends
- * the same frames. */
+/* Frame sizes: one size, several in turn (lists and IMIX), random in a range, or drawn from a list,
+ * whose proportions then hold on average. The size of a frame follows from its sequence number, so
+ * the counts of a list are exact even if the port does not accept some frames, and a repeated trial
+ * sends the same frames. */
 #ifndef SM_SIZES_H
 #define SM_SIZES_H
 
@@ -16,16 +16,16 @@ enum sizes_kind { SIZES_FIXED, SIZES_CYCLE, SIZES_RANDOM, SIZES_DRAWN };
 struct sizes {
     enum sizes_kind kind;
     uint32_t smallest, largest; /* with FCS */
-    uint64_t seed;              /* of random and drawn sizes */
-    unsigned cycle_length;      /* of the list */
+    uint64_t seed;              /* seed of random and drawn sizes */
+    unsigned cycle_length;      /* length of the list */
     uint16_t cycle[SIZES_CYCLE_MAX];
 };
 
-/* Read "512", "64*7+570*4+1518", "imix", "genome:aaafag" (imix.h), "random:64-1518[:seed=N]", or
- * "random:64*7+570*4+1518[:seed=N]". False: `error` says why. */
+/* Parse "512", "64*7+570*4+1518", "imix", "genome:aaafag" (imix.h), "random:64-1518[:seed=N]", or
+ * "random:64*7+570*4+1518[:seed=N]". False: `error` has the reason. */
 bool sizes_parse(const char *text, struct sizes *sizes, char *error, size_t error_size);
 
-/* One size for all. */
+/* Set one size for all frames. */
 void sizes_set(struct sizes *sizes, uint32_t frame_size);
 
 double sizes_mean(const struct sizes *sizes);
@@ -33,7 +33,7 @@ double sizes_mean(const struct sizes *sizes);
 /* How many of the first `frames` frames have this size; not for random and drawn sizes. */
 uint64_t sizes_count(const struct sizes *sizes, uint32_t frame_size, uint64_t frames);
 
-/* A number below `count`, evenly, for this frame. */
+/* A number below `count` for this frame, uniformly distributed. */
 static inline uint32_t sizes_draw(const struct sizes *s, uint64_t sequence, uint32_t count)
 {
     uint64_t x = (sequence + s->seed * 0xd6e8feb86659fd93ULL) * 0x9e3779b97f4a7c15ULL;

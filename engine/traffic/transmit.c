@@ -3,7 +3,7 @@
 
 #include "threads/core_token.h"
 
-#define AWAY_NS 1000 /* a look at the clock and a pause take some 20 */
+#define AWAY_NS 1000 /* reading the clock and a pause take about 20 */
 #define REST_NS (100U * 1000 * 1000)
 #define ROUND_NS (1000U * 1000)
 
@@ -15,7 +15,7 @@ void transmit_begin(struct transmitter *tx)
     tx->sequence = 0;
     tx->skipped = 0;
     tx->tried = 0;
-    tx->refused = false;
+    tx->ring_was_full = false;
     tx->stall = 0;
     tx->replay_index = 0;
     histogram_reset(tx->lateness);
@@ -34,7 +34,7 @@ void transmit_limit_burst(struct transmitter *tx)
     const uint64_t left = tx->frames_end - tx->replay_index;
 
     if (p->shape == SCHEDULE_RECORDED)
-        return; /* knows its own end */
+        return; /* its schedule has an end */
     if (left < p->burst)
         p->burst = (uint32_t)left;
     if (left == 0)
@@ -49,8 +49,8 @@ bool transmit_is_over(const struct transmitter *tx)
                                                  : tx->replay_index >= tx->frames_end;
 }
 
-/* A set number of frames at a rate is sent whole, however late: for such a sender the schedule
- * slips. A recorded schedule has a time for each frame, and leaves out what is late. */
+/* A given number of frames at a rate is sent completely, even if late: the schedule of such a
+ * sender slips. A recorded schedule has a time for each frame, and leaves out late frames. */
 static bool schedule_slips(const struct transmitter *tx)
 {
     return tx->counts && tx->frames_end != UINT64_MAX && tx->pacing.shape != SCHEDULE_RECORDED;
@@ -63,8 +63,9 @@ static void note_skipped(struct transmitter *tx, uint64_t frames, uint64_t oldes
         tx->stall = now - oldest;
 }
 
-/* Give up what is pending and what was due before `limit`, and note how far behind it was. If the
- * schedule slips, the trial is over: what slipped and was not made up for is given up, too. */
+/* Give up pending frames and frames that were due before `limit`, and record how late they were. If
+ * the schedule slips, the trial is over: frames by which it slipped and that were not caught up are
+ * also given up. */
 static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
 {
     const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
@@ -77,34 +78,34 @@ static void give_up_before(struct transmitter *tx, uint64_t limit, uint64_t now)
     }
     counter_add(&tx->counters->tx_intended, owed);
     counter_add(&tx->counters->tx_dropped, owed + tx->pending);
-    if (!tx->refused)
+    if (!tx->ring_was_full)
         counter_add(&tx->counters->tx_late, owed + tx->pending);
     note_skipped(tx, skipped + tx->pending, oldest, now);
     tx->pending = 0;
 }
 
-/* A little more than must be, or a sender that is asked for more than it can would be here again
- * with every burst, which costs more than sending one. */
+/* It gives up slightly more than necessary. Otherwise a sender that cannot reach its rate would
+ * call this function for every burst, which costs more than sending it. */
 void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried)
 {
     const uint64_t bound = tx->pacing.bound;
 
-    if (now - tried > bound / 2) /* the port was not asked meanwhile */
-        tx->refused = false;
+    if (now - tried > bound / 2) /* no frame was offered to the port in the meantime */
+        tx->ring_was_full = false;
     if (schedule_slips(tx)) {
         const uint64_t oldest = tx->pending > 0 ? tx->intended : pacing_due(&tx->pacing);
         const uint64_t slipped = pacing_give_up_before(&tx->pacing, now - bound + bound / 64);
         note_skipped(tx, slipped, oldest, now);
-        tx->intended = now; /* what is pending is due anew */
+        tx->intended = now; /* pending frames are now due */
     } else {
         give_up_before(tx, now - bound + bound / 64, now);
     }
 }
 
-/* The last frames before the end may just be late, as any may be: the same bound holds, and a port
- * that takes none is no more asked after a while. A round that took longer than this one's work can
- * was spent without a core, which says nothing of the port. Who shares the core has its turn as
- * before: what is sent in one go would find a full ring. */
+/* Send the last frames before the end, which may just be late: the same bound applies, and a port
+ * that accepts none is no longer polled after a while. A round that took longer than its work was
+ * spent without a core and is not evidence about the port. Threads on the same core get their turns
+ * as before, because frames sent without a pause would find a full ring. */
 static void send_rest(struct transmitter *tx, uint64_t now)
 {
     unsigned in_a_row = 0;
@@ -135,14 +136,14 @@ void transmit_end(struct transmitter *tx, uint64_t now)
         tx->pacing.end = now;
     if (!tx->pacing.unlimited)
         send_rest(tx, now);
-    if (tx->pacing.unlimited) /* what was refused last was never owed */
+    if (tx->pacing.unlimited) /* frames that were last not accepted were never due */
         tx->pending = 0;
     give_up_before(tx, tx->pacing.end, clock_ticks());
-    /* Refused frames are still acquired: hand them back. */
-    const unsigned held =
+    /* Frames that were not accepted are still acquired: release them. */
+    const unsigned acquired =
         tx->port->ops->tx_acquire(tx->port, frames, IO_BURST_MAX, transmit_room(tx));
-    if (held > 0)
-        tx->port->ops->tx_release(tx->port, frames, held);
+    if (acquired > 0)
+        tx->port->ops->tx_release(tx->port, frames, acquired);
 }
 
 void transmit_touch(const struct frame_template *t, struct io_frame *frames, unsigned count,

@@ -1,8 +1,8 @@
-/* One sending end: takes what is due from the schedule, stamps it, offers it to the port.
+/* One sending end: takes due frames from the schedule, stamps them and offers them to the port.
  *
- * A frame gets its sequence number only by being accepted: what the port refuses keeps its
- * place in the schedule and is stamped anew at the next try, so refused frames are never
- * mistaken for lost ones, and the actual send time is that of the try that worked. */
+ * A frame gets its sequence number only if the port accepts it. A frame that was not accepted
+ * because the ring is full keeps its place in the schedule and is stamped again at the next try. So
+ * it is never mistaken for a lost frame, and the actual send time is that of the successful try. */
 #ifndef SM_TRANSMIT_H
 #define SM_TRANSMIT_H
 
@@ -18,50 +18,52 @@
 struct transmitter {
     struct io_port *port;
     struct counters *counters;
-    struct histogram *lateness;      /* ns, one sample a burst; unused when unlimited */
-    struct histogram *lateness_away; /* of these, the bursts of transmit_looked; NULL: not kept */
-    bool away;                       /* and not yet caught up with what fell due meanwhile */
-    uint64_t away_limit, away_ticks; /* from when on a round counts as such; their sum */
+    struct histogram *lateness;      /* ns, one sample per burst; unused if unlimited */
+    struct histogram *lateness_away; /* samples of bursts after an absence (transmit_idle_round);
+                                        NULL: not recorded */
+    bool away;                       /* the core was away, and the sender has not yet caught up */
+    uint64_t away_limit,
+        away_ticks; /* duration above which a round counts as absence; sum of absences */
     struct pacing pacing;
-    bool shares_port;  /* another transmitter uses the same buffers: write whole frames */
-    bool prepared;     /* the port's buffers hold the template */
-    uint32_t pending;  /* frames of the current burst that the port has not accepted */
-    uint64_t intended; /* tick at which the current burst was due */
-    uint64_t sequence; /* of the next frame */
-    uint64_t skipped;  /* frames given up, or that came later than their schedule could wait */
-    uint64_t tried;    /* tick of the last look at the schedule */
-    bool refused;      /* by the port, since nothing was due */
-    uint64_t stall;    /* ticks that the latest of these was behind when it was given up */
-    const struct replay *replay; /* where frames come from instead of the template, or NULL */
-    uint64_t replay_index;       /* of the next frame, all rounds counted */
-    bool counts;                 /* replay_index is kept: a replay, or a bound of frames */
-    uint64_t frames_end;         /* index after the last; UINT64_MAX: no bound */
-    struct varied varied;        /* how frames differ from the template */
+    bool shares_port;   /* another transmitter uses the same buffers: write whole frames */
+    bool prepared;      /* the port's buffers contain the template */
+    uint32_t pending;   /* frames of the current burst that the port has not yet accepted */
+    uint64_t intended;  /* tick at which the current burst was due */
+    uint64_t sequence;  /* number of the next frame */
+    uint64_t skipped;   /* frames given up, or sent later than the bound permits */
+    uint64_t tried;     /* tick of the last check of the schedule */
+    bool ring_was_full; /* the ring was full since something was due */
+    uint64_t stall;     /* largest delay in ticks of frames that were given up */
+    const struct replay *replay; /* source of frames in place of the template, or NULL */
+    uint64_t replay_index;       /* index of the next frame in all rounds */
+    bool counts;          /* replay_index is counted: for a replay, or a limited number of frames */
+    uint64_t frames_end;  /* index after the last frame; UINT64_MAX: unlimited */
+    struct varied varied; /* how frames differ from the template */
     struct frame_template template;
 };
 
-/* Take up a template and schedule for one trial; sequence numbers begin at 0. */
+/* Begin a trial with a template and a schedule; sequence numbers begin at 0. */
 void transmit_begin(struct transmitter *tx);
 
-/* Count what the schedule still asked for and what is pending as given up: the trial is over. */
+/* The trial is over: send the last due frames, and count the rest as given up. */
 void transmit_end(struct transmitter *tx, uint64_t now);
 
-/* Limit a burst to the frames that are left to send. Call it once the schedule has begun. */
+/* Limit a burst to the number of frames left to send. Call it after the schedule has begun. */
 void transmit_limit_burst(struct transmitter *tx);
 
-/* Has the last frame of a replay or of --frames been sent or given up? */
+/* Return true if the last frame of a replay or of --frames was sent or given up. */
 bool transmit_is_over(const struct transmitter *tx);
 
-/* Give up frames that lie beyond the catch-up bound, or let the schedule of a set number of frames
- * slip by as much; the look before this one was at `tried`. Not on the usual path. */
+/* Give up frames beyond the catch-up bound, or, for a given number of frames, let the schedule slip
+ * by as much; the previous check was at `tried`. It is not on the usual path. */
 void transmit_give_up(struct transmitter *tx, uint64_t now, uint64_t tried);
 
-/* Send `count` frames of another template at once, as verification frames are; returns how many
- * went. */
+/* Send `count` frames of another template at once, for example verification frames; returns the
+ * number of sent frames. */
 unsigned transmit_now(struct io_port *port, const struct frame_template *t, uint32_t flags,
                       uint32_t first_sequence, unsigned count);
 
-/* Stamp frames whose every byte is written. */
+/* Stamp frames in which every byte is written. */
 void transmit_touch(const struct frame_template *t, struct io_frame *frames, unsigned count,
                     uint32_t sequence, const struct frame_times *times);
 
@@ -92,13 +94,13 @@ static inline void transmit_fill(struct transmitter *tx, struct io_frame *frames
         frame_stamp(t, frames[i].data, sequence + i, &times);
 }
 
-/* The longest frame, as the port must have room for it. */
+/* The longest frame, for which the port must have room. */
 static inline uint32_t transmit_room(const struct transmitter *tx)
 {
     return __builtin_expect(tx->replay != NULL, 0) ? tx->replay->longest : tx->template.length;
 }
 
-/* L2 bytes with FCS of the first `sent` frames; a replay is that much further. */
+/* L2 bytes with FCS of the first `sent` frames; also advances a replay. */
 static inline uint64_t transmit_account(struct transmitter *tx, const struct io_frame *frames,
                                         unsigned sent)
 {
@@ -116,14 +118,15 @@ static inline uint64_t transmit_account(struct transmitter *tx, const struct io_
     return bytes;
 }
 
-/* A round in which there was nothing to do began at `begun` and ends now. When it took longer than
- * a look at the clock can, the core was somewhere else (an interrupt, another program, the
- * hypervisor), and what fell due meanwhile is late for that reason, as is all after it until the
- * sender has caught up: a round finds nothing due. What makes a round long in which frames were
- * sent is not known, so lateness after such a round is the sender's own. */
-static inline void transmit_looked(struct transmitter *tx, uint64_t begun, uint64_t now)
+/* Record a round without work that began at `begun` and ends now. If it took longer than reading
+ * the clock takes, the core was away (an interrupt, another program, the hypervisor). Frames that
+ * fell due in the meantime are late for that reason, and so are all following frames until the
+ * sender has caught up, that is, until a round finds no due frame. The reason for a long round with
+ * sent frames is unknown, so lateness after it counts as that of the sender. */
+static inline void transmit_idle_round(struct transmitter *tx, uint64_t begun, uint64_t now)
 {
-    if (tx->pending == 0 && begun < pacing_due(&tx->pacing)) /* (giving up sends nothing, either) */
+    if (tx->pending == 0 &&
+        begun < pacing_due(&tx->pacing)) /* no due frames are left; giving up also sends nothing */
         tx->away = false;
     if (__builtin_expect(now - begun > tx->away_limit, 0)) {
         tx->away = true;
@@ -131,53 +134,71 @@ static inline void transmit_looked(struct transmitter *tx, uint64_t begun, uint6
     }
 }
 
-/* Send what is due now; returns how many frames the port accepted. 0: nothing was due, or the
- * port is full. */
+#define TRANSMIT_INLINE static inline __attribute__((always_inline))
+
+/* Take the next burst from a schedule with a rate; false: no burst is due. */
+TRANSMIT_INLINE bool transmit_take_paced(struct transmitter *tx, uint64_t now, uint64_t tried)
+{
+    struct pacing *p = &tx->pacing;
+
+    if (now < pacing_due(p)) {
+        tx->ring_was_full = false;
+        return false;
+    }
+    if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
+        /* Send the rest now: at the next check it would again be too late. */
+        transmit_give_up(tx, now, tried);
+        if (pacing_ended(p, now) || now < pacing_due(p))
+            return false;
+    }
+    tx->intended = pacing_due(p);
+    if (__builtin_expect(p->shape == SCHEDULE_RECORDED, 0))
+        tx->replay_index = p->index; /* frames that were given up are not sent later */
+    pacing_advance(p);
+    counter_add(&tx->counters->tx_intended, p->burst);
+    const int64_t late_ns = (int64_t)clock_ticks_to_ns(now - tx->intended);
+    histogram_record(tx->lateness, late_ns);
+    if (__builtin_expect(tx->away, 0) && tx->lateness_away != NULL)
+        histogram_record(tx->lateness_away, late_ns);
+    return true;
+}
+
+/* Set `pending` to the frames to send now; false: there are none. */
+TRANSMIT_INLINE bool transmit_take_burst(struct transmitter *tx, uint64_t now, uint64_t tried)
+{
+    struct pacing *p = &tx->pacing;
+
+    if (tx->pending > 0) {
+        if (!p->unlimited && now - tx->intended > p->bound)
+            transmit_give_up(tx, now, tried);
+        return tx->pending > 0;
+    }
+    if (pacing_ended(p, now))
+        return false;
+    if (p->unlimited) {
+        if (!pacing_is_open(p, now))
+            return false;
+        tx->intended = now;
+    } else if (!transmit_take_paced(tx, now, tried)) {
+        return false;
+    }
+    tx->pending = p->burst;
+    return true;
+}
+
+/* Send the frames that are due now; returns how many the port accepted. 0: nothing was due, or the
+ * ring is full. */
 static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
 {
     struct counters *c = tx->counters;
-    struct pacing *p = &tx->pacing;
     struct io_frame frames[IO_BURST_MAX];
     const uint64_t tried = tx->tried;
 
     tx->tried = now;
-    if (tx->pending == 0) {
-        if (pacing_ended(p, now))
-            return 0;
-        if (p->unlimited) {
-            if (!pacing_is_open(p, now))
-                return 0;
-            tx->intended = now;
-        } else {
-            if (now < pacing_due(p)) {
-                tx->refused = false;
-                return 0;
-            }
-            if (__builtin_expect(now - pacing_due(p) > p->bound, 0)) {
-                /* What is left goes now: at the next look it would be too late again. */
-                transmit_give_up(tx, now, tried);
-                if (pacing_ended(p, now) || now < pacing_due(p))
-                    return 0;
-            }
-            tx->intended = pacing_due(p);
-            if (__builtin_expect(p->shape == SCHEDULE_RECORDED, 0))
-                tx->replay_index = p->index; /* what was given up is not sent later */
-            pacing_advance(p);
-            counter_add(&c->tx_intended, p->burst);
-            const int64_t late_ns = (int64_t)clock_ticks_to_ns(now - tx->intended);
-            histogram_record(tx->lateness, late_ns);
-            if (__builtin_expect(tx->away, 0) && tx->lateness_away != NULL)
-                histogram_record(tx->lateness_away, late_ns);
-        }
-        tx->pending = p->burst;
-    } else if (!p->unlimited && now - tx->intended > p->bound) {
-        transmit_give_up(tx, now, tried);
-        if (tx->pending == 0)
-            return 0;
-    }
-
-    const unsigned wanted = tx->pending < IO_BURST_MAX ? tx->pending : IO_BURST_MAX;
-    const unsigned count = tx->port->ops->tx_acquire(tx->port, frames, wanted, transmit_room(tx));
+    if (!transmit_take_burst(tx, now, tried))
+        return 0;
+    const unsigned required = tx->pending < IO_BURST_MAX ? tx->pending : IO_BURST_MAX;
+    const unsigned count = tx->port->ops->tx_acquire(tx->port, frames, required, transmit_room(tx));
     unsigned sent = 0;
     if (count > 0) {
         transmit_fill(tx, frames, count, now);
@@ -186,13 +207,13 @@ static inline unsigned transmit_step(struct transmitter *tx, uint64_t now)
     tx->pending -= sent;
     tx->sequence += sent;
     counter_add(&c->tx_polls, 1);
-    if (sent < wanted) {
+    if (sent < required) {
         counter_add(&c->ring_full_polls, 1);
-        tx->refused = true;
+        tx->ring_was_full = true;
     }
     counter_add(&c->tx_offered, sent);
     counter_add(&c->tx_bytes, transmit_account(tx, frames, sent));
-    if (p->unlimited)
+    if (tx->pacing.unlimited)
         counter_add(&c->tx_intended, sent);
     return sent;
 }

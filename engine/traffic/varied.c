@@ -1,10 +1,10 @@
-/* Filling frames that differ. */
+/* Fills frames that differ in size or flow. */
 #include "traffic/varied.h"
 
 #include <arpa/inet.h>
 #include <string.h>
 
-/* After a refusal, and once at the beginning. */
+/* Move the state to a sequence number: after frames were not accepted, and once at the begin. */
 static void seek(struct varied *v, uint64_t sequence)
 {
     if (v->sizes != NULL && v->sizes->kind == SIZES_CYCLE)
@@ -18,7 +18,7 @@ static void seek(struct varied *v, uint64_t sequence)
     }
 }
 
-/* One burst's arrays. */
+/* The arrays of one burst. */
 struct burst {
     uint64_t sum[IO_BURST_MAX], ip_sum[IO_BURST_MAX];
     uint32_t value[IO_BURST_MAX], port[IO_BURST_MAX];
@@ -61,8 +61,8 @@ static void write_sizes(const struct varied *v, const struct frame_template *t,
     }
 }
 
-/* Places go on from flow to flow, and from the last flow to the first, whose places are not always
- * the next ones. */
+/* Places advance from flow to flow, and from the last flow to the first, whose places may not be
+ * the next. */
 static void choose_places(const struct varied *v, struct varied_field *field, uint32_t *places,
                           unsigned count, uint32_t flow)
 {
@@ -83,7 +83,7 @@ static void choose_places(const struct varied *v, struct varied_field *field, ui
     field->at = at;
 }
 
-/* The same of a field that goes on once in several flows. */
+/* The same for a field that advances once in several flows. */
 static void choose_places_slowly(const struct varied *v, struct varied_field *field,
                                  uint32_t *places, unsigned count, uint32_t flow)
 {
@@ -105,7 +105,7 @@ static void choose_places_slowly(const struct varied *v, struct varied_field *fi
     field->left = left;
 }
 
-/* First all at once, then the few that have to be mixed again. */
+/* First all values, then the few values that must be mixed again. */
 static void shuffle(const struct flow_range *range, uint32_t *places, unsigned count)
 {
     const struct flow_order order = range->order;
@@ -118,7 +118,7 @@ static void shuffle(const struct flow_range *range, uint32_t *places, unsigned c
     }
 }
 
-/* The values of a field, in host byte order. */
+/* The values of a field in host byte order. */
 static void choose_values(struct varied *v, struct varied_field *field, struct burst *b,
                           uint32_t *values, unsigned count, uint32_t flow)
 {
@@ -174,7 +174,7 @@ static void write_field(const struct varied_field *field, struct io_frame *frame
     }
 }
 
-/* Which flows come next: drawn for each frame, or (round-robin) the first of them. */
+/* The flows of the next frames: drawn for each frame, or the first of them for round-robin. */
 static uint32_t choose_flows(const struct varied *v, struct burst *b, unsigned count,
                              uint64_t sequence)
 {
@@ -195,13 +195,13 @@ static void write_flows(struct varied *v, struct io_frame *frames, unsigned coun
     }
 }
 
-/* Which of the two vary is a constant wherever this is inlined. */
+/* The varying fields are constants wherever this is inlined. */
 static inline __attribute__((always_inline)) void
 write_usual(const struct varied *v, const struct frame_template *t, struct io_frame *frames,
             unsigned count, const struct burst *b, uint32_t sequence,
             const struct frame_times *times, bool address, bool port)
 {
-    const struct frame_times own = *times; /* frames are bytes, which may be anything */
+    const struct frame_times local_times = *times; /* frames are bytes, which may alias anything */
     const uint32_t headers = v->headers, payload_length = t->payload_length;
     const uint32_t address_offset = address ? v->fields[v->address].offset : 0;
     const uint32_t port_offset = port ? v->fields[v->port].offset : 0;
@@ -221,7 +221,7 @@ write_usual(const struct varied *v, const struct frame_template *t, struct io_fr
             store16(data + port_offset, wire);
             all += wire;
         }
-        frame_stamp_sum(t, data, payload_length, sequence + i, &own, all);
+        frame_stamp_sum(t, data, payload_length, sequence + i, &local_times, all);
     }
 }
 

@@ -1,9 +1,9 @@
-/* What varies in the frames of a trial: found once, before the first of them. */
+/* Determines the varying fields of a trial, once, before the first frame. */
 #include <string.h>
 
 #include "traffic/varied.h"
 
-/* Taking a 16- or 32-bit word out of a one's complement sum is adding its complement. */
+/* Removing a 16- or 32-bit word from a one's complement sum means adding its complement. */
 static uint64_t without(uint32_t word)
 {
     return UINT32_MAX - word;
@@ -83,7 +83,8 @@ void varied_begin(struct varied *v, const struct frame_template *t,
     v->beside = t->beside + t->payload;
     v->ip6 = address->ip6;
     v->sum = t->constant_sum;
-    if (!v->ip6 && v->headers > 0) { /* the template's own checksum would be in it */
+    if (!v->ip6 &&
+        v->headers > 0) { /* otherwise the sum would include the checksum of the template */
         const uint8_t *ip = t->bytes + v->headers - 28;
         v->ip_sum = sum_bytes(ip, 20) + without(load16(ip + 10));
     }
@@ -103,7 +104,7 @@ void varied_begin(struct varied *v, const struct frame_template *t,
     }
     v->used = v->sizes != NULL || v->field_count > 0;
     find_usual(v, t);
-    v->sequence = UINT64_MAX; /* to be sought */
+    v->sequence = UINT64_MAX; /* forces a search for the first frame */
 }
 
 uint32_t varied_flow(const struct varied *v, uint64_t sequence)

@@ -1,4 +1,5 @@
-/* Making the table of groups, the rare exact comparison, and draws eight at a time. */
+/* Creates the table of groups, and has the rare exact comparison and the drawing of eight ranks at
+ * a time. */
 #include "traffic/zipf.h"
 
 #include <math.h>
@@ -8,7 +9,7 @@
 #endif
 
 #define SINGLE_RANKS 1024
-#define TAIL_GROUPS 1000 /* some fewer than there is room for: sizes are rounded up */
+#define TAIL_GROUPS 1000 /* slightly fewer than possible, because sizes are rounded up */
 
 static double weight(const struct zipf *z, uint32_t rank)
 {
@@ -20,7 +21,8 @@ bool zipf_keep(const struct zipf *z, uint32_t first, uint32_t rank, uint32_t ran
     return random / 4294967296.0 * weight(z, first) < weight(z, rank);
 }
 
-/* Fills the groups; `share` gets the probability of drawing each, times their number. */
+/* Fill the groups; `share` gets the probability of drawing each group, times the number of groups.
+ */
 static void make_groups(struct zipf *z, uint32_t count, double *share)
 {
     const double growth = pow((double)count / SINGLE_RANKS, 1.0 / TAIL_GROUPS) - 1;
@@ -89,8 +91,8 @@ static inline __m512i mix_eight(__m512i x) /* zipf_mix */
 
 _Static_assert(sizeof(struct zipf_group) == 16, "see draw_eight");
 
-/* The first round of eight draws; a bit is set for each that this did not decide. A group is two
- * words of 64 bits: keep and alias, then first, ranks and sure. */
+/* The first round of eight draws; a bit is set for each undecided draw. A group is two words of 64
+ * bits: keep and alias, then first, ranks and sure. */
 static inline unsigned draw_eight(const struct zipf *z, uint64_t key, uint32_t *ranks)
 {
     const __m512i lanes = _mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), low = every(UINT32_MAX);

@@ -1,12 +1,12 @@
-/* Zipf's law over up to a million ranks: rank k of 1..N comes with probability proportional to
- * k^-s, exactly, without a table of N entries.
+/* Zipf's law over up to a million ranks: rank k of 1..N has a probability proportional to k^-s,
+ * exactly, without a table of N entries.
  *
- * The alias method (Walker 1974, Vose 1991) draws one of at most 2048 groups of neighbouring
- * ranks: each of the first ranks is a group, later ones grow with the rank. Inside a group a
- * rank is drawn evenly and kept with the probability that makes up for the difference to the
- * group's first rank (rejection); nearly always the group's last rank says that it is kept, and
- * no power is computed. The table is 32 kB. Draws depend on the key alone: the same key gives
- * the same rank. */
+ * The alias method (Walker 1974, Vose 1991) draws one of at most 2048 groups of neighbouring ranks:
+ * each of the first ranks is a group, later groups grow with the rank. Inside a group a rank is
+ * drawn uniformly and accepted with the probability that compensates the difference to the first
+ * rank of the group (rejection). Almost always the probability of the group's last rank already
+ * decides that it is accepted, and no power is calculated. The table has 32 kB. Draws depend only
+ * on the key: the same key gives the same rank. */
 #ifndef SM_ZIPF_H
 #define SM_ZIPF_H
 
@@ -16,11 +16,11 @@
 #define ZIPF_GROUPS_MAX 2048
 
 struct zipf_group {
-    uint32_t keep; /* of 2^32: stay in this group, else take the alias */
+    uint32_t keep; /* probability in 2^-32 to use this group and not the alias */
     uint32_t alias;
-    uint32_t first; /* rank, from 0 */
+    uint32_t first; /* first rank, from 0 */
     uint32_t ranks : 24;
-    uint32_t sure : 8; /* of 256: kept whatever the rank */
+    uint32_t sure : 8; /* probability in 1/256 that every rank of the group is accepted */
 };
 
 struct zipf {
@@ -29,10 +29,10 @@ struct zipf {
     struct zipf_group group[ZIPF_GROUPS_MAX];
 };
 
-/* For ranks 0..count-1; exponent from 0 (even) to 10. */
+/* For ranks 0..count-1; exponent from 0 (uniform) to 10. */
 void zipf_make(struct zipf *z, uint32_t count, double exponent);
 
-/* The slow end of a draw: compare with the true probability. */
+/* The slow end of a draw: compare with the exact probability. */
 bool zipf_keep(const struct zipf *z, uint32_t first, uint32_t rank, uint32_t random);
 
 static inline uint64_t zipf_mix(uint64_t x) /* splitmix64 */
@@ -42,10 +42,10 @@ static inline uint64_t zipf_mix(uint64_t x) /* splitmix64 */
     return x ^ (x >> 31);
 }
 
-/* No branch that the draw decides but the rare last one: half of them would be foretold wrongly.
- * One random number serves three choices: the group, by its upper half; group or alias, by what
- * that leaves; the rank, by its lower half. What the rank leaves decides, nearly always, that it is
- * kept; a group of one rank is sure whatever that is. */
+/* The draw decides no branch except the rare last one: half of them would be mispredicted. One
+ * random number serves three choices: the group, by its upper half; group or alias, by the rest of
+ * that; the rank, by its lower half. The rest of that almost always decides that the rank is
+ * accepted; a group of one rank is always accepted. */
 static inline uint32_t zipf_rank(const struct zipf *z, uint64_t key)
 {
     for (;;) {
@@ -66,8 +66,8 @@ static inline uint32_t zipf_rank(const struct zipf *z, uint64_t key)
     }
 }
 
-#define ZIPF_STEP 0x9e3779b97f4a7c15ULL /* from the key of a draw to that of the next */
+#define ZIPF_STEP 0x9e3779b97f4a7c15ULL /* difference between the keys of consecutive draws */
 
-/* zipf_rank for `count` keys from this one on. */
+/* zipf_rank for `count` keys, beginning with this key. */
 void zipf_ranks(const struct zipf *z, uint64_t key, uint32_t *ranks, unsigned count);
 #endif

@@ -1,9 +1,10 @@
-/* How long to wait for what is on its way: a receiver cannot tell a late frame from a lost one.
+/* How long to wait for frames in flight: a receiver cannot distinguish a late frame from a lost
+ * frame.
  *
- * Once all frames have come that were sent, only copies can follow, and a short silence will do.
- * While some are missing, or nobody said how many there were, a switch may only be late: without a
- * core for a while, or out of its share of CPU time, which the kernel gives anew every 100 ms. A
- * silence must be longer than that to mean anything; who knows better says so (--patience). */
+ * When all sent frames have arrived, only copies can follow, and a short silence is enough. While
+ * some are missing, or the number of sent frames is unknown, the switch may only be late, for
+ * example because it has no core or has used its share of CPU time, which the kernel renews every
+ * 100 ms. Only a longer silence is significant; --patience sets it. */
 #include "trial/drain.h"
 
 #include "trial/loop.h"
@@ -11,8 +12,9 @@
 #define SILENCE_NS (20ULL * 1000 * 1000)
 #define LONGEST_NS (2000ULL * 1000 * 1000) /* RFC 2544, section 23: residual frames */
 
-/* What is received of the end's stream; of a client's probes, its load is not answered. */
-static const struct end *heard_by(const struct trial *trial, unsigned index)
+/* The end that receives the echoes or frames of an end. A client with probes gets only its probes
+ * back, because the server does not echo its load. */
+static const struct end *receiving_end_of(const struct trial *trial, unsigned index)
 {
     const struct end *end = &trial->ends[index];
 
@@ -26,7 +28,7 @@ static uint64_t frames_sent(const struct trial *trial)
     if (!trial->options->role->receives_own)
         return atomic_load(&trial->request.sent);
     for (unsigned i = 0; i < trial->end_count; i++) {
-        const struct end *end = heard_by(trial, i);
+        const struct end *end = receiving_end_of(trial, i);
         sent += end->counters.tx_offered - end->before.tx_offered;
     }
     return sent;
@@ -37,7 +39,7 @@ static bool all_came(const struct trial *trial, uint64_t sent)
     uint64_t came = 0;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
-        const struct end *end = heard_by(trial, i);
+        const struct end *end = receiving_end_of(trial, i);
         came += end->receiving.rx.tracker != NULL ? end->receiving.rx.tracker->unique : 0;
         for (unsigned stream = 1; stream < end->receiving.stream_count; stream++)
             came += end->receiving.streams[stream - 1].tracker.unique;
@@ -45,31 +47,31 @@ static bool all_came(const struct trial *trial, uint64_t sent)
     return came >= sent;
 }
 
-static uint64_t frames_heard(const struct end *end)
+static uint64_t frames_received(const struct end *end)
 {
     return end->counters.rx_frames + (end->probe != NULL ? end->probe->counters.rx_frames : 0);
 }
 
-/* One look at all ports; returns whether frames of our stream came. */
+/* Poll all ports once; returns true if frames of the stream arrived. */
 static bool look(struct trial *trial)
 {
     bool heard = false;
 
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        const uint64_t before = frames_heard(end);
+        const uint64_t before = frames_received(end);
         const unsigned count = end_receive(trial, end);
         const uint64_t alone =
             end->receiving.last_poll_tick > 0 ? clock_ticks() - end->receiving.last_poll_tick : 0;
         end_note_absence(end, alone, 0, count);
         end->receiving.last_poll_tick = 0;
-        heard |= frames_heard(end) != before;
+        heard |= frames_received(end) != before;
     }
     return heard;
 }
 
-/* A port is silent when a look that *begins* late enough after the last frame finds nothing:
- * time in which this process did not run proves nothing. */
+/* A port is silent if a poll that begins late enough after the last frame finds no frame. Time in
+ * which this process did not run is not evidence of silence. */
 void drain(struct trial *trial)
 {
     const uint64_t silence = clock_ns_to_ticks(SILENCE_NS);
@@ -79,14 +81,14 @@ void drain(struct trial *trial)
     uint64_t now = begun;
     const uint64_t last = now + clock_ns_to_ticks(LONGEST_NS);
     uint64_t heard = now;
-    uint64_t wanted = all_came(trial, sent) ? silence : patience;
+    uint64_t required = all_came(trial, sent) ? silence : patience;
 
     while (now < last) {
         if (look(trial)) {
             heard = clock_ticks();
             trial->outcome.residual_ns = clock_ticks_to_ns(heard - begun);
-            wanted = all_came(trial, sent) ? silence : patience;
-        } else if (now > heard && now - heard >= wanted) {
+            required = all_came(trial, sent) ? silence : patience;
+        } else if (now > heard && now - heard >= required) {
             trial->outcome.drained = true;
             return;
         } else {

@@ -1,4 +1,4 @@
-/* After the end of a trial: take what is still on its way, so that no late frame is called lost. */
+/* After the end of a trial: receive the frames in flight, so that no late frame counts as lost. */
 #ifndef SM_TRIAL_DRAIN_H
 #define SM_TRIAL_DRAIN_H
 
@@ -6,7 +6,7 @@
 
 struct trial;
 
-/* Receive until the ports have been silent for long enough; trial->outcome.drained says whether
- * they ever were. */
+/* Receive until the ports have been silent for long enough; trial->outcome.drained is true if they
+ * became silent. */
 void drain(struct trial *trial);
 #endif

@@ -1,10 +1,10 @@
-/* What the loop does once in a while: intervals, the end, ports that fail. */
+/* Rare events of the loop: intervals, the end, ports that fail. */
 #include "trial/loop.h"
 
 #include "trial/snapshot.h"
 
-/* Who asks sets the flag and then the tick, we write the tick and then look at the flag: whichever
- * tick stands in the end, the question is seen. */
+/* The requesting thread sets the flag and then the tick; this function writes the tick and then
+ * reads the flag. So the request is seen, whichever tick is written last. */
 void trial_set_next_event(struct trial *trial)
 {
     uint64_t next = trial->clock.next_interval;
@@ -16,7 +16,7 @@ void trial_set_next_event(struct trial *trial)
         __atomic_store_n(&trial->clock.next_event, 0, __ATOMIC_RELAXED);
 }
 
-void trial_ask_interval(struct trial *trial)
+void trial_request_interval(struct trial *trial)
 {
     atomic_store(&trial->request.interval, true);
     __atomic_store_n(&trial->clock.next_event, 0, __ATOMIC_SEQ_CST);

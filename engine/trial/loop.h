@@ -1,5 +1,5 @@
-/* What a role's loop asks and does once a round, inline: does the trial go on, receive a burst,
- * send what is due, rest. `trial_goes_on` is one comparison and one load until an interval, the
+/* The steps of a round of a role's loop, inline: test whether the trial continues, receive a burst,
+ * send due frames, rest. `trial_goes_on` costs one comparison and one load until an interval, the
  * end or a stop is due. */
 #ifndef SM_TRIAL_LOOP_H
 #define SM_TRIAL_LOOP_H
@@ -7,13 +7,14 @@
 #include "threads/idle.h"
 #include "trial/state.h"
 
-/* The next interval or the end, whichever comes first; to be called when either has changed. */
+/* Set the tick of the next interval or of the end, whichever is first. Call it after either has
+ * changed. */
 void trial_set_next_event(struct trial *trial);
 
-/* Have the interval end now; from any thread, while a trial runs or is about to. */
-void trial_ask_interval(struct trial *trial);
+/* End the current interval now; from any thread, while a trial runs or is about to run. */
+void trial_request_interval(struct trial *trial);
 
-/* The core of the loop condition, out of line: intervals, the end, stopping. */
+/* The slow part of the loop condition, out of line: intervals, the end, stopping. */
 bool trial_event(struct trial *trial, uint64_t now);
 
 static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t now)
@@ -27,8 +28,8 @@ static inline bool trial_goes_on(struct trial *trial, unsigned worker, uint64_t 
     return true;
 }
 
-/* The end of one round of a role's loop that began at tick `begun`: charge it to the end as
- * useful or idle; returns the tick at which the next one begins. */
+/* End one round of a role's loop that began at tick `begun`, and add its time to the useful or idle
+ * time of the end; returns the tick at which the next round begins. */
 static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
 {
     const uint64_t now = clock_ticks();
@@ -37,7 +38,7 @@ static inline uint64_t trial_round(struct end *end, uint64_t begun, bool useful)
     return now;
 }
 
-/* Nothing to do, or no more for now: see idle_rest. */
+/* There is nothing to do now, or the quantum is used: see idle_rest. */
 static inline void trial_idle(struct trial *trial, bool worked, struct io_port *port, uint64_t now,
                               uint64_t until)
 {
@@ -47,17 +48,18 @@ static inline void trial_idle(struct trial *trial, bool worked, struct io_port *
         idle_rest(trial, worked, port, now, until);
 }
 
-/* End the trial, from any thread. The first reason stands, but for a port that fails. */
+/* End the trial, from any thread. The first reason counts, except that the failure of a port
+ * replaces it. */
 void trial_stop(struct trial *trial, enum reason reason);
 
-/* A port has failed for good, or nothing more will come from it: remember it and stop. */
+/* Stop the trial if a port has failed, or if no further frame can come from it. */
 void trial_check_port(struct trial *trial, const struct io_port *port);
 
-/* Nothing was sent: has the port failed, or is the replay over? */
+/* Call it if no frame was sent: stop the trial if the port has failed or all frames were sent. */
 void trial_check_sending(struct trial *trial, const struct end *end);
 
-/* Loss as it is known by now: numbers that frames with higher ones have overtaken. Several queues
- * know it together, at the end. */
+/* Update the loss known so far: missing numbers below the highest. With several queues it is known
+ * only at the end. */
 static inline void end_note_missing(struct end *end)
 {
     const struct sequence_tracker *t = &end->receiving.tracker;
@@ -69,7 +71,7 @@ static inline void end_note_missing(struct end *end)
     end->receiving.missing = missing;
 }
 
-/* Receive one burst at an end, count and track it; returns how many frames came. */
+/* Receive one burst at an end, count and track it; returns the number of frames. */
 static inline unsigned end_receive(struct trial *trial, struct end *end)
 {
     struct io_frame frames[IO_BURST_MAX];
@@ -92,8 +94,8 @@ static inline unsigned end_receive(struct trial *trial, struct end *end)
     return count;
 }
 
-/* A round of a receiving end took so long, the last part of it at rest, and found so many frames:
- * was it away meanwhile? */
+/* Call it after each round of a receiving end: it charges losses to an absence if the round took
+ * too long for its frames. The worker was at rest for the last `rested` ticks. */
 static inline void end_note_absence(struct end *end, uint64_t took, uint64_t rested, unsigned count)
 {
     const uint64_t lost =
@@ -103,11 +105,11 @@ static inline void end_note_absence(struct end *end, uint64_t took, uint64_t res
         counter_add(&end->counters.rx_missed_away, lost);
 }
 
-/* Send what is due at an end; returns how many frames went. */
+/* Send the due frames of an end; returns the number of sent frames. */
 static inline unsigned end_send(struct trial *trial, struct end *end, uint64_t now)
 {
     unsigned sent = 0;
-    if (__builtin_expect(end->probe != NULL, 0)) /* first: nothing is to queue before a probe */
+    if (__builtin_expect(end->probe != NULL, 0)) /* first, so that no load frame delays a probe */
         sent = transmit_step(&end->probe->sending.tx, now);
     sent += transmit_step(&end->sending.tx, now);
     if (__builtin_expect(sent == 0 && (end->port->failure[0] != '\0' || end->sending.tx.counts), 0))
@@ -122,7 +124,7 @@ static inline uint64_t transmitter_next_due(const struct transmitter *tx, uint64
     return pacing_due(&tx->pacing);
 }
 
-/* When the next frame of an end is due; now, when the port refused some. */
+/* Return when the next frame of an end is due; if the port did not accept some frames, now. */
 static inline uint64_t end_next_due(const struct end *end, uint64_t now)
 {
     const uint64_t due = transmitter_next_due(&end->sending.tx, now);

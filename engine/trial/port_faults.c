@@ -1,4 +1,4 @@
-/* Watching for faults from what ports and counters tell once an interval. */
+/* Finds faults in the states of ports and in counters, once per interval. */
 #include "trial/port_faults.h"
 
 #include <stdio.h>
@@ -7,7 +7,8 @@
 #include "trial/state.h"
 
 #define STUCK_NS                                                                                   \
-    (1000ULL * 1000 * 1000) /* a peer that was kept from its core for less is no fault */
+    (1000ULL * 1000 *                                                                              \
+     1000) /* a shorter time can have other causes, for example a peer without a core */
 
 bool port_is_up(struct io_port *port)
 {
@@ -22,26 +23,27 @@ void port_faults_begin(struct trial *trial)
     trial->outcome.fault[0] = '\0';
     for (unsigned i = 0; i < trial->end_count; i++) {
         struct end *end = &trial->ends[i];
-        const bool up = port_is_up(end->port); /* first: it notes what was lost before */
+        const bool up =
+            port_is_up(end->port); /* first, because it also counts earlier losses of the link */
         end->watch = (struct port_watch){
             .links_lost = io_links_lost(end->port),
             .was_up = up,
             .offered = counter_read(&end->counters.tx_offered),
             .refused = counter_read(&end->counters.ring_full_polls),
-            .looked_ns = trial->outcome.started_ns,
+            .checked_ns = trial->outcome.started_ns,
         };
     }
 }
 
-static void look_at(struct end *end, uint64_t now_ns)
+static void check_end(struct end *end, uint64_t now_ns)
 {
     struct port_watch *w = &end->watch;
     const uint64_t offered = counter_read(&end->counters.tx_offered);
     const uint64_t refused = counter_read(&end->counters.ring_full_polls);
     const bool up = port_is_up(end->port);
 
-    if (offered == w->offered && refused != w->refused && now_ns > w->looked_ns)
-        w->stuck_ns += now_ns - w->looked_ns;
+    if (offered == w->offered && refused != w->refused && now_ns > w->checked_ns)
+        w->stuck_ns += now_ns - w->checked_ns;
     else
         w->stuck_ns = 0;
     if (w->stuck_ns > w->longest_stuck_ns)
@@ -50,22 +52,22 @@ static void look_at(struct end *end, uint64_t now_ns)
     w->was_up |= up;
     w->offered = offered;
     w->refused = refused;
-    w->looked_ns = now_ns;
+    w->checked_ns = now_ns;
 }
 
-void port_faults_look(struct trial *trial, uint64_t now_ns)
+void port_faults_check(struct trial *trial, uint64_t now_ns)
 {
     for (unsigned i = 0; i < trial->end_count; i++)
-        look_at(&trial->ends[i], now_ns);
+        check_end(&trial->ends[i], now_ns);
 }
 
-/* A peer that leaves a receiver without a set duration, and stays away, has simply ended. */
+/* If a receiver has no set duration and its peer leaves for good, the peer has simply ended. */
 static bool link_loss_counts(const struct trial *trial, const struct end *end)
 {
     return trial->options->role->sends || trial->traffic.duration_ns != 0 || port_is_up(end->port);
 }
 
-/* (The peers of a forwarder come and go; its intervals say so.) */
+/* The peers of a forwarder come and go; its interval lines have their state. */
 static bool judge_end(struct trial *trial, unsigned index)
 {
     const struct end *end = &trial->ends[index];

@@ -1,5 +1,5 @@
-/* What a trial has done so far. One thread prints, others measure: what is said to the outside is
- * gathered here once an interval, never once a burst. */
+/* Progress of a trial. One thread prints and others measure: the values to print are gathered here
+ * once per interval, not once per burst. */
 #include "trial/snapshot.h"
 
 #include <string.h>
@@ -13,7 +13,7 @@ void snapshot_fill(struct trial *trial, struct snapshot *snapshot)
     trial_totals(trial, &snapshot->totals);
     memset(snapshot->spent_ticks, 0, sizeof snapshot->spent_ticks);
     cpu_times_read(&snapshot->cpu);
-    port_faults_look(trial, snapshot->t_ns);
+    port_faults_check(trial, snapshot->t_ns);
     for (unsigned i = 0; i < trial->end_count; i++) {
         const struct end *end = &trial->ends[i];
         const struct counters *c = &end->counters, *before = &end->before;
@@ -34,12 +34,12 @@ void snapshot_take(struct trial *trial)
 {
     const uint64_t written = atomic_load_explicit(&trial->intervals.written, memory_order_relaxed);
     const uint64_t read = atomic_load_explicit(&trial->intervals.read, memory_order_acquire);
-    const uint64_t one = 1;
+    const uint64_t increment = 1;
 
     if (written - read == SNAPSHOTS)
-        return; /* the reader is stuck: the next line will cover this interval as well */
+        return; /* the reader is late: the next line also covers this interval */
     snapshot_fill(trial, &trial->intervals.ring[written % SNAPSHOTS]);
     atomic_store_explicit(&trial->intervals.written, written + 1, memory_order_release);
-    if (write(trial->intervals.wake_fd, &one, sizeof one) < 0)
+    if (write(trial->intervals.wake_fd, &increment, sizeof increment) < 0)
         return; /* the counter of the eventfd is full: the reader is awake anyway */
 }

@@ -1,12 +1,12 @@
-/* Totals of a running trial, and the snapshots of them that interval lines are made of. */
+/* Totals of a running trial, from which interval lines are made. */
 #ifndef SM_TRIAL_SNAPSHOT_H
 #define SM_TRIAL_SNAPSHOT_H
 
 #include "trial/state.h"
 
-/* Everything an interval line says, as it is now. */
+/* Fill in all values of an interval line as they are now. */
 void snapshot_fill(struct trial *trial, struct snapshot *snapshot);
 
-/* The same into the ring to the printing thread. */
+/* Put a snapshot into the ring of the printing thread. */
 void snapshot_take(struct trial *trial);
 #endif

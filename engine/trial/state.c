@@ -1,4 +1,4 @@
-/* What follows from a trial's state and its options. */
+/* Values that follow from the state of a trial and its options. */
 #include "trial/state.h"
 
 #include <string.h>
@@ -20,14 +20,14 @@ uint16_t trial_probe_stream(const struct trial *trial)
     return (uint16_t)(o->probe_stream_given ? o->probe_stream : o->stream ^ 0x8000U);
 }
 
-/* Beside a replay, too, the sizes asked for are those of the probes. */
+/* With a replay, the option for frame sizes applies only to the probes. */
 double trial_probe_rate_pps(const struct trial *trial)
 {
     return rate_pps(&trial->traffic.probe_rate, trial->traffic.line_bps,
                     sizes_mean(&trial->traffic.sizes));
 }
 
-/* Beside probes the load is timed only where it was asked for by itself. */
+/* With probes, the load is timed only if an option requires it. */
 bool trial_times_load(const struct trial *trial)
 {
     const bool always = trial->options->role->latency != LATENCY_NONE;
@@ -35,7 +35,8 @@ bool trial_times_load(const struct trial *trial)
     return (trial->traffic.latency && !echoes_probes) || (always && !trial_has_probes(trial));
 }
 
-/* A lone port tracks its own stream; of a tester's two, the one opposite a sending end. */
+/* A single port tracks its own stream. If a role has two ports, the port opposite a sending end
+ * tracks. */
 bool trial_end_tracks(const struct trial *trial, unsigned end)
 {
     const bool sinks =
@@ -47,8 +48,8 @@ bool trial_end_tracks(const struct trial *trial, unsigned end)
            trial->options->queues > 1;
 }
 
-/* Beside probes a client's load may be answered or not. */
-uint64_t trial_sent_to(const struct trial *trial, unsigned end)
+/* With probes, the server may echo the load of a client or not. */
+uint64_t trial_frames_sent_to(const struct trial *trial, unsigned end)
 {
     const struct role *role = trial->options->role;
 
@@ -75,9 +76,9 @@ uint64_t trial_frames_to_send(const struct trial *trial)
 {
     const uint64_t loops = trial->replay.count == 0 ? 0 : trial->options->loops;
     const uint64_t replayed = loops == 0 ? UINT64_MAX : loops * trial->replay.count;
-    const uint64_t asked = trial->options->frames == 0 ? UINT64_MAX : trial->options->frames;
+    const uint64_t limit = trial->options->frames == 0 ? UINT64_MAX : trial->options->frames;
 
-    return replayed < asked ? replayed : asked;
+    return replayed < limit ? replayed : limit;
 }
 
 uint64_t trial_now_ns(const struct trial *trial)

@@ -1,6 +1,5 @@
-/* What a trial is made of: its ends (ports with what sends and receives on them), its times, its
- * totals, and what follows from them and the options. Everything about a trial looks here; nothing
- * here runs anything (trial_loop.h does in the loop, trial.h from begin to end). */
+/* The state of a trial: its ends, times and totals, grouped by the thread that writes them. Nothing
+ * here runs anything: loop.h has the steps of the loops, trial.h the run from begin to end. */
 #ifndef SM_TRIAL_STATE_H
 #define SM_TRIAL_STATE_H
 
@@ -27,7 +26,8 @@ enum reason {
     REASON_STOP,
     REASON_SIGNAL,
     REASON_EOF,
-    REASON_REPLAYED, /* the file that is replayed, or received from, is at its end */
+    REASON_REPLAYED, /* the file that is replayed, or that is the input of the port, is at its end
+                      */
     REASON_SENT,     /* all of --frames have been sent */
     REASON_FAILURE
 };
@@ -66,18 +66,18 @@ struct end {
     struct end_receiving receiving;
     struct port_watch watch;
     struct fault_counts faults; /* reference: faults of the frames that leave by this port */
-    uint64_t spent_ticks[2];    /* of the worker, in rounds [0] without and [1] with frames */
+    uint64_t spent_ticks[2];    /* time of the worker in rounds [0] without and [1] with frames */
     struct end *probe;          /* the probe stream on the same port (ends/probes.h), or NULL */
     struct end *probe_memory;   /* kept between trials */
 };
 
-/* One port's part of an interval line, for the roles that stand between ports. */
+/* The part of one port in an interval line, for roles that stand between ports. */
 struct port_snapshot {
     uint64_t rx_frames, rx_socket_drops, tx_offered, tx_dropped;
-    bool up; /* the port has its peer */
+    bool up; /* the port has a connected peer */
 };
 
-/* What an interval line is made of; totals since the trial began. */
+/* The values of an interval line; totals since the trial began. */
 struct snapshot {
     uint64_t index, t_ns;
     struct counters totals;
@@ -123,7 +123,7 @@ struct trial_intervals {
     int wake_fd; /* wakes the printing thread */
 };
 
-/* What the main thread finds out about a trial. */
+/* Results of the main thread about a trial. */
 struct trial_outcome {
     uint64_t started_ns, ended_ns, drained_ns; /* CLOCK_MONOTONIC */
     struct counters loop_totals;               /* at the end of the loop, before the drain */
@@ -151,7 +151,7 @@ struct trial {
     struct end *ends;
     unsigned end_count;
     unsigned epoch;
-    unsigned number; /* of the trial, from 1 */
+    unsigned number; /* number of the trial, from 1 */
     bool draining;
 
     struct trial_request request;
@@ -161,40 +161,41 @@ struct trial {
     struct trial_outcome outcome;
 };
 
-/* Does this end send, does it receive and track, in this trial? */
+/* Return true if this end sends, or if it receives and tracks, in this trial. */
 bool trial_end_sends(const struct trial *trial, unsigned end);
 bool trial_end_tracks(const struct trial *trial, unsigned end);
 
-/* Is there a probe stream, and is the load timed nevertheless? */
+/* Return true if there is a probe stream, or if the load is timed. */
 bool trial_has_probes(const struct trial *trial);
 bool trial_times_load(const struct trial *trial);
 
-/* The stream ID of the probes, and frames a second that each sending end has of them. */
+/* The stream ID of the probes, and the rate of probes of each sending end. */
 uint16_t trial_probe_stream(const struct trial *trial);
 double trial_probe_rate_pps(const struct trial *trial);
 
-/* The clock of the sender, where it is on another host; else NULL. */
+/* The clock of the sender if the sender is on another host, otherwise NULL. */
 const struct sender_clock *trial_sender_clock(const struct trial *trial);
 
-/* How many frames of the load were sent to be received at this end, or SENT_UNKNOWN. */
-uint64_t trial_sent_to(const struct trial *trial, unsigned end);
+/* The number of load frames that were sent to this end, or SENT_UNKNOWN. */
+uint64_t trial_frames_sent_to(const struct trial *trial, unsigned end);
 
-/* CLOCK_MONOTONIC, or the start of the trial where that is still ahead: who stops it earlier ends
- * it there. */
+/* CLOCK_MONOTONIC, but at least the start of the trial: a trial that is stopped before its start
+ * ends at its start. */
 uint64_t trial_now_ns(const struct trial *trial);
 
-/* Tells apart the random schedules of all ends of all streams. */
+/* A number that makes the random schedules of all ends and streams differ. */
 unsigned trial_seed_index(const struct trial *trial, unsigned end);
 
-/* Of the frames that this trial sends, with FCS. */
+/* Mean size of the frames that this trial sends, with FCS. */
 double trial_mean_frame_bytes(const struct trial *trial);
 
-/* How many frames a sender sends: all rounds of a replay, or --frames; UINT64_MAX: no bound. */
+/* Number of frames that a sender sends: all rounds of a replay, or --frames; UINT64_MAX: unlimited.
+ */
 uint64_t trial_frames_to_send(const struct trial *trial);
 
-/* Ask the ports what they have dropped, and put it into the counters. */
+/* Read how many frames the ports have dropped, and store it in the counters. */
 void trial_read_drops(struct trial *trial);
 
-/* Sum of all ends' counters since the trial began. */
+/* Sum of the counters of all ends since the trial began. */
 void trial_totals(const struct trial *trial, struct counters *totals);
 #endif

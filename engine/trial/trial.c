@@ -1,4 +1,4 @@
-/* The life of a trial: begin, the role's loop, drain, end. */
+/* The life of a trial: begin, loop of the role, drain, end. */
 #include "trial/trial.h"
 
 #include <stdio.h>
@@ -27,14 +27,15 @@ static void begin_end(struct trial *trial, unsigned index)
     end->sending.tx.frames_end = trial_frames_to_send(trial);
     end->sending.tx.counts =
         end->sending.tx.replay != NULL || end->sending.tx.frames_end != UINT64_MAX;
-    end_begin(trial, end, index, (uint16_t)stream);
+    end_begin_sending(trial, end, index, (uint16_t)stream);
     if (trial_end_tracks(trial, index)) {
-        end_listen(trial, end, trial_times_load(trial));
+        end_begin_receiving(trial, end, trial_times_load(trial));
         queues_begin(end);
     }
 }
 
-/* Frames of before the trial that wait in the port are counted, but not as the trial's. */
+/* Frames from before the trial that wait in the port are received and counted, but not as frames of
+ * the trial. */
 static void empty_ports(struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
@@ -46,7 +47,7 @@ static void empty_ports(struct trial *trial)
     }
 }
 
-/* Several workers share the rate. */
+/* Workers share the rate. */
 static struct schedule_plan plan_of_worker(const struct trial *trial)
 {
     struct schedule_plan plan = trial->plan;
@@ -58,8 +59,8 @@ static struct schedule_plan plan_of_worker(const struct trial *trial)
     return plan;
 }
 
-/* Set the clock of the trial; it begins when everything is prepared, at `at` or shortly after
- * now, so that printing `started` is no part of it. */
+/* Set the times of the trial. It begins when everything is prepared, at `at` or shortly after now,
+ * so that the time for printing `started` is not part of it. */
 static void set_times(struct trial *trial)
 {
     const uint64_t soon_ns = clock_monotonic_ns() + LEAD_NS;
@@ -79,7 +80,8 @@ static void set_times(struct trial *trial)
         const struct schedule_plan plan = plan_of_worker(trial);
         end_set_times(trial, end, &plan, recorded ? 1 : (uint32_t)trial->traffic.burst,
                       trial_seed_index(trial, i));
-        if (trial->options->queues > 1 && plan.shape == SCHEDULE_CONSTANT) /* take turns */
+        if (trial->options->queues > 1 &&
+            plan.shape == SCHEDULE_CONSTANT) /* the queues send in turn */
             end->sending.tx.pacing.next += end->sending.tx.pacing.step / trial->options->queues * i;
         if (end->sending.tx.counts)
             transmit_limit_burst(&end->sending.tx);
@@ -102,7 +104,7 @@ static void wait_for_start(struct trial *trial)
     }
 }
 
-/* Blocking ports wait in the kernel whatever --idle says. */
+/* Blocking ports wait in the kernel, regardless of --idle. */
 static uint64_t choose_idle(const struct trial *trial)
 {
     for (unsigned i = 0; i < trial->end_count; i++) {
@@ -180,7 +182,7 @@ bool trial_run(struct trial *trial, char *error, size_t error_size)
         drain(trial);
     }
     idle_end(trial, 0);
-    snapshot_fill(trial, &trial->intervals.last); /* whatever is told of the end is of one moment */
+    snapshot_fill(trial, &trial->intervals.last); /* all values of the end are from one moment */
     trial->outcome.sent = atomic_load(&trial->request.sent);
     trial->outcome.drained_ns = trial->intervals.last.t_ns;
     trial->outcome.cpu_after = trial->intervals.last.cpu;
