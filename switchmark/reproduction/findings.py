@@ -174,7 +174,7 @@ def _bar(
     if claim.stand_in == "none" and notes:
         return f"not judged here: {claim.item} has {', '.join(notes)}"
     if claim.stand_in == "only" and not notes:
-        return f"not judged here: {claim.item} is as in the paper, without a stand-in"
+        return f"not judged here: {claim.item} is as in the paper, without a substitute"
     return ""
 
 

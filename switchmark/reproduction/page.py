@@ -92,8 +92,8 @@ class ItemOnPage:
         if not self.valid:
             return "measured here, no figure is valid"
         if self.instead == "all":
-            return "a stand-in was measured here"
-        stand_ins = ", with stand-ins" if self.state.notes or self.instead == "some" else ""
+            return "a substitute was measured here"
+        stand_ins = ", with substitutes" if self.state.notes or self.instead == "some" else ""
         rest = ", but for what is missing" if self.item.missing else ""
         return f"reproduced here{stand_ins}{rest}"
 
@@ -126,7 +126,7 @@ class PaperPage:
         marks = [line.marks for one in self.items for line in one.lines if line.marks]
         counts = {name: sum(name in each for each in marks) for name in _TELLING}
         told = [f"`{name}` {count}" for name, count in counts.items() if count]
-        return f"Of {len(marks)} figures so many are marked: {', '.join(told)}." if told else ""
+        return f"Marks of the {len(marks)} figures: {', '.join(told)}." if told else ""
 
     @property
     def machine(self) -> str:
@@ -245,7 +245,7 @@ def _shown(
 
 
 def _instead(item: Item, rows: Sequence[SummaryRow]) -> Literal["none", "some", "all"]:
-    """How many of the measured switches are in the place of what the paper ran."""
+    """How many of the measured switches are instead of what the paper ran."""
     switches = {row.trial.switch for row in rows if row.finished}
     if not switches & item.instead.keys():
         return "none"

@@ -111,13 +111,13 @@ def outlook(paper: Paper, judged: JudgedFinding, measured: Measured) -> str:
         return "the second stage is not over"
     if (cost_s := time_s(best, measured)) > LONGEST_S:
         return NOT_IN_A_DAY
-    anew, more = ("measured anew, ", "") if any(one.second for one in stages) else ("", "more ")
+    anew, more = ("measured again, ", "") if any(one.second for one in stages) else ("", "more ")
     told = [
         f"{count} {f'{more}blocks ' if not place else ''}of {_short(paper, campaign)}"
         for place, (campaign, count) in enumerate(best.items())
     ]
     took = format_duration(cost_s)
-    return f"{anew}some {' and '.join(told)} ({took}) would probably decide it"
+    return f"{anew}about {' and '.join(told)} ({took}) would probably decide it"
 
 
 def _hopeless(judged: JudgedFinding) -> str:
@@ -126,7 +126,7 @@ def _hopeless(judged: JudgedFinding) -> str:
     if not is_open or not judged.tried:
         return ""
     if any(row.finished < 2 for one in judged.tried for row in one.rows):
-        return "one block tells no spread"
+        return "one block shows no spread"
     is_spread = all(ratio.stages for one in judged.tried for ratio in one.made_of)
     return NOT_IN_A_DAY if is_spread else "a ratio that is open has no interval"
 

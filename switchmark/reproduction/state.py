@@ -52,7 +52,7 @@ class ItemState:
             return self.reason if known else f"cannot run here: {self.reason}"
         less = f", {_counted(len(self.left_out), 'contender')} left out" if self.left_out else ""
         told = f"; {'; '.join(self.notes)}" if self.notes else ""
-        return f"runs here, {_counted(self.trials, 'trial')} a repetition{less}{told}"
+        return f"runs here, {_counted(self.trials, 'trial')} per repetition{less}{told}"
 
 
 def _counted(count: int, noun: str) -> str:

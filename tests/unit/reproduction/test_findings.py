@@ -642,7 +642,7 @@ def test_the_list_says_what_can_run_here(capsys: pytest.CaptureFixture[str]) -> 
     assert switchmark(["reproduce", "dagar2017", "table5", "fig17", "--list"]) == 0
     out = capsys.readouterr().out
     assert "table5" in out and "Throughput with increasingly limited CPU access" in out
-    assert "not as in the paper, in fig17: the text does not say what the configuration sets" in out
+    assert "not as in the paper, in fig17: the text does not have the settings of" in out
 
 
 def test_a_verdict_says_what_stood_in_for_what(tmp_path: Path) -> None:

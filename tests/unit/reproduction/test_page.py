@@ -150,7 +150,7 @@ def test_the_page_says_which_switchmark_measured_and_when(tmp_path: Path) -> Non
     who = "switchmark 0.1.0+adc1ca44305e and 0.2.0, engine synthetic"
     assert page.made_by == f"{who}, 2026-11-23 to 2026-11-25"
     marked = as_markdown([page])
-    assert marked.startswith("# Reproduction\n\nWhat Dagar 2017 measured, run again by\n")
+    assert marked.startswith("# Reproduction\n\nDagar 2017 measured virtual switches.")
     assert f"\n- Measured by: {page.made_by}; not certified: " in marked
     assert "switchmark reproduce dagar2017 --only-report --markdown FILE" in marked
     assert f"<dt>Measured by</dt><dd>{page.made_by}; not certified: " in as_html([page])
@@ -187,10 +187,10 @@ def test_the_word_of_an_item_says_what_was_measured_in_whose_place(tmp_path: Pat
     assert one.instead == "none" and one.word.endswith(", but for what is missing")
     whole = replace(one, item=one.item.model_copy(update={"missing": ()}))
     assert "missing" not in whole.word
-    assert replace(whole, instead="all").word == "a stand-in was measured here"
+    assert replace(whole, instead="all").word == "a substitute was measured here"
     alone = replace(whole, state=replace(whole.state, notes=()))
     assert alone.word == "reproduced here"
-    assert replace(alone, instead="some").word == "reproduced here, with stand-ins"
+    assert replace(alone, instead="some").word == "reproduced here, with substitutes"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +207,7 @@ def test_stand_ins_are_counted_by_the_switches_that_were_measured(
 
 def test_what_a_paper_does_not_say_is_impossible_and_a_remark_stands_beside_its_words() -> None:
     page = make_page(PAPER, THERE, Path("/nonexistent"), [PAPER.item("fig17")])
-    assert page.items[0].word.startswith("impossible: the text does not say")
+    assert page.items[0].word.startswith("impossible: the text does not have")
     told = next(one.finding for one in page.findings if one.finding.remark)
     assert f"{told.words} *({told.remark})*" in as_markdown([page])
     assert f"({told.remark})" in as_html([page])

@@ -176,14 +176,14 @@ def test_what_it_would_take_is_said(tmp_path: Path, run: Run) -> None:
     one = open_paper(tmp_path, run, {"i": 1.12})
     (judged,) = one.findings
     told = outlook(one.paper, judged, one.measured)
-    assert told.startswith(f"some {needs(one, 'i')} more blocks of i (")
+    assert told.startswith(f"about {needs(one, 'i')} more blocks of i (")
     assert told.endswith(") would probably decide it")
     held = one.measured["p-i"]
     begun = {"p-i": replace(held, blocks=Blocks(6, 5, is_over=False))}
     assert outlook(one.paper, judged, begun) == "the second stage is not over"
     over = open_paper(tmp_path / "over", run, {"i": 1.04}, Blocks(6, 6), stages=2)
     anew = outlook(over.paper, over.findings[0], over.measured)
-    assert anew.startswith("measured anew, some ") and " more " not in anew
+    assert anew.startswith("measured again, about ") and " more " not in anew
     begun_rows = [replace(row, planned=9) for row in held.rows]
     early = judge(lead("i", "lead"), {"i": begun_rows})
     assert early.verdict is FindingVerdict.UNDECIDED
@@ -192,7 +192,7 @@ def test_what_it_would_take_is_said(tmp_path: Path, run: Run) -> None:
     )
     few = [with_values(row, [1.0]) for row in held.rows]
     alone = judge(lead("i", "few"), {"i": few})
-    assert outlook(one.paper, alone, one.measured) == "one block tells no spread"
+    assert outlook(one.paper, alone, one.measured) == "one block shows no spread"
     holds = JudgedFinding(judged.finding, FindingVerdict.HOLDS, "", judged.tried)
     assert outlook(one.paper, holds, one.measured) == ""
 
