@@ -53,7 +53,8 @@ def command(
         ),
     ] = f"{THRESHOLD:.0%}",
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="Write a page with plots, too.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="Also write an HTML page with plots."),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,

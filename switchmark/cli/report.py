@@ -25,7 +25,7 @@ from switchmark.store.source import find_anywhere
 EPILOG = """
 Examples:
   switchmark report                                the latest run, beside its records
-  switchmark report quick -o quick.html            the latest run of a campaign
+  switchmark report quick --html quick.html        the latest run of a campaign
   switchmark report quick --store postgresql://db.lab/bench   of a store, into this folder
   switchmark report --plots figures                also SVG and PNG plots in figures/
   switchmark report --form rfc2544                 also a standard's form, with its graphs
@@ -40,11 +40,11 @@ def report(
         str | None,
         typer.Argument(help="A results directory, a campaign, or `latest` (the default)."),
     ] = None,
-    output: Annotated[
+    html: Annotated[
         Path | None,
         typer.Option(
-            "--output",
-            "-o",
+            "--html",
+            metavar="FILE",
             help="The HTML file (default: report.html in the run; of a store: RUN.html here).",
         ),
     ] = None,
@@ -75,8 +75,8 @@ def report(
     found = find_anywhere(run, results, store)
     directory, stored = found.directory, open_run(found.directory)
     beside = Path() if found.is_copy else directory
-    target = output or beside / (f"{directory.name}.html" if found.is_copy else "report.html")
-    with writing("--output", target):
+    target = html or beside / (f"{directory.name}.html" if found.is_copy else "report.html")
+    with writing("--html", target):
         problems = [*found.problems, *write_report(directory, target)]
     print_line(str(target))
     if plots is not None:

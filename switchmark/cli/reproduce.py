@@ -30,16 +30,16 @@ from switchmark.testbed.testbed_file import find_testbed
 
 EPILOG = """
 Examples:
-  switchmark reproduce ara2021 --list             its items, and what this machine can do of each
-  switchmark reproduce ara2021 --budget 30m       all that can run here, scaled to half an hour
-  switchmark reproduce ara2021 --list --budget 1h what further repetitions would decide, and when
+  switchmark reproduce ara2021 --list             its items, and which of them can run here
+  switchmark reproduce ara2021 --budget 30m       all items that can run here, in half an hour
+  switchmark reproduce ara2021 --list --budget 1h the items, and the time that would decide each
   switchmark reproduce dagar2017 table5 table6    two items, as the paper measured them
-  switchmark reproduce zhang2019 --only-report    the page again, from what is there
+  switchmark reproduce zhang2019 --only-report    the page again, from present results
   switchmark reproduce all --list
 
-What was measured is kept: the same command goes on where it stopped, and repeats nothing that is
-finished; --anew begins again. With --budget no trial is begun that would end after it; the page,
-which is written then, says which items are there in part.
+Results are kept. The same command continues where it stopped and repeats no finished item, except
+with --again. With --budget it begins no trial that would end later than the budget; the page then
+names the items that are measured in part.
 """
 ALL = "all"
 
@@ -59,7 +59,7 @@ def command(
     listing: Annotated[
         bool, typer.Option("--list", help="Say what can run here, and measure nothing.")
     ] = False,
-    anew: Annotated[bool, typer.Option("--anew", help="Measure again what is finished.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Measure finished items again.")] = False,
     only_report: Annotated[
         bool, typer.Option("--only-report", help="Measure nothing; write the page.")
     ] = False,
@@ -69,7 +69,9 @@ def command(
             "--set", metavar="KEY=VALUE", help="Override a key of every item; may be repeated."
         ),
     ] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="The HTML page.")] = None,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="The HTML page.")
+    ] = None,
     markdown: Annotated[
         Path | None,
         typer.Option("--markdown", metavar="FILE", help="Also write the page as Markdown."),
@@ -109,10 +111,10 @@ def command(
         failed = 0
         if not only_report:
             runner = ItemRunner(
-                there, results, budget_s, settings or [], testbed, site, anew=anew, quiet=quiet
+                there, results, budget_s, settings or [], testbed, site, again=again, quiet=quiet
             )
             failed = runner.run(chosen, states)
-        _write(chosen, there, states, site, results, output, markdown)
+        _write(chosen, there, states, site, results, html, markdown)
     finally:
         if site is not None and (words := site.close()):
             note(f"{site.testbed.far}: {words}")
@@ -199,7 +201,7 @@ def _write(
     states: dict[tuple[str, str], ItemState],
     site: Site | None,
     results: Path,
-    output: Path | None,
+    html: Path | None,
     markdown: Path | None,
 ) -> None:
     from switchmark.reproduction.page import as_html, as_markdown, make_page
@@ -216,9 +218,9 @@ def _write(
         for paper, items in chosen
     ]
     name = chosen[0][0].name if len(chosen) == 1 else ALL
-    target = output or results / "reproduce" / f"{name}.html"
-    with writing("--output", target):
-        if output is None:  # a folder of ours: what is named is written where it says
+    target = html or results / "reproduce" / f"{name}.html"
+    with writing("--html", target):
+        if html is None:  # a folder of ours: what is named is written where it says
             target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, as_html(pages))
     if markdown is not None:

@@ -55,7 +55,7 @@ class ItemRunner:
     settings: list[str]
     testbed: Path | None
     site: Site | None
-    anew: bool
+    again: bool
     quiet: bool
     began: float = field(default_factory=time.monotonic)
     around: Around = field(default_factory=Around)  # learnt as trials run
@@ -149,7 +149,7 @@ class ItemRunner:
 
     def _begun(self, paper: Paper, item: Item) -> Path | None:
         """The item's last run, which is gone on with."""
-        if self.anew and item.campaign not in self.ran:
+        if self.again and item.campaign not in self.ran:
             return None
         return latest(folder_of(paper, self.results), item.campaign)
 

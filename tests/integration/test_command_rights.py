@@ -97,7 +97,7 @@ def test_a_bench_keeps_what_a_bench_uses(name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "place",
-    ["cwd", "home", "results", "--output", "-o", "key", "parent", "store", "setting", "PATH"],
+    ["cwd", "home", "results", "--html", "-o", "key", "parent", "store", "setting", "PATH"],
 )
 def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
     """As where root reports in a user's folder."""
@@ -113,10 +113,10 @@ def test_files_of_others_take_one(place: str, tmp_path: Path) -> None:
         case "results":
             assert has_only(status(tmp_path, "show", "--results", str(tmp_path)), kept)
             assert has_only(status(tmp_path, "show", f"--results={tmp_path}"), kept)
-        case "--output":
-            assert has_only(status(tmp_path, "report", f"--output={theirs}/new/a.html"), kept)
+        case "--html":
+            assert has_only(status(tmp_path, "report", f"--html={theirs}/new/a.html"), kept)
         case "-o":
-            assert has_only(status(tmp_path, "report", f"-o{theirs}/a.html"), kept)
+            assert has_only(status(tmp_path, "show", f"-o{theirs}/a.csv"), kept)
         case "key":
             assert has_only(status(tmp_path, "plan", f"program={theirs}/ovs"), kept)
             assert has_only(status(tmp_path, "plan", f"(V=ovs-dpdk, program={theirs}/ovs)"), kept)
@@ -245,7 +245,7 @@ def test_a_report_is_written_into_a_folder_of_another_user(tmp_path: Path) -> No
     theirs = tmp_path / "theirs"
     theirs.mkdir(mode=0o700)
     os.chown(theirs, NOBODY, NOBODY)
-    words = ("report", "-o", str(theirs / "a.html"))
+    words = ("report", "--html", str(theirs / "a.html"))
     done = python("from switchmark.cli.main import main; main()", words, tmp_path)
     assert done.returncode == 0, done.stderr
     assert (theirs / "a.html").stat().st_size > 10_000

@@ -137,7 +137,7 @@ def test_calibration_is_of_the_wire_and_reported(tmp_path: Path) -> None:
     assert figures["ceiling"] > 0
     assert figures["one-way floor, median"] > 0
     page = tmp_path / "page.html"
-    switchmark("report", "--results", str(tmp_path), "--output", str(page))
+    switchmark("report", "--results", str(tmp_path), "--html", str(page))
     assert "one-way floor" in page.read_text()
 
 

@@ -39,7 +39,7 @@ def test_a_table_is_scaled_stopped_gone_on_with_and_shown(bench: Bench, tmp_path
     kept, said = finished(), [err]
 
     page = tmp_path / "page.html"
-    code, out, err = bench.run(*TABLE, "--output", str(page))
+    code, out, err = bench.run(*TABLE, "--html", str(page))
     assert went_well(code, err), err
     assert "goes on as it was begun" in err
     said.append(err)

@@ -85,9 +85,9 @@ def test_a_report_is_written_where_it_can_be_and_nowhere_else(
     found = write_run(tmp_path / "results", [synthetic_record()])
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.rglob("*"))
-    assert run(["report", str(found), "-o", target]) == 2
+    assert run(["report", str(found), "--html", target]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith(f"switchmark: --output {target}: cannot be written")
+    assert line.startswith(f"switchmark: --html {target}: cannot be written")
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -97,9 +97,9 @@ def test_so_is_the_page_of_a_paper(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     page = ["reproduce", "dagar2017", "table5", "--only-report"]
-    assert run([*page, "-o", target]) == 2
+    assert run([*page, "--html", target]) == 2
     (line,) = capfd.readouterr().err.splitlines()
-    assert line.startswith("switchmark: --output") and "cannot be written" in line
+    assert line.startswith("switchmark: --html") and "cannot be written" in line
     assert not (tmp_path / "no").exists()
     assert run(page) == 0, "in the folder of results, which is its own"
     made = tmp_path / "results/reproduce/dagar2017.html"

@@ -247,7 +247,7 @@ def test_unreadable_files_stand_at_the_top(tmp_path: Path, capsys: Any) -> None:
     run = write_run(tmp_path, quick_records(1))
     victim = open_run(run).paths()[0]
     victim.write_text("{")
-    assert report(str(run), output=tmp_path / "r.html") == 1
+    assert report(str(run), html=tmp_path / "r.html") == 1
     assert str(victim) in capsys.readouterr().err
     text = Page((tmp_path / "r.html").read_text()).text
     assert text.index("Files that could not be read") < text.index("The answer")
