@@ -61,7 +61,7 @@ def _lxc_group(name: str) -> None:
 
 def _container_pid(text: str) -> None:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=text))
-    pid = in_container._number(host, ["lxc-info"])
+    pid = in_container._query_pid(host, ["lxc-info"])
     assert pid is None or 0 < pid < 1 << 31  # a signal can be sent to it
 
 

@@ -1,8 +1,8 @@
-"""The CPU's name, and whether a hypervisor or an emulator runs it, from what the kernel says.
+"""The name of the CPU, and the hypervisor or emulator that runs it, from the kernel's reports.
 
-x86-64 kernels give the name as text and a flag for hypervisors. Those of 64-bit ARM give numbers
-(the fields of the register MIDR_EL1) and no such flag, so the name comes from a table, and the
-hypervisor from the firmware's tables.
+x86-64 kernels report the name as text, and a flag for hypervisors. 64-bit ARM kernels report
+numbers (the fields of the register MIDR_EL1) and no such flag, so the name comes from a table, and
+the hypervisor from the firmware's tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-# Implementer and part, as /proc/cpuinfo has them: Arm's and other makers' reference manuals.
+# By implementer and part in /proc/cpuinfo; from the reference manuals of Arm and other vendors.
 _NAMES = {
     (0x00, 0x051): "QEMU max",
     (0x41, 0xD03): "Arm Cortex-A53",
@@ -41,8 +41,8 @@ _NAMES = {
     (0xC0, 0xAC3): "Ampere-1",
     (0xC0, 0xAC4): "Ampere-1a",
 }
-_QEMUS_OWN = 0x00  # implementer of QEMU's CPU `max`, which no hardware has
-# Vendors in the firmware's tables, of which none makes hardware under this name.
+_QEMU_IMPLEMENTER = 0x00  # the CPU `max` of QEMU has this number, and no hardware has it
+# Names in the firmware's tables that no vendor of hardware uses.
 _HYPERVISORS = (
     "QEMU", "KVM", "VMware", "Xen", "Parallels", "BHYVE", "innotek", "VirtualBox",
     "Microsoft Corporation", "Apple Virtualization", "Google", "OpenStack", "Amazon EC2",
@@ -51,19 +51,19 @@ _HYPERVISORS = (
 
 @dataclass(frozen=True, slots=True)
 class CpuInfo:
-    """/proc/cpuinfo: the fields of the first CPU that has each, and the kinds of all CPUs."""
+    """/proc/cpuinfo: each field from the first CPU that has it, and the kinds of all CPUs."""
 
     fields: Mapping[str, str]
     kinds: tuple[tuple[int, int, str], ...] = ()  # ARM: implementer, part, revision (r3p1)
 
     @property
     def flags(self) -> tuple[str, ...]:
-        """What the CPU can do, by the kernel's names."""
+        """The features of the CPU, by the kernel's names."""
         return tuple((self.fields.get("flags") or self.fields.get("Features") or "").split())
 
     @property
     def model(self) -> str | None:
-        """The CPU's name; those of several kinds of core with a plus between them."""
+        """The name of the CPU; names of several kinds of core are joined by a plus."""
         if not self.kinds:
             return self.fields.get("model name")
         return " + ".join(
@@ -81,12 +81,12 @@ def parse_cpu_info(text: str) -> CpuInfo:
     ]
     kinds: list[tuple[int, int, str]] = []
     for block in re.split(r"\n\s*\n", text):
-        found = dict(re.findall(r"^CPU (\w+)\s*: *(\w+)", block, re.MULTILINE))
+        fields = dict(re.findall(r"^CPU (\w+)\s*: *(\w+)", block, re.MULTILINE))
         try:
             kind = (
-                int(found["implementer"], 16),
-                int(found["part"], 16),
-                f"r{int(found['variant'], 16)}p{int(found['revision'])}",
+                int(fields["implementer"], 16),
+                int(fields["part"], 16),
+                f"r{int(fields['variant'], 16)}p{int(fields['revision'])}",
             )
         except (KeyError, ValueError):
             continue
@@ -116,11 +116,11 @@ def hypervisor(machine: str, info: CpuInfo, read: Read) -> str | None:
 
 
 def emulated(machine: str, info: CpuInfo, read: Read) -> bool:
-    """Return True if software plays the CPU (QEMU without KVM).
+    """Return True if software emulates the CPU (QEMU without KVM).
 
-    On x86-64 the CPU's name says so, or the lack of the clock that every KVM guest of QEMU has. On
-    ARM the firmware's name of the machine says so (QEMU calls it after KVM if that runs it), or the
-    CPU is QEMU's own; and a program under user-mode emulation reads the other machine's CPU."""
+    On x86-64, the CPU's name shows it, or the lack of the clock that every KVM guest of QEMU has.
+    On ARM, the firmware's name of the machine shows it, or the CPU is QEMU's `max`. A program under
+    user-mode emulation reads the CPU of the other architecture."""
     if machine == "x86_64":
         if "TCG" in info.fields.get("model name", ""):
             return True
@@ -128,8 +128,8 @@ def emulated(machine: str, info: CpuInfo, read: Read) -> bool:
         return hypervisor(machine, info, read) == "QEMU" and "kvm-clock" not in clocks.split()
     if machine != "aarch64":
         return False
-    if any(maker == _QEMUS_OWN for maker, _, _ in info.kinds):
+    if any(maker == _QEMU_IMPLEMENTER for maker, _, _ in info.kinds):
         return True
-    if "vendor_id" in info.fields:  # of x86-64
+    if "vendor_id" in info.fields:  # This field exists only on x86-64.
         return True
     return read("/sys/class/dmi/id/product_name") == "QEMU Virtual Machine"

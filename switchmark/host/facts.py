@@ -1,7 +1,7 @@
-"""The facts of this machine that a figure may depend on: read, and never guessed.
+"""Facts about this machine that may influence results. They are read, never guessed.
 
-A fact that the machine does not tell is None. Reading takes some milliseconds and starts no
-process, except `tool_versions`.
+A fact that the machine does not report is None. The facts are read in some milliseconds without
+another process; only `tool_versions` starts processes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Cpu:
     id: int
     core: tuple[int, int]  # (package, core): equal for SMT siblings
     node: int  # NUMA node
-    isolated: bool = False  # the scheduler puts nothing here by itself
+    isolated: bool = False  # the scheduler moves no thread here by itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Cache:
 
     level: int
     type: str  # Data, Instruction, Unified
-    size: str  # as the kernel writes it, e.g. 2048K
+    size: str  # in the kernel's form, for example 2048K
     shared_cpus: str
 
 
@@ -53,7 +53,7 @@ class Facts:
     kernel_build: str
     distribution: str | None
     architecture: str
-    virtualised: str | None  # by which hypervisor; None when on bare metal, as far as told
+    virtualised: str | None  # name of the hypervisor; None: bare metal, as far as can be seen
     cpu_model: str | None
     microcode: str | None
     cpus: tuple[Cpu, ...]
@@ -62,7 +62,7 @@ class Facts:
     caches: tuple[Cache, ...]
     governor: str | None
     turbo: bool | None
-    frequency_mhz: float | None  # this moment, of the first CPU
+    frequency_mhz: float | None  # present frequency of the first CPU
     idle_driver: str | None
     mitigations: dict[str, str]
     isolated_cpus: str | None
@@ -70,13 +70,13 @@ class Facts:
     kernel_command_line: str | None
     tsc_flags: tuple[str, ...]
     clock_source: str | None
-    autogroup: bool | None  # scheduling groups per session
+    autogroup: bool | None  # True: the kernel has a scheduling group for each session
     memory_total_mb: int | None
     memory_free_mb: int | None
     hugepages: tuple[HugepagePool, ...]
     cgroup_version: str | None  # "1", "2" or "1+2"
     load_average: tuple[float, float, float]
-    fingerprint: str  # of what does not change from run to run
+    fingerprint: str  # digest of the facts that are equal from run to run
 
     @property
     def nodes(self) -> tuple[int, ...]:
@@ -143,16 +143,16 @@ TOOLS: dict[str, Sequence[str]] = {
 
 
 def tool_versions() -> dict[str, str]:
-    """First lines of `--version` of the tools that are installed."""
+    """Return the first line of `--version` of each installed tool."""
     versions = {"python": platform.python_version()}
     for name, command in TOOLS.items():
-        if told := stdout_of(command):
-            versions[name] = told.splitlines()[0]
+        if output := stdout_of(command):
+            versions[name] = output.splitlines()[0]
     return versions
 
 
 def read_cpus() -> tuple[Cpu, ...]:
-    """The CPUs that are online, with their cores and NUMA nodes."""
+    """Return the CPUs that are online, with their cores and NUMA nodes."""
     online = parse_cpu_list(read(CPU_DIR / "online")) or sorted(os.sched_getaffinity(0))
     isolated = set(parse_cpu_list(read(CPU_DIR / "isolated")))
     node_of = {
@@ -170,7 +170,7 @@ def read_cpus() -> tuple[Cpu, ...]:
 
 
 def parse_cpu_list(text: str | None) -> list[int]:
-    """`0-3,8,10-11` as numbers, both ends of a range included; None and "" are empty."""
+    """Parse a list such as `0-3,8,10-11`; None and "" are empty lists."""
     numbers: list[int] = []
     for part in filter(None, (text or "").strip().split(",")):
         first, _, last = part.partition("-")
@@ -179,7 +179,7 @@ def parse_cpu_list(text: str | None) -> list[int]:
 
 
 def read(path: str | Path) -> str | None:
-    """The text of a small file; None when it is missing, unreadable or empty."""
+    """Return the text of a small file; None if it is missing, unreadable or empty."""
     try:
         text = Path(path).read_text(errors="replace").strip()
     except OSError:
@@ -200,14 +200,15 @@ def _distribution() -> str | None:
 
 
 def read_cpu_info() -> CpuInfo:
-    """What the kernel says of the CPU."""
+    """Read the kernel's description of the CPU."""
     return parse_cpu_info(read("/proc/cpuinfo") or "")
 
 
 @cache
 def is_emulated() -> bool:
-    """Whether software plays this machine's CPU (QEMU without KVM): many times slower than any, so
-    that no figure says how fast something is."""
+    """Return True if software emulates this machine's CPU (QEMU without KVM).
+
+    Such a CPU is many times slower than hardware, so its rates mean nothing."""
     return emulated(os.uname().machine, read_cpu_info(), read)
 
 
@@ -234,19 +235,19 @@ def _frequency_mhz(cpu: CpuInfo) -> float | None:
 
 def _mitigations() -> dict[str, str]:
     paths = sorted((CPU_DIR / "vulnerabilities").glob("*"))
-    found = {path.name: text for path in paths if (text := read(path))}
-    return {name: text for name, text in found.items() if text != "Not affected"}
+    texts = {path.name: text for path in paths if (text := read(path))}
+    return {name: text for name, text in texts.items() if text != "Not affected"}
 
 
 def memory_mb(meminfo: Path = Path("/proc/meminfo")) -> dict[str, int]:
-    """The lines of /proc/meminfo that are sizes, in MiB: `MemTotal`, `MemAvailable` ..."""
-    found = re.findall(r"^(\w+):\s*(\d+) kB", read(meminfo) or "", re.MULTILINE)
-    return {name: int(size_kb) // 1024 for name, size_kb in found}
+    """Return the sizes in /proc/meminfo in MiB, by name: `MemTotal`, `MemAvailable` ..."""
+    lines = re.findall(r"^(\w+):\s*(\d+) kB", read(meminfo) or "", re.MULTILINE)
+    return {name: int(size_kb) // 1024 for name, size_kb in lines}
 
 
 def _cgroup_version() -> str | None:
     mounts = read("/proc/self/mountinfo") or ""
-    found = [
+    versions = [
         number for number, kind in (("1", "cgroup"), ("2", "cgroup2")) if f" - {kind} " in mounts
     ]
-    return "+".join(found) or None
+    return "+".join(versions) or None

@@ -1,4 +1,4 @@
-"""Programs of the machine, and those that a setting of the environment names."""
+"""Finds programs of the machine, and programs that an environment variable names."""
 
 from __future__ import annotations
 
@@ -14,22 +14,21 @@ from switchmark.model.capabilities import Availability, refused, unavailable
 
 
 def which(program: str) -> Path | None:
-    """A program by name or path, looked up in PATH and in the system's own folders."""
-    found = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
-    return Path(found) if found else None
+    """Return the path of a program, searched in PATH and the system's folders; None without it."""
+    path = shutil.which(program, path=os.environ.get("PATH", "") + ":/usr/sbin:/sbin")
+    return Path(path) if path else None
 
 
 def find_program(setting: str, candidates: Iterable[str]) -> Path | None:
-    """The program that the environment variable `setting` names, else the first candidate
-    that exists. A setting that names nothing runnable finds nothing."""
+    """Return the program that the environment variable `setting` names, or the first candidate
+    that exists. None if the variable names no executable program."""
     chosen = os.environ.get(setting)
-    found = map(which, [chosen] if chosen else candidates)
-    return next((program for program in found if program), None)
+    programs = map(which, [chosen] if chosen else candidates)
+    return next((program for program in programs if program), None)
 
 
 def setting_problem(setting: str) -> Availability | None:
-    """Unavailable, where `setting` names no program that can be run; None where it is not set, or
-    names one."""
+    """Return the problem if the variable `setting` names no executable program, otherwise None."""
     chosen = os.environ.get(setting)
     if not chosen or which(chosen):
         return None
@@ -38,45 +37,47 @@ def setting_problem(setting: str) -> Availability | None:
 
 
 def no_program(setting: str, program: str, obtain: str) -> Availability:
-    """Why `find_program` finds none, and what to do; `obtain` says how to get it."""
+    """Return why `find_program` finds no program, with the remedy; `obtain` is how to get it."""
     return setting_problem(setting) or unavailable(
         f"program `{program}` not found", remedy=f"{obtain}, and set {setting} to the program"
     )
 
 
 def not_installed(program: str, package: str) -> Availability | None:
-    """Unavailable, where there is no such program, with the package that has it; else None."""
+    """Return the reason, with the package that has the program, if it is missing; or None."""
     if which(program):
         return None
     return unavailable(f"program `{program}` not found", remedy=f"apt install {package}")
 
 
 def program_problem(path: str) -> Refusal | None:
-    """Why this file cannot be run, with the remedy; None when it can be tried."""
+    """Return why this file cannot be executed, with the remedy; None if it can be tried."""
     program = Path(path)
-    if not os.path.exists(program):  # noqa: PTH110 (a name that is too long is none)
+    # Path.exists would raise an exception for a name that is too long.
+    if not os.path.exists(program):  # noqa: PTH110
         return Refusal("does not exist", "build or install it there, or name another")
     if not os.path.isfile(program):  # noqa: PTH113
-        return Refusal("is no file", "name the program itself")
+        return Refusal("is not a file", "name the program itself")
     if not os.access(program, os.X_OK):
         return Refusal("is not executable", f"chmod +x {path}")
     return None
 
 
 def digest(program: Path) -> str:
-    """The SHA-256 of a program, computed once for each state of its file. Raises OSError."""
+    """Return the SHA-256 of a program, computed once per state of its file. Raises OSError."""
     return _digest(program, program.stat().st_mtime_ns)
 
 
-def holds(program: Path, mark: bytes) -> bool:
-    """Whether these bytes are in a program, looked up once for each state of its file. Raises
-    OSError."""
-    return _holds(program, program.stat().st_mtime_ns, mark)
+def has_bytes(program: Path, pattern: bytes) -> bool:
+    """Return True if a program contains these bytes, searched once per state of its file.
+
+    Raises OSError."""
+    return _has_bytes(program, program.stat().st_mtime_ns, pattern)
 
 
 @cache
-def _holds(program: Path, modified_ns: int, mark: bytes) -> bool:  # noqa: ARG001
-    return mark in program.read_bytes()
+def _has_bytes(program: Path, modified_ns: int, pattern: bytes) -> bool:  # noqa: ARG001
+    return pattern in program.read_bytes()
 
 
 @cache

@@ -1,5 +1,8 @@
-"""What signals do while things are there that must be undone: they end the program by an exception
-that unwinds, wait while it undoes them, never leave a lock taken, and are never lost."""
+"""Signal handling while there is something to undo.
+
+A signal ends the program by an exception that unwinds. During the clean-up, signals wait. A signal
+never leaves a lock locked, and is never lost.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +14,20 @@ from contextlib import contextmanager
 from types import FrameType
 
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_AGAIN_S = 0.001
-_WAITS = ("join", "_wait_for_tstate_lock")  # of `threading`: where a thread waits for another's end
+_RETRY_S = 0.001
+_WAITS = ("join", "_wait_for_tstate_lock")  # functions of `threading` that wait for another thread
 
 
 @contextmanager
 def signals_raise() -> Iterator[None]:
-    """Make SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception that unwinds.
+    """Let SIGTERM and SIGHUP end the program as Ctrl-C does: by an exception that unwinds.
 
-    A signal that is ignored, as under `nohup`, stays so. SIGALRM is used meanwhile."""
+    A signal that is ignored, as under `nohup`, stays ignored. SIGALRM is used meanwhile."""
 
     def leave(number: int, frame: FrameType | None) -> None:
-        if _has_a_lock_in_hand(frame) or _ours(frame, "dropped"):  # (there, it would be lost)
-            postpone(number, _ours(frame, "leave"))
+        # An exception raised inside `dropped` would be lost.
+        if _changes_a_lock(frame) or _active_calls(frame, "dropped"):
+            postpone(number, _active_calls(frame, "leave"))
             return
         postponed.clear()
         ends = KeyboardInterrupt() if number == signal.SIGINT else SystemExit(128 + number)
@@ -32,28 +36,28 @@ def signals_raise() -> Iterator[None]:
 
     def postpone(number: int, nested: int = 0) -> None:
         postponed.append(number)
-        # Where it takes longer to deal with one, each would meet the handler of the last for ever.
-        signal.setitimer(signal.ITIMER_REAL, _AGAIN_S * 2**nested)
+        # With a constant delay, a signal could always arrive in the handler of the last signal.
+        signal.setitimer(signal.ITIMER_REAL, _RETRY_S * 2**nested)
 
-    def is_ours(dropped: BaseException) -> bool:
+    def retry_dropped(exception: BaseException) -> bool:
         for ends, number in raised:
-            if dropped is ends:
+            if exception is ends:
                 postpone(number)
                 return True
         return False
 
-    def again(_: int, frame: FrameType | None) -> None:
+    def retry(_: int, frame: FrameType | None) -> None:
         if postponed:
             leave(postponed.pop(), frame)
 
     postponed: list[int] = []
-    raised: list[tuple[BaseException, int]] = []  # the last one
-    heard = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
+    raised: list[tuple[BaseException, int]] = []  # only the last exception
+    handled = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
     try:
         with (
-            _handling((signal.SIGALRM,), again),
-            _handling(heard, leave),
-            _told_of_dropped(is_ours),
+            _handling((signal.SIGALRM,), retry),
+            _handling(handled, leave),
+            _on_dropped_exception(retry_dropped),
         ):
             try:
                 yield
@@ -66,18 +70,18 @@ def signals_raise() -> Iterator[None]:
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Defer signals while cleaning up; one that comes meanwhile acts when it is done."""
-    came: list[int] = []
+    """Defer signals during the clean-up; a deferred signal acts at the end."""
+    deferred: list[int] = []
     try:
-        with _handling((*_ENDING, signal.SIGALRM), lambda number, _: came.append(number)):
+        with _handling((*_ENDING, signal.SIGALRM), lambda number, _: deferred.append(number)):
             yield
     finally:
-        if came:
-            signal.raise_signal(signal.Signals(came[0]))
+        if deferred:
+            signal.raise_signal(signal.Signals(deferred[0]))
 
 
-def _ours(frame: FrameType | None, name: str) -> int:
-    """How many functions of this name of ours have been called and have not ended."""
+def _active_calls(frame: FrameType | None, name: str) -> int:
+    """Return the number of active calls of the function `name` of this module."""
     count = 0
     while frame is not None:
         count += frame.f_globals is globals() and frame.f_code.co_name == name
@@ -85,30 +89,33 @@ def _ours(frame: FrameType | None, name: str) -> int:
     return count
 
 
-def _has_a_lock_in_hand(frame: FrameType | None) -> bool:
-    """Whether Python's own `Condition` or `Event` is just taking or leaving its lock, which
-    an exception would leave taken for ever. Where one waits, the lock is free."""
-    while frame is not None and frame.f_globals is globals():  # a signal met the handler of another
+def _changes_a_lock(frame: FrameType | None) -> bool:
+    """Return True if Python's `Condition` or `Event` takes or releases its lock at this moment.
+
+    An exception would leave the lock locked. While they wait, the lock is free."""
+    # A signal can arrive in the handler of another signal.
+    while frame is not None and frame.f_globals is globals():
         frame = frame.f_back
     if frame is None or frame.f_globals is not vars(threading):
         return False
     if frame.f_code.co_name == "wait":
-        return "saved_state" not in frame.f_locals  # what `Condition` keeps of a lock that it left
+        return "saved_state" not in frame.f_locals  # set by `Condition` after it released the lock
     return frame.f_code.co_name not in _WAITS
 
 
 @contextmanager
-def _told_of_dropped(tell: Callable[[BaseException], bool]) -> Iterator[None]:
-    """Have it told of every exception that Python, or a library, would print and go on from: in
-    `__del__`, in callbacks of C, in what is called when garbage is collected. Those of which it
-    says that they are its own are not printed."""
-    if threading.current_thread() is not threading.main_thread():  # signals come to that alone
+def _on_dropped_exception(handler: Callable[[BaseException], bool]) -> Iterator[None]:
+    """Call the handler for every exception that Python would print and ignore.
+
+    Python does so in `__del__`, in callbacks of C and during garbage collection. An exception for
+    which the handler returns True is not printed."""
+    if threading.current_thread() is not threading.main_thread():  # It alone receives signals.
         yield
         return
     before = sys.unraisablehook
 
     def dropped(lost: sys.UnraisableHookArgs) -> None:
-        if lost.exc_value is None or not tell(lost.exc_value):
+        if lost.exc_value is None or not handler(lost.exc_value):
             before(lost)
 
     sys.unraisablehook = dropped
@@ -122,7 +129,7 @@ def _told_of_dropped(tell: Callable[[BaseException], bool]) -> Iterator[None]:
 def _handling(
     numbers: Collection[signal.Signals], handler: Callable[[int, FrameType | None], None]
 ) -> Iterator[None]:
-    """Handle these signals so in the main thread; other threads cannot, and do not get them."""
+    """Install a handler for these signals in the main thread; other threads get no signals."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from switchmark.host.programs import holds
+from switchmark.host.programs import has_bytes
 from switchmark.instrument.support.base import COUNTS_ALONE, Abilities, Instrument, Job, Station
 from switchmark.instrument.support.frame import udp_frame
 from switchmark.instrument.support.named import build_of, named_folder, no_folder
@@ -59,7 +59,7 @@ class MoonGen(Instrument):
         ):
             return problem
         program = named_folder(SETTING) / PROGRAM
-        if not holds(program, DRIVER):
+        if not has_bytes(program, DRIVER):
             return unavailable(
                 f"{program} is built without DPDK's driver for kernel devices",
                 remedy="add rte_pmd_af_packet to DPDK_LIBS in libmoon/CMakeLists.txt, and build "

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from switchmark.errors import TrialFailed
 from switchmark.host.process_output import output_of, parse_counter, parsing
-from switchmark.host.programs import digest, holds
+from switchmark.host.programs import digest, has_bytes
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -193,7 +193,7 @@ class FastClick(WithOptions, ProgramSwitch):
         """Whose buffers hold its packets."""
         program = self.program_for(None)
         assert program is not None  # the availability has seen it
-        return "DPDK" if holds(program, POOL_WORDS) else "Click"
+        return "DPDK" if has_bytes(program, POOL_WORDS) else "Click"
 
     def _pool_mb(self) -> int:
         return (BUFFERS[self._pool()] * self.buffer_takes(BUFFER_BYTES) >> 20) + 1

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from switchmark.host import place
 from switchmark.host.place import Facility
-from switchmark.host.programs import holds
+from switchmark.host.programs import has_bytes
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -57,7 +57,7 @@ class OvsAfxdp(WithOptions, OvsSwitch):
         """Check that the daemon is built with AF_XDP, and that the kernel has its sockets."""
         program = self.program()
         assert program is not None
-        if not holds(program, MARK):
+        if not has_bytes(program, MARK):
             return unavailable(
                 f"{program} is built without AF_XDP ({version})",
                 remedy=f"use a build with --enable-afxdp, and set {self.setting}",

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.host.process_output import parse_counter, parsing
-from switchmark.host.programs import digest, holds, which
+from switchmark.host.programs import digest, has_bytes, which
 from switchmark.model.capabilities import (
     ONE_BUFFER_FRAME_BYTES,
     Availability,
@@ -130,7 +130,7 @@ class T4p4s(TelemetrySwitch):
             wanted = f"{first}{BESIDE}"
             reason = f"no program {wanted} for connect_mode {mode}"
             return unavailable(reason, remedy=f"{remedy} and put it there")
-        if not holds(program, MARKS[mode]):
+        if not has_bytes(program, MARKS[mode]):
             reason = f"{program} was not made of {SOURCES[mode].name}"
             return unavailable(reason, remedy=remedy)
         return self._check_program(program)

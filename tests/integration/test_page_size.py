@@ -76,7 +76,7 @@ def test_pages_that_a_group_may_not_have_are_not_counted() -> None:
     try:
         (group / "hugetlb.2MB.limit_in_bytes").write_text(str(16 << 20))
         (group / "tasks").write_text(str(os.getpid()))
-        assert hugepages.touched(2048, 20) == 8
+        assert hugepages.count_touchable(2048, 20) == 8
         assert [pool.free for pool in hugepages.obtainable([40]) if pool.size_kb == 2048] == [8]
     finally:
         (parent / own / "tasks").write_text(str(os.getpid()))

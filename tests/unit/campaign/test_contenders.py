@@ -126,7 +126,7 @@ def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None
         ("contenders:\n  a: {}\n  b: {}", ":3: contenders.b: is the same as contender a; give it"),
         ("contenders:\n  a: {idle: auto}\n  b: {}", ":3: contenders.b: is the same as contender a"),
         ("contenders: {a: {program: /no/such}}", ": contenders.a.program: /no/such does not exist"),
-        ("contenders: {a: {program: /etc}}", ": contenders.a.program: /etc is no file; name the"),
+        ("contenders: {a: {program: /etc}}", ": contenders.a.program: /etc is not a file; name"),
         ("contenders: {a: {program: /etc/passwd}}", "/etc/passwd is not executable; chmod +x /etc"),
         ("contenders: {a: {program: bin/vpp}}", "'bin/vpp' is no absolute path"),
         ("sweeps: [{contenders: {a: {}}}]", "belongs to the whole campaign; write it outside"),

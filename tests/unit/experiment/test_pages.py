@@ -48,7 +48,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> list[HugepagePool]:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
     monkeypatch.setattr(place, "missing", lambda *_: None)
     monkeypatch.setattr(hugepages, "pools", lambda: tuple(found))
-    monkeypatch.setattr(hugepages, "touched", lambda _size_kb, wanted: wanted)
+    monkeypatch.setattr(hugepages, "count_touchable", lambda _size_kb, wanted: wanted)
     return found
 
 
@@ -82,7 +82,7 @@ def test_a_run_has_one_page_size(machine: list[HugepagePool]) -> None:
 def test_a_limit_that_shows_only_when_pages_are_touched(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(hugepages, "touched", lambda _size_kb, _wanted: 10)
+    monkeypatch.setattr(hugepages, "count_touchable", lambda _size_kb, _wanted: 10)
     steps, pages = choose_pages(steps_of(DPDK))
     assert pages is not None and pages.is_small and sizes(steps) == {4}
     assert "20 MiB are free" in pages.reason
@@ -198,7 +198,7 @@ def test_pages_are_counted_until_the_kernel_ends_the_child(
     monkeypatch.undo()
     ends = "import os, signal\nos.write(1, b'...')\nos.kill(os.getpid(), signal.SIGBUS)"
     monkeypatch.setattr(hugepages, "_TOUCH", f"{ends}\nos.write(1, b'.')")
-    assert hugepages.touched(2048, 9) == 3
+    assert hugepages.count_touchable(2048, 9) == 3
 
 
 def test_share_of_free_pages_is_what_a_run_relies_on(machine: list[HugepagePool]) -> None:

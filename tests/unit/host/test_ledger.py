@@ -299,7 +299,7 @@ def test_a_process_that_is_forked_while_they_are_looked_for_is_ended_too(
 ) -> None:
     children = [subprocess.Popen(["sleep", "60"]) for _ in range(2)]
     seen = iter([[ProcessIdentity.of(child.pid)] for child in children])
-    monkeypatch.setattr(procfs, "marked", lambda _session: next(seen, []))
+    monkeypatch.setattr(procfs, "session_processes", lambda _session: next(seen, []))
     try:
         MarkedProcesses(ID).undo()
         assert [child.wait(60) for child in children] == [-15, -15]

@@ -24,7 +24,7 @@ sys.setswitchinterval(0.0001)
 from switchmark.host import signals
 
 number, kind, armed, came = signal.Signals[sys.argv[1]], sys.argv[2], False, 0
-signals._AGAIN_S = float(sys.argv[3])
+signals._RETRY_S = float(sys.argv[3])
 event, condition = threading.Event(), threading.Condition()
 
 def turn_event():

@@ -115,7 +115,7 @@ def test_hugepages_beyond_the_memory_are_refused(
         tuned = tuning.apply(session, f"hugepages:{wanted}+turbo:off", system)
         assert pages.read_text() == "10\n"
         (said,) = tuned.not_possible.values()
-        assert "4096 MiB are available and 512" in said and "\n" not in said
+        assert "4096 MiB are available, and 512" in said and "\n" not in said
         assert session.ledger.undo_all() == [], "the other knob is set and restored"
     assert tuning.apply(session, "hugepages:1802", system).not_possible == {}
 
@@ -129,11 +129,11 @@ def test_as_is_touches_nothing(session: Session, system: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("paper", "'paper' is no profile"),
+        ("paper", "'paper' is neither a profile"),
         ("governor:fast", "governor: 'fast' cannot be set; use performance, powersave"),
         ("hugepages:many", "hugepages: 'many' cannot be set; use a number"),
         ("hugepages:" + "9" * 5000, "use a number of at most 9 digits"),
-        ("turbo:off+", "'' is no profile"),
+        ("turbo:off+", "'' is neither a profile"),
     ],
 )
 def test_bad_profiles(text: str, message: str) -> None:

@@ -42,7 +42,7 @@ def test_a_number_behind_the_name_of_lxcs_group_has_digits() -> None:
 @pytest.mark.parametrize("told", ["\u00b2", "0", "-1", "9" * 30, ""])
 def test_what_is_no_process_is_none(told: str) -> None:
     host = SimpleNamespace(run=lambda *_, **__: SimpleNamespace(exit_code=0, stdout=told))
-    assert in_container._number(host, ["docker"]) is None
+    assert in_container._query_pid(host, ["docker"]) is None
 
 
 def program(folder: Path, name: str, script: bytes) -> Path:
