@@ -59,7 +59,7 @@ class Mutant:
 
 CLOCK, RECEIVE = "engine/measure/clock.c", "engine/traffic/receive.c"
 TRANSMIT, PACING = "engine/traffic/transmit.h", "engine/traffic/pacing.h"
-SEQUENCE, DEPLOYED = "engine/measure/sequence.c", "switchmark/trial/deployed.py"
+SEQUENCE, DEPLOYED = "engine/measure/sequence.c", "switchmark/trial/deployed_measurer.py"
 LOADS, HISTOGRAM = "switchmark/engine/loads.py", "switchmark/statistics/histogram.py"
 
 MUTANTS = (

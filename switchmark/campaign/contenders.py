@@ -16,8 +16,8 @@ from switchmark.campaign.sweeps import Block, Entry, joined, read_values, unknow
 from switchmark.language import values
 from switchmark.language.source import Bad, Node, Problem, Problems, SourcePlace, Text, YamlMapping
 from switchmark.language.values import BadValueError
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME, COMPARABLE, OF_CONTENDERS
+from switchmark.model.parameter_table import BY_NAME, COMPARABLE, OF_CONTENDERS
+from switchmark.model.parameter_type import Known
 
 SECTION = "contenders"
 EXAMPLE = "contenders: {old: {program: /opt/old/vpp}, new: {program: /opt/new/vpp}}"

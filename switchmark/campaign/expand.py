@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, TypeVar
 
-from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.connect_modes import choose_modes
 from switchmark.campaign.first_available import choose_on_paper
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.campaign.port_kinds import usable_ports
 from switchmark.campaign.rules.switch import chosen_modes_refusals, refusals
 from switchmark.errors import Refusal, UsageError
@@ -27,7 +27,7 @@ from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
-from switchmark.model.parameters import PARAMETERS, SWEPT, point_key
+from switchmark.model.parameter_table import PARAMETERS, SWEPT, point_key
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from switchmark.scenario.registry import resolve_names

@@ -17,7 +17,7 @@ from switchmark.campaign import load, notation
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.plugins import yaml_names
 
 _SUFFIXES = (".yaml", ".yml")

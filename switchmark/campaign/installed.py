@@ -14,7 +14,7 @@ from switchmark.instrument.registry import generator_names
 from switchmark.method.registry import method_names
 from switchmark.method.support.goal import PRESETS
 from switchmark.model.capabilities import Capabilities
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.model.ports import PortKind
 
 

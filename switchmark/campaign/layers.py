@@ -10,8 +10,8 @@ from switchmark.campaign.contenders import Contender
 from switchmark.campaign.sweeps import Block, Entry, joined
 from switchmark.language.source import Bad, Items, Problems, SourcePlace, Text, YamlMapping
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import Known
 
 IN_SECTIONS = [
     f"{section}.{name}" for section in sweeps.SECTIONS for name in BY_NAME if name != "dimension"

@@ -35,7 +35,7 @@ from switchmark.model.campaign import (
     TrimPolicy,
     VerifyPolicy,
 )
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.statistics.defaults import BUDGET_S
 
 

@@ -7,7 +7,7 @@ not know that.
 from __future__ import annotations
 
 from switchmark.language.source import Items, Node, Text
-from switchmark.model.readers import is_mix
+from switchmark.model.parameter_parsers import is_mix
 
 SIZE, MIX = "packet_size", "packet_mix"
 

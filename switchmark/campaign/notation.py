@@ -14,8 +14,8 @@ from switchmark.campaign.expand import trials_of
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError, Problems, SourcePlace, Text, canonical
 from switchmark.language.values import BadValueError, shorten, unknown
-from switchmark.model.parameter import Known, Parameter
-from switchmark.model.parameters import BY_LETTER, BY_NAME, KEYS, PARAMETERS
+from switchmark.model.parameter_table import BY_LETTER, BY_NAME, KEYS, PARAMETERS
+from switchmark.model.parameter_type import Known, Parameter
 from switchmark.model.trial import Trial
 
 _KEY = re.compile(r"(?<![\w:+./*-])([A-Za-z_]\w*)\s*[=∈]")  # not the = inside a value

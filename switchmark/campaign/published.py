@@ -19,8 +19,8 @@ from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, 
 from switchmark.language.values import BadValueError
 from switchmark.model import rates
 from switchmark.model.campaign import STATISTIC_PATTERN, STATISTICS, Published
-from switchmark.model.parameter import Known, Parameter
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import Known, Parameter
 from switchmark.model.scenario import Scenario
 
 _EXAMPLE = "- {match: {io: udp}, value: 338k, unit: pps, source: Ara et al. 2021}"

@@ -20,7 +20,7 @@ from switchmark.language.source import (
     Text,
     YamlMapping,
 )
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 
 _FOREIGN_FROM = 4  # unknown keys
 

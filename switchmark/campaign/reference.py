@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from switchmark.campaign import settings
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Kind, Parameter
-from switchmark.model.parameters import KEYS, OF_CONTENDERS
+from switchmark.model.parameter_table import KEYS, OF_CONTENDERS
+from switchmark.model.parameter_type import Kind, Parameter
 from switchmark.switch.registry import SWITCHES
 
 

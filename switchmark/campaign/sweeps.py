@@ -17,8 +17,8 @@ from switchmark.language.source import Bad, Items, Node, Problems, SourcePlace, 
 from switchmark.model import options
 from switchmark.model.campaign import Sweep
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Known, Parameter
-from switchmark.model.parameters import BY_NAME, SWEPT
+from switchmark.model.parameter_table import BY_NAME, SWEPT
+from switchmark.model.parameter_type import Known, Parameter
 
 MAX_TRIALS = 1_000_000
 _MOST_NAMED = 12  # keys in one message

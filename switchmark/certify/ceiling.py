@@ -18,7 +18,7 @@ from switchmark.engine.events import IntervalEvent
 from switchmark.engine.loads import forwarded_pps
 from switchmark.errors import TrialFailed
 from switchmark.method.support.measurer import SATURATING
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.throughput import common_time
 from switchmark.trial.trim import kept_intervals
 

@@ -14,16 +14,15 @@ from switchmark.cli import ci
 from switchmark.cli.output import note, note_problems, print_json_list, writing
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import StoppedRun
-from switchmark.experiment.campaign import Observer
+from switchmark.experiment.campaign import Observer, Observers
 from switchmark.experiment.execute import Executed, Request, execute, nobody_waits
-from switchmark.experiment.observers import Observers
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.expectations import expected_of, judge_run
 from switchmark.results.store import open_run
 
 if TYPE_CHECKING:
-    from switchmark.experiment.stored import StoreUpload
+    from switchmark.experiment.store_upload import StoreUpload
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ def measure(campaign: CampaignDefinition, there: Installed, wish: Wish) -> int:
 def _upload(wish: Wish) -> StoreUpload | None:
     if wish.store is None:
         return None
-    from switchmark.experiment.stored import StoreUpload
+    from switchmark.experiment.store_upload import StoreUpload
     from switchmark.store.address import read_store_address
 
     return StoreUpload(read_store_address(wish.store), note)

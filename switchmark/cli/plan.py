@@ -25,8 +25,8 @@ from switchmark.cli.plan_checks import refused_by_run
 from switchmark.errors import UnavailableError
 from switchmark.formatting import format_duration
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameter import Kind
-from switchmark.model.parameters import of_kinds
+from switchmark.model.parameter_table import of_kinds
+from switchmark.model.parameter_type import Kind
 from switchmark.model.trial import Trial
 from switchmark.statistics.defaults import PROVE
 from switchmark.testbed.target import Target, find_target

@@ -20,8 +20,8 @@ from switchmark.cli.output import Line, Tone, console, note, wrapped
 from switchmark.formatting import amount, format_duration, printable, with_prefix
 from switchmark.language.values import format_rate
 from switchmark.model.choices import PLAIN, WIRE, Dimension
-from switchmark.model.parameter import Kind, Wire
-from switchmark.model.parameters import of_kinds, point_of
+from switchmark.model.parameter_table import of_kinds, point_of
+from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.metric import Metric

@@ -12,14 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from switchmark.campaign.around import Around
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed
+from switchmark.campaign.overhead import Around
 from switchmark.cli.output import note
 from switchmark.cli.progress import CampaignProgress
 from switchmark.errors import BusyError, SwitchmarkError
+from switchmark.experiment.campaign import Observers
 from switchmark.experiment.execute import Request, execute
-from switchmark.experiment.observers import Observers
 from switchmark.formatting import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.trial import Trial

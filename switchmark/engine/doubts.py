@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from switchmark.engine.event_parts.arrivals import Loss
-from switchmark.engine.events import Result
+from switchmark.engine.events import Loss, Result
 
 
 def contradictions_of(result: Result) -> list[str]:

@@ -10,10 +10,14 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from switchmark.engine.event_parts.arrivals import Loss
-from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.engine.event_parts.streams import ProbeStream
-from switchmark.engine.events import EngineCounters, IntervalEvent, Result
+from switchmark.engine.events import (
+    EngineCounters,
+    FrameCounters,
+    IntervalEvent,
+    Loss,
+    ProbeStream,
+    Result,
+)
 from switchmark.errors import ContradictoryCounts, TrialFailed
 from switchmark.model.trial import Trial
 

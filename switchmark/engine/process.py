@@ -15,7 +15,6 @@ from typing import TypeVar, get_args
 
 from switchmark.engine.deadline import Deadline
 from switchmark.engine.doubts import contradictions_of, uncertain_losses_of
-from switchmark.engine.event_parts.counters import Totals
 from switchmark.engine.events import (
     EngineCounters,
     Event,
@@ -24,6 +23,7 @@ from switchmark.engine.events import (
     Ready,
     Result,
     Started,
+    Totals,
     VerificationSent,
     parse,
 )

@@ -2,8 +2,8 @@
 
 Every valid bare-wire trial is kept, under everything it depends on: the machine (CPU model,
 microcode, kernel, governor, the engine's own build) and the load that the wire shares with a trial
-(model/parameters.py), on the same cores. A campaign that measures no baseline of its own is judged
-by what is kept; when any of that differs, there is nothing to judge by, and the result says so.
+(model/parameter_table.py), on the same cores. A campaign that measures no baseline is judged by the
+kept ceiling. If one of these values differs, no ceiling applies, and the result says so.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from switchmark.host.programs import digest
 from switchmark.host.state import cache_dir, make_folder, read_trusted
 from switchmark.method import calibrate
 from switchmark.model.choices import WIRE
-from switchmark.model.parameter import Kind
-from switchmark.model.parameters import of_kinds
+from switchmark.model.parameter_table import of_kinds
+from switchmark.model.parameter_type import Kind
 from switchmark.record import Record
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.page_size import ends_kib

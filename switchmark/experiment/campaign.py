@@ -6,19 +6,20 @@ The bare wire is measured first, because every later figure is judged against it
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
 
-from switchmark.experiment import again
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.failed_starts import FailedStarts
-from switchmark.experiment.memory import settled, tidy
+from switchmark.experiment.retry_disturbed import retry_disturbed
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft
 from switchmark.host.host import Session
@@ -34,6 +35,51 @@ from switchmark.trial.page_size import planned_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.recording import failed_record
 from switchmark.trial.run import run_trial
+
+
+class Observers:
+    """An observer that passes everything on to others, in their order."""
+
+    def __init__(self, observers: Iterable[Observer]) -> None:
+        self._observers = tuple(observers)
+
+    def trial_begins(self, number: int, total: int, plan: TrialPlan, left_s: float) -> None:
+        """See `Observer`."""
+        for one in self._observers:
+            one.trial_begins(number, total, plan, left_s)
+
+    def live(self, forwarded_pps: float | None) -> None:
+        """See `Observer`."""
+        for one in self._observers:
+            one.live(forwarded_pps)
+
+    def trial_ended(self, record: Record) -> None:
+        """See `Observer`."""
+        for one in self._observers:
+            one.trial_ended(record)
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """In this context the collector leaves out all that is there by now, so that it is quick; in
+    one within it nothing changes."""
+    if gc.get_freeze_count():
+        yield
+        return
+    gc.collect()  # what is left already would stay for as long
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+def tidy(is_first: bool) -> None:
+    """Collect what a trial has left, now and not while the next one measures. What the first one
+    has loaded is left out from then on."""
+    gc.collect()
+    if is_first:
+        gc.freeze()
 
 
 class Observer(Protocol):
@@ -67,7 +113,7 @@ def always(trial: Trial) -> bool:
     return True
 
 
-@settled()
+@without_collections()
 def run_campaign(
     session: Session,
     run: Run,
@@ -89,9 +135,9 @@ def run_campaign(
     `provenance` is asked before each trial, outside the measured window: load and clock speeds
     change during a campaign. `kept` are the machine's calibrations: they stand in for baselines
     that the campaign does not measure, and are added to. A trial that other programs disturb is
-    measured again up to `repeat_disturbed` times (again.py). `open_end` belongs to campaigns that
-    call this again and again, and so do their `failures`: trials of a contender that they leave out
-    are passed over."""
+    measured again up to `repeat_disturbed` times. `open_end` belongs to campaigns that call this
+    again and again, and so do their `failures`: trials of a contender that they leave out are
+    passed over."""
     todo = [step for step in steps if not run.has_finished(step.plan.trial.id)]
     left = TimeLeft(todo)
     done, total = len(steps) - len(todo), len(steps)
@@ -125,7 +171,7 @@ def run_campaign(
             )
 
         try:
-            record = again.measured(measure, repeat_disturbed)
+            record = retry_disturbed(measure, repeat_disturbed)
             if certificates is not None:
                 record = certificates.attach(record)
         except Exception as error:  # as of a trial that fails: the others go on

@@ -16,12 +16,17 @@ from typing import Any
 from switchmark.campaign.installed import Installed
 from switchmark.campaign.notation import to_notation
 from switchmark.errors import StoppedRun, UnavailableError, UsageError
-from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.block_schedule import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
-from switchmark.experiment.campaign import Observer, OpenEnd, always, run_campaign
+from switchmark.experiment.campaign import (
+    Observer,
+    OpenEnd,
+    always,
+    run_campaign,
+    without_collections,
+)
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.failed_starts import FailedStarts
-from switchmark.experiment.memory import settled
 from switchmark.experiment.pages import check_pages
 from switchmark.experiment.prepare import prepare
 from switchmark.experiment.repeat import endings, more_blocks
@@ -208,7 +213,7 @@ def _run_steps(
                 f"more is decided, {budget} at most"
             )
         request.say(f"{campaign.name}: {what}; results in {run.directory}")
-    with open_session() as session, settled():
+    with open_session() as session, without_collections():
         facts = _provenance(_tune(session, campaign, request))
         made: list[Step] = []
         # What is known of the machine as it is tuned now: a setting changes its figures.

@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from operator import attrgetter
 
-from switchmark.experiment.again import is_disturbed
+from switchmark.experiment.retry_disturbed import is_disturbed
 from switchmark.model.choices import WIRE
-from switchmark.model.parameter import Kind
-from switchmark.model.parameters import of_kinds
+from switchmark.model.parameter_table import of_kinds
+from switchmark.model.parameter_type import Kind
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.campaign.around import usual_around_s
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import Dimension

@@ -10,7 +10,7 @@ from typing import Any
 
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, WIRE
-from switchmark.model.parameters import load_of, over_wire, saturating
+from switchmark.model.parameter_table import load_of, over_wire, saturating
 from switchmark.model.ports import ConnectMode
 from switchmark.model.trial import Trial
 from switchmark.trial.plan import TrialPlan

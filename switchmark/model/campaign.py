@@ -11,7 +11,7 @@ from pydantic import Field, create_model
 
 from switchmark.model.choices import MAX_REPETITIONS, NAME_PATTERN, Dimension
 from switchmark.model.expectation import Expectation
-from switchmark.model.parameters import SWEPT
+from switchmark.model.parameter_table import SWEPT
 from switchmark.model.trial import Frozen, Trial
 
 MAX_REPEATS = 100

@@ -1,5 +1,5 @@
 """A trial as a plain value, and the table of its parameters: a field, its type, its default, and
-the row that says everything else (parameter.py).
+the row that says everything else (parameter_type.py).
 
 The tuple (D, L, S, V, P, R, B) of Ara et al. names a trial; the other parameters extend it as
 `key=value`, in the order of this table. Sizes are L2 frame sizes with FCS (RFC 2544). A new
@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from switchmark.language.values import format_rate, format_seconds
+from switchmark.model import parameter_parsers as read
 from switchmark.model import rates, traffic
-from switchmark.model import readers as read
 from switchmark.model.choices import (
     MAX_TIME_S,
     MAX_VCPUS,
@@ -35,7 +35,7 @@ from switchmark.model.io import Io
 from switchmark.model.lists import ComparedKeys, Fractions
 from switchmark.model.nics import Nics, read_nics
 from switchmark.model.options import SwitchOptions, read_options
-from switchmark.model.parameter import Axis, Kind, Parameter, Wire
+from switchmark.model.parameter_type import Axis, Kind, Parameter, Wire
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.rates import Schedule
 from switchmark.model.scenario import Scenario
@@ -323,7 +323,7 @@ class Trial(Frozen):
         "name of the contender in results; `contenders` sets it; `none`: the name of the switch",
         read=read.contender, none="none", by_switch=True,
         say=lambda value: value or "no name")] = ""
-    compared: Annotated[ComparedKeys, Parameter(  # parameters.py adds its reader
+    compared: Annotated[ComparedKeys, Parameter(  # parameter_table.py adds `read`
 
         "compared", METHOD, ANY, "cpu_limit+switch_cpus",
         "`environment` and keys of cores (`cpu_limit`, `neighbour` and others) that may differ "

@@ -20,14 +20,14 @@ from typing import Any, cast
 
 from psycopg import Connection
 
-from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.expand import expand
 from switchmark.campaign.installed import Installed
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.campaign.rules.pool import pool_refusal
 from switchmark.errors import UsageError
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.pool import campaigns, events
 from switchmark.pool.database import PoolDatabase, retry

@@ -1,10 +1,11 @@
 """Campaigns that prove, in a pool: each testbed measures blocks until its comparisons are decided.
 
-Each testbed has its own result, by the stopping rule of one machine (`experiment/course.py`); all
-testbeds together keep the confidence level of the claims. A testbed has one open block of a
-campaign at a time, which only it may measure. After a block its agent computes the next one from
-the stored records, and makes it open in the transaction that ends the block before. The next block
-follows from the records alone, so any later agent of the testbed computes the same.
+Each testbed has its own result, by the stopping rule of one machine
+(`experiment/block_schedule.py`); all testbeds together keep the confidence level of the claims. A
+testbed has one open block of a campaign at a time, which only it may measure. After a block its
+agent computes the next one from the stored records, and makes it open in the transaction that ends
+the block before. The next block follows from the records alone, so any later agent of the testbed
+computes the same.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from psycopg import Connection
 from pydantic import ValidationError
 
 from switchmark.errors import UsageError
-from switchmark.experiment.course import Course
+from switchmark.experiment.block_schedule import Course
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.pool.database import PoolDatabase
 from switchmark.pool.values import BlockLease, PlannedBlock

@@ -10,8 +10,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from switchmark.model.parameter import Axis, Kind
-from switchmark.model.parameters import of_kinds
+from switchmark.model.parameter_table import of_kinds
+from switchmark.model.parameter_type import Axis, Kind
 from switchmark.results.rows import SummaryRow
 
 _LETTER, _GAP = 0.02, 0.03  # of the axis: what a letter of a label takes, and the space between

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from switchmark.model.parameters import KEYS, PARAMETERS
+from switchmark.model.parameter_table import KEYS, PARAMETERS
 from switchmark.model.rates import BitRate
 from switchmark.model.trial import Trial
 from switchmark.record import Record

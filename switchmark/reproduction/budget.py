@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from switchmark.campaign.around import usual_around_s
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.language.values import format_seconds
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition

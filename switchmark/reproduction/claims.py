@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from switchmark.engine.loads import asked_pps
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from switchmark.record.page_sizes import PARAMETER, known_sizes
 from switchmark.report import words
 from switchmark.reproduction.over_switches import beaten_somewhere, correlated

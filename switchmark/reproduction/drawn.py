@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from switchmark.model.campaign import Published
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from switchmark.report import words
 from switchmark.reproduction.paper import Figure, Item
 from switchmark.reproduction.tried import estimate_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, Item, PaperFinding

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from switchmark.campaign.around import Around
+from switchmark.campaign.overhead import Around
 from switchmark.errors import SwitchmarkError
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import PLAIN

@@ -17,8 +17,8 @@ from ruamel.yaml import YAML
 from switchmark.errors import UsageError
 from switchmark.language import values
 from switchmark.model.campaign import Published
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import Known
 from switchmark.model.trial import Frozen, Trial
 from switchmark.plugins import yaml_names
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from switchmark.campaign.around import usual_around_s
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.formatting import format_duration
 from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import MAX_REPETITIONS

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
 
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.metric import Metric

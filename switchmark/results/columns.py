@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN
+from switchmark.model.parameter_table import PARAMETERS, RESOLVED_BY_PLAN
+from switchmark.model.parameter_type import Parameter
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.statistics.histogram import PERCENTILES

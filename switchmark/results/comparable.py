@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.parameters import KEYS, PARAMETERS, RESOLVED_BY_PLAN
+from switchmark.model.parameter_table import KEYS, PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.record.marks import MARKS
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE

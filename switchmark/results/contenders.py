@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import CONTENDER, PARAMETERS, means_if_asked
+from switchmark.model.parameter_table import CONTENDER, PARAMETERS, means_if_asked
+from switchmark.model.parameter_type import Parameter
 from switchmark.record.page_sizes import is_compared, known_sizes
 from switchmark.results.granted_summary import GrantedSummary, mixed
 from switchmark.results.rows import SummaryRow

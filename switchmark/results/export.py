@@ -14,7 +14,7 @@ import polars as pl
 from rapidfuzz import process
 
 from switchmark.errors import UsageError
-from switchmark.model.parameters import KEYS
+from switchmark.model.parameter_table import KEYS
 from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
 from switchmark.results.granted_summary import GrantedSummary
 from switchmark.results.method_summary import MethodSummary

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from switchmark.model.parameters import KEYS, RESOLVED_BY_PLAN
+from switchmark.model.parameter_table import KEYS, RESOLVED_BY_PLAN
 from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 if TYPE_CHECKING:

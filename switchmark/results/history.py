@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from switchmark.model.parameters import KEYS, PARAMETERS
+from switchmark.model.parameter_table import KEYS, PARAMETERS
 from switchmark.model.value import parse_utc
 from switchmark.record import serves_others
 from switchmark.record.metric import Metric

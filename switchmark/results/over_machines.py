@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from switchmark.model.parameters import RESOLVED_BY_PLAN, point_of
+from switchmark.model.parameter_table import RESOLVED_BY_PLAN, point_of
 from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import apart, is_compared, known_sizes, point_at
 from switchmark.results.answer import metrics_of, observations

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from switchmark.errors import UsageError
 from switchmark.language import values
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.record.metric import Metric
 from switchmark.results.answer import (
     LeadRatio,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from switchmark.model.parameters import load_of
+from switchmark.model.parameter_table import load_of
 from switchmark.record.page_sizes import are_compatible
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from switchmark.model.choices import WIRE
-from switchmark.model.parameters import PARAMETERS, RESOLVED_BY_PLAN, point_of
+from switchmark.model.parameter_table import PARAMETERS, RESOLVED_BY_PLAN, point_of
 from switchmark.model.trial import Trial
 from switchmark.record import BareWire, serves_others
 from switchmark.record.page_sizes import point_at

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from switchmark.engine import loads
-from switchmark.engine.event_parts.streams import ProbeStream
+from switchmark.engine.events import ProbeStream
 from switchmark.engine.loads import Load
 from switchmark.engine.process import EngineProcess
 from switchmark.errors import TrialFailed

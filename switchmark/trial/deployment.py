@@ -20,7 +20,7 @@ from switchmark.host import hugepages
 from switchmark.host.cores.machine_state import StateReader, cores_used
 from switchmark.host.host import Session
 from switchmark.record import Placement
-from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.instrument_run import InstrumentRun
 from switchmark.trial.memory_needs import lacking_for
 from switchmark.trial.nodes import create_nodes, with_made
@@ -28,8 +28,7 @@ from switchmark.trial.reconcile import CounterReading, DeviceDrops
 from switchmark.trial.recording import one_line
 from switchmark.trial.running_switch import RunningSwitch
 from switchmark.trial.verification import PairEnds
-from switchmark.trial.vnf import start_vnf
-from switchmark.trial.vnf_base import Vnf
+from switchmark.trial.vnf import Vnf, start_vnf
 
 if TYPE_CHECKING:
     from switchmark.trial.plan import TrialPlan

@@ -17,7 +17,7 @@ from switchmark.errors import TrialFailed
 from switchmark.method.support.disturbance import Disturbance, StepDown
 from switchmark.method.support.measurer import LoadPoint
 from switchmark.method.support.outage import Sample, Span, last_loss, longest_silence
-from switchmark.trial.deployed import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
+from switchmark.trial.deployed_measurer import SHORTEST_INTERVAL_S, DeployedMeasurer, rates_of
 from switchmark.trial.throughput import common_time
 from switchmark.trial.traffic import run_traffic, stop_all
 from switchmark.trial.trim import kept_intervals

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from switchmark.engine.event_parts.counters import FrameCounters
+from switchmark.engine.events import FrameCounters
 
 
 @dataclass(frozen=True, slots=True)

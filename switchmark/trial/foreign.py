@@ -21,7 +21,7 @@ from switchmark.record import Figures, Latency, PairLoads, Throughput, Trim
 from switchmark.statistics.order_statistics import percentile_intervals_ns
 from switchmark.trial.bursts import burst_noise_pps, burst_pps
 from switchmark.trial.instrument_run import InstrumentRun
-from switchmark.trial.measurement import Measurement
+from switchmark.trial.recording import Measurement
 from switchmark.trial.throughput import steady_run
 from switchmark.trial.traffic import Tick
 from switchmark.trial.trim import describe, kept_intervals, window_ns

@@ -23,7 +23,7 @@ from switchmark.model.campaign import sample_s
 from switchmark.model.rights import Rights
 from switchmark.model.trial import Trial
 from switchmark.record import EngineRun, InstrumentNote, Interval
-from switchmark.trial.cost.cpu import ApplicationCpu
+from switchmark.trial.cost import ApplicationCpu
 from switchmark.trial.reconcile import CounterReading
 from switchmark.trial.traffic import Tick
 from switchmark.trial.verification import PairEnds

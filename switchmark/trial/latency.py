@@ -17,10 +17,15 @@ from switchmark.model.campaign import TrimPolicy
 from switchmark.model.trial import Trial
 from switchmark.record import Figures, Latency, Trim
 from switchmark.trial.beside import load_beside, probe_load, probes_of
-from switchmark.trial.delays import merge_latency, timed_by
-from switchmark.trial.measurement import Measurement
-from switchmark.trial.one_way import Clocks, TimedRun
-from switchmark.trial.one_way_times import frame_times, probe_times
+from switchmark.trial.one_way import (
+    Clocks,
+    TimedRun,
+    frame_times,
+    merge_latency,
+    probe_times,
+    timed_by,
+)
+from switchmark.trial.recording import Measurement
 from switchmark.trial.throughput import on_schedule, socket_drops, stretch
 from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.verification import PairEnds

@@ -12,13 +12,13 @@ from switchmark.errors import TrialFailed
 from switchmark.method.registry import METHODS
 from switchmark.method.support.measurer import SATURATING, BudgetError
 from switchmark.method.support.task import Task
-from switchmark.model.parameters import PARAMETERS
+from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.trial import Trial
 from switchmark.record import Figures, MethodResult
 from switchmark.switch.support.changes import changes_of
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.disturbed import DisturbedMeasurer
-from switchmark.trial.measurement import Measurement
+from switchmark.trial.recording import Measurement
 from switchmark.trial.traffic import Tick
 
 BEYOND = 1.3  # of what the switch took, where the wire's ceiling is not known

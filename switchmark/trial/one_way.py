@@ -9,15 +9,141 @@ the clocks between the comparisons is in it, if its rate does not change.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
-from switchmark.engine.event_parts.delays import Delays, TimedDelays
-from switchmark.engine.events import EngineCounters
+from switchmark.engine import loads
+from switchmark.engine.events import Delays, EngineCounters, ProbeStream, Result, TimedDelays
 from switchmark.engine.process import EngineProcess, counters_of
+from switchmark.errors import TrialFailed
+from switchmark.record import Direction, DirectionLatency, Latency
 from switchmark.remote.contact import ClockReading
+from switchmark.statistics.histogram import Histogram
+from switchmark.statistics.means import of_all
+from switchmark.statistics.order_statistics import percentile_intervals_ns
+from switchmark.trial.beside import probe_load, probes_of
+from switchmark.trial.quality import delay_variation
 from switchmark.trial.verification import PairEnds
+
+
+def timed_by(ends: Sequence[Result | ProbeStream]) -> list[TimedDelays]:
+    """The delays that each end has timed. Raises `TrialFailed` where one has timed none."""
+    found = [end.latency for end in ends]
+    if any(one is None for one in found):
+        raise TrialFailed("a traffic application timed no frames, though it was asked to")
+    return [one for one in found if one is not None]
+
+
+def merge_latency(
+    kind: Literal["rtt", "one_way"], timed: Sequence[TimedDelays], lost: int, nothing: str
+) -> Latency:
+    """One distribution of the delays that several engines timed, from their merged histograms.
+
+    Raises `TrialFailed` saying `nothing` when none of them holds a sample."""
+    counted = [one for one in timed if one.count]
+    if not counted:
+        raise TrialFailed(f"{nothing}: there is no latency to report")
+    actual = Histogram.merged(one.from_actual for one in timed)
+    intended = Histogram.merged(one.from_intended for one in timed)
+    mean, stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in counted)
+    late = [one.intended for one in counted]
+    max_ns, late_max_ns = max(one.max_ns for one in counted), max(one.max_ns for one in late)
+    late_mean, late_stdev = of_all((one.count, one.mean_ns, one.stdev_ns) for one in late)
+    return Latency(
+        kind=kind,
+        count=sum(one.count for one in counted),
+        min_ns=min(one.min_ns for one in counted),
+        mean_ns=mean,
+        stdev_ns=stdev,
+        max_ns=max_ns,
+        percentiles_ns=actual.percentiles_ns(max_ns=max_ns),
+        intended_percentiles_ns=intended.percentiles_ns(max_ns=late_max_ns),
+        percentile_intervals_ns=percentile_intervals_ns(actual, max_ns),
+        intended_percentile_intervals_ns=percentile_intervals_ns(intended, late_max_ns),
+        intended_mean_ns=late_mean,
+        intended_stdev_ns=late_stdev,
+        intended_max_ns=late_max_ns,
+        histogram=actual,
+        intended_histogram=intended,
+        lost=lost,
+        variation=delay_variation(timed),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedStream:
+    """What the receiver of one stream timed."""
+
+    direction: Direction
+    delays: TimedDelays
+    lost_frames: int
+    uncertainty_ns: int | None  # of two hosts' clocks; None: one clock timed it
+
+
+def frame_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
+    """One-way times of all frames; `timed` is the run between two hosts whose clocks were compared.
+    Raises `TrialFailed` when no frame arrived, or none in one direction."""
+    each = [loads.load(f"pair {one.a.pair}", one.a.result, one.b.result) for one in streams]
+    lost = [
+        load.lost_frames - lost_while_away([one], load.lost_frames)
+        for one, load in zip(streams, each, strict=True)
+    ]
+    return _merge(streams, timed_by([one.b.result for one in streams]), lost, timed, "frame")
+
+
+def probe_times(streams: Sequence[PairEnds], timed: TimedRun | None) -> Latency:
+    """One-way times of the probes alone; see `frame_times`."""
+    sent, arrived = probes_of(one.a for one in streams), probes_of(one.b for one in streams)
+    lost = [probe_load([a], [b]).lost_frames for a, b in zip(sent, arrived, strict=True)]
+    return _merge(streams, timed_by(arrived), lost, timed, "probe")
+
+
+def lost_while_away(streams: Iterable[PairEnds], lost_frames: int) -> int:
+    """How many of these lost frames were lost while a receiver was away from its core: never the
+    switch's loss."""
+    return min(lost_frames, sum(one.b.result.totals.rx_missed_away for one in streams))
+
+
+def _merge(
+    streams: Sequence[PairEnds],
+    delays: Sequence[TimedDelays],
+    lost: Sequence[int],
+    timed: TimedRun | None,
+    what: Literal["frame", "probe"],
+) -> Latency:
+    if timed is None:
+        unsure: list[int | None] = [None] * len(streams)
+    else:
+        corrections = timed.end()
+        delays = [corrected(one, by) for one, by in zip(delays, corrections, strict=True)]
+        unsure = [one.uncertainty_ns for one in corrections]
+    directions: list[Direction] = [one.direction for one in streams]
+    parts = [_TimedStream(*one) for one in zip(directions, delays, lost, unsure, strict=True)]
+    whole = _together(parts, f"no {what} arrived")
+    ways = list(dict.fromkeys(directions))
+    if len(ways) < 2:
+        return whole
+    apart = [
+        DirectionLatency(
+            direction=way,
+            latency=_together(
+                [one for one in parts if one.direction == way], f"no {what} arrived going {way}"
+            ),
+        )
+        for way in ways
+    ]
+    return whole.model_copy(update={"directions": apart})
+
+
+def _together(parts: Sequence[_TimedStream], nothing: str) -> Latency:
+    lost = sum(one.lost_frames for one in parts)
+    merged = merge_latency("one_way", [one.delays for one in parts], lost, nothing)
+    unsure = [one.uncertainty_ns for one in parts if one.uncertainty_ns is not None]
+    if not unsure:
+        return merged
+    return merged.model_copy(update={"clock_uncertainty_ns": float(max(unsure))})
+
 
 # Times come out longer by this beyond the uncertainty, so that none is below 0 where a counter
 # cannot say it; it is taken off again. Clocks drift apart by less than 100 us in a second.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from switchmark.engine.event_parts.arrivals import Loss
-from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.events import Loss, TimedDelays
 from switchmark.engine.process import EngineProcess
 from switchmark.record.quality import DelayVariation, LoopCost, Reordering
 from switchmark.statistics.histogram import Distances, Histogram, percentiles_of_distances

@@ -19,7 +19,7 @@ from switchmark.record import EngineRun, Placement, Record
 from switchmark.scenario.support.draw import draw_lines
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline
-from switchmark.trial.measuring import measure_deployed
+from switchmark.trial.measure_trial import measure_deployed
 from switchmark.trial.page_size import planned_kib, used_kib
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.quality import loop_costs

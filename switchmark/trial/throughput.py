@@ -30,8 +30,8 @@ from switchmark.record import (
 )
 from switchmark.statistics.steady_state import detect
 from switchmark.trial.bursts import burst_noise_pps, burst_pps
-from switchmark.trial.measurement import Measurement
 from switchmark.trial.quality import jain, reordering
+from switchmark.trial.recording import Measurement
 from switchmark.trial.traffic import Tick, run_traffic, sent_frames
 from switchmark.trial.trim import describe, kept_intervals, window_ns
 from switchmark.trial.verification import PairEnds

@@ -13,7 +13,7 @@ import pytest
 
 from switchmark.campaign.expand import expand
 from switchmark.campaign.load import load_settings
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.switch.registry import SWITCHES
 from tests.cases.engine import PATIENT, run_engine
 

@@ -16,7 +16,7 @@ import pytest
 from switchmark.campaign.expand import expand
 from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.switch.registry import SWITCHES
 from tests.cases.engine import received, run_engine, sent_frames
 from tests.cases.frames import parse

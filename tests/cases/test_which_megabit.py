@@ -16,7 +16,7 @@ import pytest
 from switchmark.campaign.expand import expand
 from switchmark.campaign.load import load_settings
 from switchmark.language.source import CampaignError
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.switch.registry import SWITCHES
 from tests.cases.engine import PATIENT, run_engine, sent_frames
 from tests.cases.frames import parse

@@ -22,8 +22,7 @@ from switchmark.host.cores.cpu_time import CpuReading
 from switchmark.method.support.measurer import SATURATING
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.trial import latency
-from switchmark.trial.cost.cpu import cost
-from switchmark.trial.cost.hardware import hardware_use
+from switchmark.trial.cost import cost, hardware_use
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find, reference
 from tests.truths import percent, truth

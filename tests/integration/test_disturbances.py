@@ -30,7 +30,7 @@ from switchmark.switch.support.ports import device_of
 from switchmark.switch.tc_redirect import TcRedirect
 from switchmark.switch.vpp import Vpp
 from switchmark.switch.xdp_redirect import XdpRedirect
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.disturbed import DisturbedMeasurer
 from switchmark.trial.verification import wait_reachable
 from tests.integration.machine import needs_root

@@ -20,7 +20,7 @@ from switchmark.method.soak import soak
 from switchmark.method.support.measurer import SATURATING, LoadPoint
 from switchmark.model.campaign import TrimPolicy
 from switchmark.trial import latency
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import (
     buffer_frames,

@@ -8,7 +8,7 @@ import pytest
 from switchmark.certify.support.frame_faults import delayed, struck
 from switchmark.certify.support.stand import Rig, deployed
 from switchmark.switch.linux_bridge import LinuxBridge
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from tests.integration.machine import needs_root
 from tests.integration.truth_rig import find
 from tests.truths import truth

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from switchmark.campaign.expand import trials_of
 from switchmark.campaign.load import load_text
-from switchmark.experiment.blocks import CampaignBlocks
+from switchmark.experiment.block_schedule import CampaignBlocks
 from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.machine_state import MachineState

@@ -10,10 +10,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic.fields import FieldInfo
 
-from switchmark.engine.event_parts.counters import FrameCounters
-from switchmark.engine.event_parts.delays import TimedDelays
-from switchmark.engine.event_parts.part import EventPart
-from switchmark.engine.events import EVENT, EngineCounters, IntervalEvent, parse
+from switchmark.engine.events import (
+    EVENT,
+    EngineCounters,
+    EventPart,
+    FrameCounters,
+    IntervalEvent,
+    TimedDelays,
+    parse,
+)
 from switchmark.statistics.histogram import Histogram
 
 KINDS: dict[str, type[EventPart]] = {

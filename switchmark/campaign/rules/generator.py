@@ -16,8 +16,8 @@ from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import OWN_ENGINE, PLAIN, Dimension
 from switchmark.model.io import Io
 from switchmark.model.page_size import PageSize
-from switchmark.model.parameter import Kind, Wire
-from switchmark.model.parameters import PARAMETERS, of_kinds
+from switchmark.model.parameter_table import PARAMETERS, of_kinds
+from switchmark.model.parameter_type import Kind, Wire
 from switchmark.model.ports import PortKind
 
 # What is sent and where to, and what else the ends must be able to do.

@@ -20,7 +20,7 @@ from switchmark.model import options
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
-from switchmark.model.parameters import PARAMETERS
+from switchmark.model.parameter_table import PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.topology import NodePlace
 from switchmark.scenario.registry import PLACES

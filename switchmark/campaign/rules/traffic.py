@@ -14,7 +14,7 @@ from switchmark.model.campaign import Sweep, TrimPolicy, sample_s
 from switchmark.model.capabilities import Capabilities
 from switchmark.model.choices import PLAIN, Dimension
 from switchmark.model.io import Io, sends_datagrams
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.ports import ConnectMode
 
 MIN_BURSTS = 3  # in the measured part of a trial

@@ -28,7 +28,7 @@ from switchmark.host.session import open_session
 from switchmark.model.machine_state import MachineState
 from switchmark.switch.linux_bridge import LinuxBridge
 from switchmark.switch.support.base import Switch
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.verification import verify, wait_reachable

@@ -13,8 +13,8 @@ from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameter import Kind
-from switchmark.model.parameters import OF_CONTENDERS, PARAMETERS, point_of
+from switchmark.model.parameter_table import OF_CONTENDERS, PARAMETERS, point_of
+from switchmark.model.parameter_type import Kind
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadRatio, LeadVerdict, answer
 from switchmark.results.blocks import observe

@@ -19,8 +19,8 @@ from switchmark.method.registry import METHODS
 from switchmark.model.campaign import FirstAvailable
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
-from switchmark.model.parameter import Parameter
-from switchmark.model.parameters import BY_NAME, KEYS
+from switchmark.model.parameter_table import BY_NAME, KEYS
+from switchmark.model.parameter_type import Parameter
 from switchmark.statistics.boundaries import FIRST_LOOK
 from tests.unit.campaign_fakes import CROSS, ENVIRONMENTS, INSTALLED, KNOWN, SWITCHES
 

@@ -10,8 +10,8 @@ from switchmark.language.source import CampaignError
 from switchmark.model.campaign import CampaignDefinition, Sweep
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_LETTER, KEYS, PARAMETERS
+from switchmark.model.parameter_table import BY_LETTER, KEYS, PARAMETERS
+from switchmark.model.parameter_type import Known
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN

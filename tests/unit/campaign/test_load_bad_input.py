@@ -9,7 +9,7 @@ from switchmark.campaign.load import load_text
 from switchmark.errors import UsageError
 from switchmark.language.source import CampaignError
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from tests.unit.campaign_fakes import KNOWN
 
 

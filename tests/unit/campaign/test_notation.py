@@ -11,7 +11,7 @@ from switchmark.method.support.goal import PRESETS
 from switchmark.model.choices import NEIGHBOURS, VNFS, Dimension, Idle
 from switchmark.model.io import Io
 from switchmark.model.options import join
-from switchmark.model.parameters import BY_NAME, PARAMETERS
+from switchmark.model.parameter_table import BY_NAME, PARAMETERS
 from switchmark.model.ports import ConnectMode, PortKind
 from switchmark.model.trial import Trial
 from tests.unit.campaign_fakes import KNOWN

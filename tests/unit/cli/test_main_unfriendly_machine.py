@@ -29,7 +29,7 @@ from switchmark.host.undo.clean import clean_stale
 from switchmark.host.undo.entries import File
 from switchmark.host.undo.ledger import Ledger
 from switchmark.model.campaign import Published
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.engine.event_parts.counters import Totals
+from switchmark.engine.events import Totals
 from switchmark.errors import TrialFailed
 from tests.unit.engine_lines import counted
 from tests.unit.trial_fakes import (

@@ -14,15 +14,14 @@ from typing import Any, ClassVar
 
 import pytest
 
-from switchmark.campaign.around import usual_around_s
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment import campaign, time_left
-from switchmark.experiment.campaign import run_campaign
+from switchmark.experiment.campaign import run_campaign, without_collections
 from switchmark.experiment.certified import Certificates
-from switchmark.experiment.memory import settled
 from switchmark.experiment.steps import Step
 from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.trial import Trial
@@ -335,7 +334,7 @@ def test_what_a_trial_leaves_is_collected_before_the_next_begins(run: Run) -> No
     try:
         run_campaign(SESSION, run, "unit", [step(64), step(128)], dict, Looks(run))
         assert gc.get_freeze_count() == 0
-        with settled():
+        with without_collections():
             run_campaign(SESSION, run, "unit", [step(256)], dict, Looks(run))
             assert gc.get_freeze_count() > 0, "who runs several campaigns settles once"
     finally:

@@ -14,10 +14,9 @@ from switchmark.cli.main import run as switchmark
 from switchmark.cli.run_output import print_summary
 from switchmark.errors import STARVED, StoppedRun
 from switchmark.experiment import campaign, execute
-from switchmark.experiment.blocks import CampaignBlocks
-from switchmark.experiment.campaign import run_campaign
+from switchmark.experiment.block_schedule import CampaignBlocks
+from switchmark.experiment.campaign import Observers, run_campaign
 from switchmark.experiment.failed_starts import FailedStarts, could_not_start, normalised
-from switchmark.experiment.observers import Observers
 from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.trial import Trial

@@ -21,7 +21,7 @@ from switchmark.engine.check import command_line_errors
 from switchmark.environment.registry import ENVIRONMENTS
 from switchmark.errors import SwitchmarkError, UnavailableError
 from switchmark.experiment import execute, prepare, steps
-from switchmark.experiment.observers import Observers
+from switchmark.experiment.campaign import Observers
 from switchmark.experiment.steps import Step
 from switchmark.host import facts, hugepages
 from switchmark.host.facts import Cpu

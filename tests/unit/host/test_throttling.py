@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.host.cores.throttling import OwnThrottling, Throttling
-from switchmark.trial.cost.quota import group_quota_since
+from switchmark.trial.cost import group_quota_since
 
 V1 = "nr_periods 9\nnr_throttled 4\nthrottled_time 2500000000\nnr_bursts 0\n"
 V2 = "usage_usec 5\nnr_periods 9\nnr_throttled 4\nthrottled_usec 2500000\n"

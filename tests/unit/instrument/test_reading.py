@@ -30,7 +30,7 @@ from switchmark.model.campaign import CampaignDefinition, TrimPolicy
 from switchmark.model.capabilities import available, unavailable
 from switchmark.model.choices import OWN_ENGINE
 from switchmark.model.node import NodePort
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.record import InstrumentNote, Latency, Record

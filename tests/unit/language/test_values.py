@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 
 from switchmark.language import values
 from switchmark.language.values import BadValueError, Limits
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import Known
 
 SIZE = Limits(64, 9018, "below the least", "above the most")
 RATE = Limits(1, 10**10, "not a rate", "above any link", suffixes=True)

@@ -16,7 +16,7 @@ from switchmark.language.source import CampaignError
 from switchmark.language.values import BadValueError, Limits
 from switchmark.model import rates, traffic
 from switchmark.model.choices import MAX_FRAME_BYTES, MIN_FRAME_BYTES
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from tests.unit.campaign_fakes import KNOWN
 
 FRAME_BYTES = 64

@@ -15,8 +15,8 @@ from switchmark.language.source import CampaignError
 from switchmark.model import traffic
 from switchmark.model.choices import Dimension
 from switchmark.model.node import NodePort
-from switchmark.model.parameter import Known
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
+from switchmark.model.parameter_type import Known
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.switch.registry import SWITCHES

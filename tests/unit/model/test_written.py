@@ -11,7 +11,7 @@ from switchmark.model.cpu_choice import CpuChoice
 from switchmark.model.lists import ComparedKeys, Fractions
 from switchmark.model.nics import Nics
 from switchmark.model.options import SwitchOptions
-from switchmark.model.parameters import PARAMETERS, over_wire
+from switchmark.model.parameter_table import PARAMETERS, over_wire
 from switchmark.model.rates import Schedule
 from switchmark.model.scenario import Scenario
 from switchmark.model.traffic import Flows, PacketMix, Vlan

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
-from switchmark.model.parameters import point_of
+from switchmark.model.parameter_table import point_of
 from switchmark.record import Granted, Record
 from switchmark.record.metric import RUN_METRICS
 from switchmark.record.page_sizes import apart, are_compatible, point_at, setting_of

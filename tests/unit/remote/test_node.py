@@ -33,7 +33,7 @@ from switchmark.remote.hello import MachineMade, NodeMade
 from switchmark.remote.node import CREATE_GUEST_S, CREATE_S, create_node
 from switchmark.remote.site import FarSide, Site
 from switchmark.testbed.testbed import Cable, SshTarget, Testbed
-from switchmark.trial import latency, measuring
+from switchmark.trial import latency, measure_trial
 from switchmark.trial.deployment import Deployment
 from tests.unit.engine_lines import event
 from tests.unit.trial_fakes import (
@@ -290,7 +290,7 @@ def test_the_way_there_is_not_timed_by_a_guest_s_clock(
     plan = replace(plan_for(trial("latency")), far=cast(FarSide, "the hosts' clocks"))
     engines = [SimpleNamespace(in_guest=False), SimpleNamespace(in_guest=guests)]
     deployment = SimpleNamespace(engines=engines, ends=[], guest=None, streams=[])
-    measuring._traffic(cast(Deployment, deployment), plan, None, lambda: None)  # type: ignore[arg-type]
+    measure_trial._traffic(cast(Deployment, deployment), plan, None, lambda: None)  # type: ignore[arg-type]
     assert seen == [None if guests else "the hosts' clocks"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from switchmark.campaign.around import Around, usual_around_s
+from switchmark.campaign.overhead import Around, usual_around_s
 from switchmark.cli import reproduce_items
 from switchmark.cli.main import run as switchmark
 from switchmark.errors import BusyError

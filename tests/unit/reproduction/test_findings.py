@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.campaign.around import usual_around_s
 from switchmark.campaign.expand import expand
 from switchmark.campaign.find import PAPERS, _names, find_campaign
 from switchmark.campaign.installed import installed
+from switchmark.campaign.overhead import usual_around_s
 from switchmark.cli.main import run as switchmark
 from switchmark.environment.registry import traits_of
 from switchmark.errors import UsageError
-from switchmark.model.parameters import BY_NAME
+from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.scenario import Scenario
 from switchmark.model.trial import Trial
 from switchmark.record.runs import FarHost

@@ -15,7 +15,7 @@ from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.campaign import Observer
 from switchmark.experiment.execute import Request, _open_run
 from switchmark.host.state import cache_dir
-from switchmark.model.parameter import Known
+from switchmark.model.parameter_type import Known
 from switchmark.results import durable
 from switchmark.results.store import Run
 

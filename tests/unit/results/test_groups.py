@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from switchmark.model.parameters import PARAMETERS
+from switchmark.model.parameter_table import PARAMETERS
 from switchmark.results import groups as under_test
 from switchmark.results.groups import Group, groups
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from switchmark.campaign.expand import trials_of
-from switchmark.experiment.course import Course
+from switchmark.experiment.block_schedule import Course
 from switchmark.model.trial import Trial
 from switchmark.results.answer import LeadVerdict, answer
 from switchmark.results.blocks import Observed, observe

@@ -20,7 +20,7 @@ from switchmark.results.summary import summarise
 from switchmark.statistics import decoded as decoded_texts
 from switchmark.statistics.decoded import Decoder
 from switchmark.statistics.histogram import PERCENTILES, Histogram
-from switchmark.trial.delays import merge_latency
+from switchmark.trial.one_way import merge_latency
 from tests.hostile_histograms import histogram_text
 from tests.unit.engine_lines import timed
 from tests.unit.records import (

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from switchmark.cli import main
-from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.events import TimedDelays
 from switchmark.model.choices import Dimension
 from switchmark.record import Latency, Record
 from switchmark.report.form import Form, form_text
@@ -25,7 +25,7 @@ from switchmark.results.summary import summary
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.statistics.means import of_all
 from switchmark.trial import delays
-from switchmark.trial.delays import merge_latency
+from switchmark.trial.one_way import merge_latency
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.report.test_form import cells, section
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from switchmark.cli import main
-from switchmark.engine.event_parts.counters import SocketBuffers
+from switchmark.engine.events import SocketBuffers
 from switchmark.engine.process import EngineProcess
 from switchmark.host.kernel.procfs import class_in_words, scheduling_classes
 from switchmark.record import Granted, Record

@@ -13,7 +13,7 @@ from switchmark.engine.loads import NO_FRAMES
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.record import GoalBounds, MethodFigure, MethodResult, MethodTrial
-from switchmark.trial.deployed import rates_of
+from switchmark.trial.deployed_measurer import rates_of
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.judge import method_checks
 from switchmark.trial.limit import method_limit

@@ -21,7 +21,7 @@ from switchmark.results.between_hosts import BetweenHostsSummary
 from switchmark.results.export import columns, flat_rows
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
-from switchmark.trial.cost.remote_cost import hosts_used
+from switchmark.trial.cost import hosts_used
 from switchmark.trial.one_way import ClockCorrection, TimedRun, corrected
 from switchmark.trial.verification import PairEnds
 from tests.unit.engine_lines import counted, event, timed

@@ -7,7 +7,7 @@ import pytest
 from switchmark.errors import TrialFailed
 from switchmark.method.support.one_way import figures_of
 from switchmark.record import Latency
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.verification import PairEnds
 from tests.unit.method_fakes import TIMED
 from tests.unit.trial_fakes import (

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from switchmark.engine.event_parts.arrivals import Loss
-from switchmark.engine.event_parts.delays import TimedDelays
+from switchmark.engine.events import Loss, TimedDelays
 from switchmark.engine.process import EngineProcess
 from switchmark.record import Latency, Record
 from switchmark.record.quality import DelayVariation, Reordering

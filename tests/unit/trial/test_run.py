@@ -359,7 +359,7 @@ def test_a_short_window_is_of_a_pair() -> None:
 
 def test_counters_that_disagree_are_marked_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     """The applications say that 900 of 1000 frames arrived, the switch saw none go by."""
-    monkeypatch.setattr("switchmark.trial.measuring.COUNTERS_SETTLE_S", 0.0)
+    monkeypatch.setattr("switchmark.trial.measure_trial.COUNTERS_SETTLE_S", 0.0)
 
     def counting(name: str, engine: FakeEngine) -> None:
         script = SCRIPTS["sender" if name.startswith("tx") else "receiver"]

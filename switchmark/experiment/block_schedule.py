@@ -1,11 +1,8 @@
-"""Blocks of a campaign that proves: who is measured next on a machine, and when it is enough.
+"""A campaign that proves, on one machine: its trials block by block, until it is enough.
 
-A block measures the contenders of one point once each, in random order; points take turns. After
-the planned looks (results/proving.py) a contender whose comparisons are all decided drops out, and
-its time goes to those that are not. The campaign ends when all is decided or its time is over.
-
-Everything follows from what has been measured and from the seed. One machine and each testbed of a
-pool follow this alike: there is no other stopping rule.
+`Course` decides which block comes next, and when all comparisons are decided or the time is over.
+It reads the stored records of the run, so that a campaign that was stopped continues at the same
+trial, with the same decisions.
 """
 
 from __future__ import annotations
@@ -16,21 +13,79 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from switchmark.campaign.around import usual_around_s
+from switchmark.campaign.overhead import usual_around_s
+from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
-from switchmark.model.parameters import point_of
+from switchmark.model.campaign import CampaignDefinition
+from switchmark.model.parameter_table import point_of
 from switchmark.model.trial import Trial
 from switchmark.results.answer import metrics_of
-from switchmark.results.blocks import Observed
+from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Looks, Proving
+from switchmark.results.store import Run
+from switchmark.switch.registry import usual_overhead_s
 
-GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
-
-def nobody(trial: Trial) -> bool:
+def none_left_out(trial: Trial) -> bool:
     """Leave out no contender."""
     del trial
     return False
+
+
+class CampaignBlocks:
+    """The steps to run next, again and again; each list is asked for once the one before is stored.
+    Steps that have a record are left out; trials that had failed before the run was resumed run
+    again."""
+
+    def __init__(
+        self,
+        run: Run,
+        campaign: CampaignDefinition,
+        steps: Sequence[Step],
+        is_left_out: Callable[[Trial], bool] = none_left_out,
+    ) -> None:
+        """`is_left_out`: whether the contender of this trial is left out for the rest of the
+        run."""
+        self._run = run
+        self._resumed = run.resumed_at()
+        self._baselines = [step for step in steps if step.is_baseline]
+        first = [step for step in steps if not step.is_baseline]
+        self._steps = {step.plan.trial.id: step for step in first}
+        own = [step.plan.trial for step in first if step.plan.trial.repetition == 0]
+        proving = Proving.of(campaign.model_dump(), usual_overhead_s)
+        before = run.statuses() if self._resumed else {}
+        self._failed_before = {trial for trial, status in before.items() if status == "failed"}
+        self._course = Course(
+            own, campaign.seed, proving, self._is_over, self._observed, is_left_out
+        )
+
+    @property
+    def left_s(self) -> float:
+        """The rest of the budget in seconds."""
+        return self._course.left_s
+
+    @property
+    def is_out_of_time(self) -> bool:
+        """True if the budget ended the campaign while something was undecided."""
+        return self._course.is_out_of_time
+
+    def __iter__(self) -> Iterator[list[Step]]:
+        yield self._baselines
+        self._course.take(self._observed([step.plan.trial for step in self._baselines]))
+        for block in self._course:
+            self._failed_before -= {trial.id for trial in block}
+            yield [self._steps[one.repeated(0).id].repeated(one.repetition) for one in block]
+
+    def _is_over(self, trial: Trial) -> bool:
+        return trial.id not in self._failed_before and self._run.path_of(trial.id).exists()
+
+    def _observed(self, trials: Sequence[Trial]) -> list[Observed]:
+        """The observations of these trials' records; trials without one are left out."""
+        stored = [one.id for one in trials if self._is_over(one)]
+        return [observe(self._run.read(one), self._resumed) for one in stored]
+
+
+GIVEN_UP_AFTER = 3  # trials that gave no figure, where none ever did
 
 
 class Course:
@@ -49,7 +104,7 @@ class Course:
         proving: Proving,
         is_over: Callable[[Trial], bool],
         observed: Callable[[Sequence[Trial]], list[Observed]],
-        is_left_out: Callable[[Trial], bool] = nobody,
+        is_left_out: Callable[[Trial], bool] = none_left_out,
     ) -> None:
         self._seed = seed
         self._proving = proving
@@ -97,7 +152,7 @@ class _Point:
 
     trials: dict[str, Trial]  # by contender
     proving: Proving
-    is_left_out: Callable[[Trial], bool] = nobody
+    is_left_out: Callable[[Trial], bool] = none_left_out
     round_s: float = 0.0  # of a block at every point of the campaign
     observed: list[Observed] = field(default_factory=list)
     able: set[str] = field(default_factory=set)  # those that gave a figure

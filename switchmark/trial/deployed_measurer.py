@@ -24,9 +24,8 @@ from switchmark.model.rates import CONSTANT
 from switchmark.model.trial import Trial
 from switchmark.record import Latency, MethodTrial
 from switchmark.trial.bursts import burst_pps
-from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.one_way import Clocks, TimedRun
-from switchmark.trial.one_way_times import frame_times, lost_while_away, probe_times
+from switchmark.trial.cost import ApplicationCpu
+from switchmark.trial.one_way import Clocks, TimedRun, frame_times, lost_while_away, probe_times
 from switchmark.trial.sender_absence import late_frames
 from switchmark.trial.side_counts import SideCounts, as_trials
 from switchmark.trial.throughput import common_time, socket_drops, stretch

@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 from switchmark.errors import STARVED
 from switchmark.record import Attempt, Record
-from switchmark.trial.cost.remote_cost import hosts_used
+from switchmark.trial.cost import hosts_used
 
 DISTURBED = {"disturbed", "throttled"}
 
 
-def measured(measure: Callable[[], Record], more: int) -> Record:
+def retry_disturbed(measure: Callable[[], Record], more: int) -> Record:
     """The record of the first undisturbed measurement or, where `more` repeats brought none, of the
     least disturbed one. A measurement that fails is not repeated, unless
     other programs kept its engine from its core."""

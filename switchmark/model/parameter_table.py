@@ -10,9 +10,9 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Any
 
-from switchmark.model import readers
+from switchmark.model import parameter_parsers as readers
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Kind, Parameter, Wire
+from switchmark.model.parameter_type import Kind, Parameter, Wire
 from switchmark.model.trial import Trial
 
 PARAMETERS: dict[str, Parameter] = {

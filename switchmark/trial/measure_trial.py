@@ -22,20 +22,24 @@ from switchmark.switch.support.base import Splits
 from switchmark.switch.support.tools import program_details
 from switchmark.trial import foreign, latency, method_run, throughput
 from switchmark.trial.connect_mode import wrong_mode
-from switchmark.trial.cost.cpu import ApplicationCpu
-from switchmark.trial.cost.meter import Meter
-from switchmark.trial.cost.quota import quota_since, without_neighbour
-from switchmark.trial.cost.remote_cost import begin_remote_cost, hosts_used, remote_cost
+from switchmark.trial.cost import (
+    ApplicationCpu,
+    Meter,
+    begin_remote_cost,
+    hosts_used,
+    quota_since,
+    remote_cost,
+    without_neighbour,
+)
 from switchmark.trial.deployment import Deployment
 from switchmark.trial.evidence import Baseline, Evidence
 from switchmark.trial.granted import granted
 from switchmark.trial.judge import verdict
 from switchmark.trial.limit import limit
-from switchmark.trial.measurement import Measurement
 from switchmark.trial.neighbour import NoisyNeighbour
 from switchmark.trial.plan import TrialPlan
 from switchmark.trial.reconcile import CounterReading, reconcile
-from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Stopwatch
+from switchmark.trial.recording import JudgedFacts, MeasuredFacts, Measurement, Stopwatch
 from switchmark.trial.verification import PairEnds, verify, wait_reachable
 
 COUNTERS_SETTLE_S = 0.5

@@ -1,7 +1,7 @@
 """How one value of a trial's parameter is read: bounds, names, and messages that say what to write.
 
 Each reader takes the text and the names that exist here, and raises `BadValueError`. A type with
-few values needs none (parameter.py).
+few values needs none (parameter_type.py).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from switchmark.language.values import Limits as Limits  # noqa: PLC0414 (rows h
 from switchmark.model import choices, rates
 from switchmark.model.cpu_choice import CpuChoice
 from switchmark.model.lists import ComparedKeys, Fractions
-from switchmark.model.parameter import Known, Reader
+from switchmark.model.parameter_type import Known, Reader
 from switchmark.model.scenario import Scenario
 
 FRAME = Limits(

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from switchmark.errors import STARVED
-from switchmark.experiment import again
+from switchmark.experiment import retry_disturbed as again
 from switchmark.record import Record
 from tests.unit.records import synthetic_failure, synthetic_record
 
@@ -30,7 +30,7 @@ def measured(more: int, *records: Record) -> tuple[Record, int]:
         made.append(next(coming))
         return made[-1]
 
-    return again.measured(measure, more), len(made)
+    return again.retry_disturbed(measure, more), len(made)
 
 
 def test_the_first_undisturbed_one_ends_it() -> None:

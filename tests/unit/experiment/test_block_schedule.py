@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from switchmark.errors import UsageError
-from switchmark.experiment.course import GIVEN_UP_AFTER
+from switchmark.experiment.block_schedule import GIVEN_UP_AFTER
 from switchmark.model.trial import Trial
 from switchmark.report.answer_words import by_contender, by_point
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, answer

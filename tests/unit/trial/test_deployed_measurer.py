@@ -10,8 +10,8 @@ import pytest
 from switchmark.engine.events import Ready, parse
 from switchmark.host.cores.cpu_time import ThreadTimes
 from switchmark.host.cores.throttling import OwnThrottling
-from switchmark.trial import deployed
-from switchmark.trial.deployed import DeployedMeasurer
+from switchmark.trial import deployed_measurer
+from switchmark.trial.deployed_measurer import DeployedMeasurer
 from switchmark.trial.sender_absence import late_frames
 from switchmark.trial.verification import PairEnds
 from tests.unit.trial_fakes import CPU, T0, FakeEngine, S, event, process, result, samples, trial
@@ -92,7 +92,7 @@ def test_what_comes_long_after_its_trial_was_not_carried(
 def softirq_threads(patch: pytest.MonkeyPatch, *readings_s: float | None) -> None:
     """Let the kernel's softirq threads have run for so long, reading by reading."""
     looks = iter(readings_s)
-    patch.setattr(deployed, "softirq_threads_s", lambda: next(looks))
+    patch.setattr(deployed_measurer, "softirq_threads_s", lambda: next(looks))
 
 
 def test_frames_due_while_the_sender_was_descheduled_are_left_out(

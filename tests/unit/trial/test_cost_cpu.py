@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.host.cores.cpu_time import CpuReading, MachineTime, ThreadTimes, process_cpu_s
 from switchmark.switch.support.work import SwitchWork
-from switchmark.trial.cost.cpu import ApplicationCpu, cost
+from switchmark.trial.cost import ApplicationCpu, cost
 
 
 @pytest.fixture(autouse=True)

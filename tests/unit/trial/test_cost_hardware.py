@@ -9,7 +9,7 @@ import pytest
 
 from switchmark.host.cores import counters as hardware
 from switchmark.host.cores.counters import EnergyReading, HardwareCounters, energy_absent
-from switchmark.trial.cost.hardware import energy_between, hardware_use
+from switchmark.trial.cost import energy_between, hardware_use
 
 
 def test_own_instructions_are_counted_or_the_reason_is_given() -> None:

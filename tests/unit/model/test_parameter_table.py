@@ -19,9 +19,9 @@ from switchmark.campaign.notation import from_notation, to_notation
 from switchmark.experiment.calibration import Calibrations, point_of
 from switchmark.experiment.wire import baseline_of, load_at
 from switchmark.model.choices import Dimension
-from switchmark.model.parameter import Kind, Parameter, Wire
-from switchmark.model.parameters import CONTENDER, PARAMETERS, POINT, load_of, of_kinds
-from switchmark.model.parameters import point_of as comparison_point
+from switchmark.model.parameter_table import CONTENDER, PARAMETERS, POINT, load_of, of_kinds
+from switchmark.model.parameter_table import point_of as comparison_point
+from switchmark.model.parameter_type import Kind, Parameter, Wire
 from switchmark.model.ports import PortKind
 from switchmark.model.trial import Trial
 from switchmark.results.query import read_table
@@ -241,8 +241,8 @@ from switchmark.campaign.installed import installed
 from switchmark.errors import UsageError
 from switchmark.experiment.calibration import point_of
 from switchmark.model.campaign import Sweep
-from switchmark.model.parameters import COMPARABLE, CONTENDER, load_of
-from switchmark.model.parameters import point_of as comparison_point
+from switchmark.model.parameter_table import COMPARABLE, CONTENDER, load_of
+from switchmark.model.parameter_table import point_of as comparison_point
 from switchmark.model.trial import Trial
 from switchmark.report import words
 from switchmark.report.axes import AXES

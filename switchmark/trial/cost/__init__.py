@@ -1,1 +1,0 @@
-"""What a trial costs in CPU time, hardware events and energy."""
