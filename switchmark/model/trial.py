@@ -77,7 +77,7 @@ class Trial(Frozen):
     switch: Annotated[Name, Parameter(
         "switch", CONTENDER, PLANNED, "[linux-bridge, ovs-dpdk, basicfwd]",
         "the switch under test; `switchmark list switches` prints the names; `all` means every "
-        "switch except `direct`",
+        "switch except `direct` and `reference`",
         letter="V", names=lambda known: known.switches,
         every=lambda known: known.contenders)]
     packet_size_bytes: Annotated[int, Parameter(
@@ -91,7 +91,7 @@ class Trial(Frozen):
         "intended load of each pair; with `bidirectional`, of each direction of each pair. `max` "
         "sends as fast as the port accepts. Bit rates need a layer: `1Gbps-l1` (with the 20 bytes "
         "between frames on a cable), `500Mbps-l2` (frames with FCS) or `80% of 10Gbps` (layer 1); "
-        "the packet size converts them into packets/s", unit="packets/s a pair",
+        "the packet size converts them into packets/s", unit="packets/s, each direction of a pair",
         letter="R", read=read.words(rates.rate), show=format_rate, none="max", limits=rates.PPS,
         ranges=True, as_written=rates.BitRate, usual_latency=1000,
         say=lambda value: "rate max" if value is None else f"rate {format_rate(value)} pps",
@@ -114,7 +114,8 @@ class Trial(Frozen):
         "`rate` and `burst` that is not timed. For dimension latency and for methods that time "
         "frames; with traffic in both directions it is the rate of each. `none`: every frame is "
         "timed",
-        unit="packets/s a pair", show=format_rate, none="none", limits=read.PROBE_RATE,
+        unit="packets/s, each direction of a pair", show=format_rate, none="none",
+        limits=read.PROBE_RATE,
         read=read.words(read.probe_rate), as_written=rates.BitRate,
         say=lambda v: f"probes at {format_rate(v)} pps" if v else "every frame timed")] = None
     scenario: Annotated[Scenario, Parameter(
