@@ -12,9 +12,9 @@ import asyncio
 import sys
 import tempfile
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import dask
@@ -105,7 +105,6 @@ class _Task:
 
     future: Future
     workers: frozenset[str] | None  # the only workers that may run it; None: any
-    is_reported: bool = field(default=False)  # as a task that no worker can run
 
 
 class BlockQueue(SchedulerPlugin):  # type: ignore[misc] # its base is not typed
@@ -124,6 +123,7 @@ class BlockQueue(SchedulerPlugin):  # type: ignore[misc] # its base is not typed
         self._say = say
         self._tasks: dict[int, _Task] = {}  # by block
         self._submissions = 0
+        self._unplaced: set[frozenset[str]] = set()  # resources of blocks that were reported
         self._abandon_s = 0.0  # the monotonic time of the next attempt
         self._is_waiting = False
         self._news = asyncio.Event()
@@ -243,16 +243,21 @@ class BlockQueue(SchedulerPlugin):  # type: ignore[misc] # its base is not typed
                 self._tasks[number] = _Task(future, only)
 
     def _report_unplaced(self) -> None:
-        """Say once of each block that no connected testbed can measure it."""
-        if not self._scheduler.workers or not self._scheduler.unrunnable:
-            return
-        keys = {task.key for task in self._scheduler.unrunnable}
-        for block, task in self._tasks.items():
-            if not task.is_reported and task.future.key in keys:
-                task.is_reported = True
-                state = self._scheduler.tasks[task.future.key]
-                needs = ", ".join(state.resource_restrictions or ())
-                self._say(f"block {block} waits: no connected testbed offers all of {needs}")
+        """Report once that no connected testbed offers what waiting blocks need."""
+        offers = [worker.resources.keys() for worker in self._scheduler.workers.values()]
+        waiting = Counter(
+            frozenset(task.resource_restrictions or ()) for task in self._scheduler.unrunnable
+        )
+        unplaced = {
+            needs: count
+            for needs, count in waiting.items()
+            if offers and not any(needs <= offer for offer in offers)
+        }
+        for needs, count in unplaced.items():
+            if needs not in self._unplaced:
+                resources = ", ".join(sorted(needs))
+                self._say(f"no testbed offers all of {resources}; waiting blocks: {count}")
+        self._unplaced = set(unplaced)
 
 
 @dataclass(frozen=True, slots=True)
