@@ -1,4 +1,4 @@
-"""`switchmark certify`: whether the instruments tell the truth on this machine."""
+"""`switchmark certify`: check the measurements on this machine against the kernel."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from switchmark.certify.registry import TRUTHS
 from switchmark.certify.support.certification import PORTS, Certification, outcome_of
 from switchmark.cli import complete
+from switchmark.cli.grouped_help import OUTPUT
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, seconds_of
 from switchmark.cli.output import note, print_json, print_line
@@ -32,17 +33,17 @@ from switchmark.switch.testpmd import Testpmd
 
 EPILOG = """
 Examples:
-  switchmark certify                        the usual way to each kind of port, five minutes
-  switchmark certify --io udp --io af-xdp   these ways to a veth port
-  switchmark certify --budget 1m            less time: more may stay undecided
-  switchmark certify --truth delay          this one alone
+  switchmark certify                        the default I/O of each port kind
+  switchmark certify --io udp --io af-xdp   two kinds of I/O on a veth port
+  switchmark certify --budget 1m            less time, more may stay undecided
+  switchmark certify --truth delay          only this reference check
   switchmark certify --json | jq '.[].figures'
 
 Exit codes:
   0    every figure is proven
-  1    one is refuted: do not believe it on this machine
-  2    bad input
-  3    undecided, or it cannot be tried here; the answer says what it would take
+  1    a figure is refuted: do not use it on this machine
+  2    wrong input
+  3    a figure is undecided, or it cannot be checked here
 """
 CODES = {PROVEN: 0, REFUTED: 1, UNDECIDED: UnavailableError.exit_code}
 SHORTEST_S, LONGEST_S = 10.0, 3600.0
@@ -52,34 +53,35 @@ MOST_LINES = 25
 def command(
     io: Annotated[
         list[str] | None,
-        typer.Option("--io", metavar="IO", help="An I/O; may be repeated. Default: auto.",
+        typer.Option("--io", metavar="IO", help="An I/O; can be repeated. Default: auto.",
                      autocompletion=complete.ios),
     ] = None,
     port_kind: Annotated[
         list[str] | None,
-        typer.Option("--port-kind", metavar="KIND", help="veth or vhost-user; may be repeated."
-                     " Default: those that can be tried here, with --io veth."),
+        typer.Option("--port-kind", metavar="KIND", help="veth or vhost-user; can be "
+                     "repeated. Default: the kinds that can be checked here, with --io veth."),
     ] = None,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="TIME", help="Time for all truths together.")
+        str, typer.Option("--budget", metavar="TIME", help="Time for all reference checks.")
     ] = "5m",
     truth: Annotated[
         list[str] | None,
-        typer.Option("--truth", metavar="NAME", help="Try this alone, and keep no certificate; may "
-                     "be repeated."),
+        typer.Option("--truth", metavar="NAME", help="Run only this reference check, and store no "
+                     "certificate; can be repeated."),
     ] = None,
     fail_fast: Annotated[
         bool, typer.Option("--fail-fast", help="End at the first figure that is refuted.")
     ] = False,
     _private: Private = False,
-    json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print the certificates as JSON.",
+                      rich_help_panel=OUTPUT)] = False,
     quiet: Quiet = False,
 ) -> int:  # fmt: skip
-    """Compare every figure with another source of it, and say what is proven.
+    """Check the measurements on this machine against the kernel, and show which are proven.
 
-    The other source is the kernel: its counters for counts, its clock for rates, its times of each
-    call for one-way times and round trips, and what it was told to do for loss, copies, disorder
-    and delay. The certificate is kept with the machine, and every record made on it refers to it.
+    Counts are compared with counters of the kernel, rates with its clock, one-way times and round
+    trips with its timestamps. For loss, copies, reordering and delay, the kernel injects a known
+    amount. The certificate is stored on this machine, and later records refer to it.
     """
     ways = _ways(io or [], port_kind or [])
     for name in truth or []:
@@ -158,7 +160,7 @@ def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
         lines += [f"  {line}" for line in _not_tried(one)]
     ids = ", ".join(one.id for one in made)
     holds = f"certificate {ids}, until switchmark, kernel, engine, microcode or cores change"
-    last = holds if kept else "no certificate is kept of some truths alone"
+    last = holds if kept else "no certificate is stored, because only some reference checks ran"
     if (more := len(lines) - MOST_LINES + 1) > 0:
         lines[-more - 1 :] = [f"  ... {more + 1} more: switchmark certify --json"]
     return [*lines, last]

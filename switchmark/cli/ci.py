@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from switchmark.atomic_files import is_replaced, write_atomically
+from switchmark.cli.grouped_help import OUTPUT
 from switchmark.cli.output import note, writing
 from switchmark.errors import UsageError
 from switchmark.report.bmf import bmf
@@ -23,11 +24,19 @@ from switchmark.results.store import Run
 EXIT_VIOLATED = 4  # as `compare` has it for "worse"
 
 JunitFile = Annotated[
-    Path | None, typer.Option("--junit", metavar="FILE", help="Write verdicts as JUnit XML.")
+    Path | None,
+    typer.Option(
+        "--junit", metavar="FILE", help="Write verdicts as JUnit XML.", rich_help_panel=OUTPUT
+    ),
 ]
 BmfFile = Annotated[
     Path | None,
-    typer.Option("--bmf", metavar="FILE", help="Write figures as Bencher Metric Format."),
+    typer.Option(
+        "--bmf",
+        metavar="FILE",
+        help="Write figures as Bencher Metric Format.",
+        rich_help_panel=OUTPUT,
+    ),
 ]
 
 

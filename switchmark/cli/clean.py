@@ -1,4 +1,4 @@
-"""`switchmark clean`: remove what benches that were killed have left on this machine."""
+"""`switchmark clean`: remove leftovers of killed runs on this machine."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ from switchmark.host.undo.clean import Cleaned, clean_stale
 
 EPILOG = """
 Examples:
-  switchmark clean --dry-run      what dead runs have left, without touching it
-  switchmark clean                remove it
-  switchmark clean --cache        and the container roots kept between runs
+  switchmark clean --dry-run      list the leftovers
+  switchmark clean                remove them
+  switchmark clean --cache        also remove the cached container roots
 
 Exit codes:
-  0    all clean
-  1    something could not be removed
-  3    a bench of another user left something behind
+  0    nothing is left
+  1    a leftover could not be removed
+  3    a run of another user has left something
 """
 
 
 def command(
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="List the leftovers, and remove nothing.")
     ] = False,
     cache: Annotated[
-        bool, typer.Option("--cache", help="Remove the cached container roots, too.")
+        bool, typer.Option("--cache", help="Also remove the cached container roots.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> int:
-    """Remove what killed runs have left: namespaces, containers, processes, sockets, files.
+    """Remove leftovers of killed runs: namespaces, containers, processes, sockets, files.
 
-    Only things that a bench wrote into its ledger before it made them are touched, and only
-    when that bench is dead. Each run does the same at its start.
+    A run lists everything in its ledger before it creates it. The command removes only things in
+    ledgers of runs that have ended. Each run does the same at its start.
     """
     try:
         found = clean_stale(dry_run=dry_run)
     except PermissionError as error:
         raise UnavailableError(
-            f"clean: {error.filename}: {error.strerror}; run it as the user whose bench it was "
-            "(for root's: sudo switchmark clean)"
+            f"clean: {error.filename}: {error.strerror}; use the account of that run, for root: "
+            "sudo switchmark clean"
         ) from None
     cached = _remove_cache(dry_run) if cache else None
     if json:

@@ -53,7 +53,7 @@ _TONES = {
 EPILOG = """
 Examples:
   switchmark doctor
-  switchmark doctor --watch 30s     watch longer, for machines that change their state rarely
+  switchmark doctor --watch 30s     watch longer
   switchmark doctor --watch 0       do not watch
   switchmark doctor --json | jq .switches
 

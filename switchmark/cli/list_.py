@@ -35,11 +35,11 @@ from switchmark.version import __version__
 EPILOG = """
 Examples:
   switchmark list                 everything
-  switchmark list switches        the switches, with their ports, modes and options
+  switchmark list switches        with their ports, modes and options
   switchmark list scenarios environments
   switchmark list campaigns       the built-in campaigns
   switchmark list --json          for programs
-  switchmark list hosts --testbed lab.yaml   the hosts in that file, and their state
+  switchmark list hosts --testbed lab.yaml   the hosts in that file
 
 If a switch cannot run here, `switchmark doctor` prints the remedy.
 """
@@ -75,7 +75,10 @@ class Listing:
 
 
 def command(
-    what: Annotated[list[What] | None, typer.Argument(help="Only these kinds.")] = None,
+    what: Annotated[
+        list[What] | None,
+        typer.Argument(metavar="KIND", help=f"Only these kinds: {', '.join(What)}."),
+    ] = None,
     testbed: TestbedFile = None,
     json: AsJson = False,
 ) -> int:

@@ -17,6 +17,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from switchmark.cli.grouped_help import GroupedCommand, write_epilog
 from switchmark.cli.namespaces import Namespaces, start_again_if_needed
 from switchmark.cli.rights import Keeps, give_up
 from switchmark.errors import OF_THE_MACHINE, SwitchmarkError, UnavailableError, UsageError
@@ -34,11 +35,11 @@ _OF_THE_USER = (errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR, errno.ELOOP, er
 @dataclass(frozen=True, slots=True)
 class Command:
     """The parts of a command: a module here, a function in it that typer can read, a line of help,
-    what it keeps of root's rights, whether it runs in namespaces of its own.
+    the privileges that it keeps, and whether it runs in private namespaces.
 
-    The function's docstring is the command's help, the module's `EPILOG` its examples. The function
-    may return its exit code. A module that has commands of its own names no function, and holds
-    them in `app`."""
+    The docstring of the function is the help of the command, and `EPILOG` of the module has its
+    examples. The function may return its exit code. A module with subcommands names no function,
+    and has them in `app`."""
 
     module: str
     function: str
@@ -51,79 +52,79 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor",
         "command",
-        "Say what this machine can and cannot measure.",
+        "Show what this machine can measure, and remedies.",
         Keeps.BENCH,
         Namespaces.IF_NEEDED,
     ),
     "list": Command(
         "list_",
         "command",
-        "Name the switches, environments, campaigns there are.",
+        "List switches, environments and campaigns.",
         Keeps.REPORTS_PLACE,
         Namespaces.IF_NEEDED,
     ),
     "plan": Command(
         "plan",
         "command",
-        "Show what a campaign would run, and where.",
+        "Show the trials of a campaign, their cores and time.",
         Keeps.REPORTS_PLACE,
         Namespaces.IF_NEEDED,
     ),
     "run": Command(
         "run",
         "command",
-        "Measure a campaign; every trial becomes a record.",
+        "Measure a campaign and store a record of each trial.",
         Keeps.BENCH,
         Namespaces.ON_REQUEST,
     ),
     "trial": Command(
         "trial",
         "command",
-        "Measure one trial, described by flags.",
+        "Measure one trial that options describe.",
         Keeps.BENCH,
         Namespaces.ON_REQUEST,
     ),
-    "show": Command("show", "show", "Show results as a table, CSV, JSON or Parquet."),
-    "report": Command("report", "report", "Write one self-contained HTML report."),
-    "compare": Command("compare", "command", "Say whether two runs differ, and by how much."),
-    "history": Command("history", "command", "Show how a figure changed, and since when."),
-    "serve": Command("serve", "command", "Serve a read-only web page over results.", Keeps.OWN),
+    "show": Command("show", "show", "Show results, also as CSV, JSON or Parquet."),
+    "report": Command("report", "report", "Write a report of a run as one HTML file."),
+    "compare": Command("compare", "command", "Compare two runs, and show proven differences."),
+    "history": Command("history", "command", "Show how a figure changed over many runs."),
+    "serve": Command("serve", "command", "Serve results as a read-only web page.", Keeps.OWN),
     "reproduce": Command(
         "reproduce",
         "command",
-        "Run a paper's figures beside what it says.",
+        "Measure the figures of a paper, and compare them.",
         Keeps.BENCH,
         Namespaces.ON_REQUEST,
     ),
     "certify": Command(
         "certify",
         "command",
-        "Prove the figures of this machine's instruments.",
+        "Check measurements against kernel counters.",
         Keeps.BENCH,
         Namespaces.ON_REQUEST,
     ),
     "otg": Command("otg", "command", "Serve the Open Traffic Generator API.", Keeps.BENCH),
-    "pool": Command("pool", "", "Serve and tend a pool of testbeds.", Keeps.LISTENS),
-    "agent": Command("agent", "command", "Serve as a testbed of a pool.", Keeps.BENCH),
-    "store": Command("store", "", "Keep results of many machines in one place."),
-    "clean": Command("clean", "command", "Undo what a killed bench left behind.", Keeps.BENCH),
+    "pool": Command("pool", "", "Manage a pool of testbeds.", Keeps.LISTENS),
+    "agent": Command("agent", "command", "Offer this machine to a pool of testbeds.", Keeps.BENCH),
+    "store": Command("store", "", "Store results of many machines in a database."),
+    "clean": Command("clean", "command", "Remove leftovers of a run that was killed.", Keeps.BENCH),
 }
 
 EPILOG = """
 Examples:
   switchmark doctor                        what this machine can measure
   switchmark run quick                     compare three switches in minutes
-  switchmark plan my-campaign.yaml         what would run, and for how long
-  switchmark run "(V=linux-bridge, P=64)"  one trial, named as results name it
+  switchmark plan my-campaign.yaml         the trials, and their time
+  switchmark run "(V=linux-bridge, P=64)"  one trial, in the short notation
 
 Exit codes:
-  0    done
-  1    something failed at run time
-  2    bad input: arguments, campaign file, value
-  3    this machine cannot run what was asked; the message says what to do
-  4    proven: worse than before (compare), or not what the campaign expects (run)
-  5    nothing could be compared, or with --strict something stayed open (compare)
-  130  interrupted with Ctrl-C; what has been measured is kept
+  0    the command has done its work
+  1    a part failed while it ran
+  2    wrong input: an argument, a campaign file or a value
+  3    this machine cannot do it; the message has the remedy
+  4    proven: worse than before (compare), or expectation violated (run)
+  5    nothing could be compared, or --strict and undecided (compare)
+  130  interrupted with Ctrl-C; finished trials are stored
 """
 
 
@@ -131,14 +132,26 @@ class LazyGroup(TyperGroup):
     """A group that lists its commands without importing them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Replace a command's stand-in by the real command, now that it is called."""
+        """Import the command that is called."""
         if args and args[0] in COMMANDS:
             self.commands[args[0]] = load_command(args[0])
         return super().resolve_command(ctx, args)
 
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples line by line."""
+        write_epilog(self.epilog, formatter)
+
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
         """The commands in the order of the table."""
         return list(COMMANDS)
+
+
+class SubcommandGroup(TyperGroup):
+    """A command with subcommands."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:  # noqa: ARG002
+        """Write the examples line by line."""
+        write_epilog(self.epilog, formatter)
 
 
 def load_command(name: str) -> Any:
@@ -146,11 +159,19 @@ def load_command(name: str) -> Any:
     entry = COMMANDS[name]
     module = import_module(f"switchmark.cli.{entry.module}")
     if not entry.function:
-        group = _new_app(add_completion=False, epilog=as_written(module.EPILOG), help=entry.help)
+        group = _new_app(
+            cls=SubcommandGroup,
+            add_completion=False,
+            epilog=as_written(module.EPILOG),
+            help=entry.help,
+        )
         group.registered_commands = module.app.registered_commands
+        for registered in group.registered_commands:
+            registered.cls = GroupedCommand
         return typer.main.get_command(group)
     alone = _new_app(add_completion=False)
-    alone.command(name, epilog=as_written(module.EPILOG))(getattr(module, entry.function))
+    add = alone.command(name, cls=GroupedCommand, epilog=as_written(module.EPILOG))
+    add(getattr(module, entry.function))
     return typer.main.get_command(alone)
 
 
@@ -198,15 +219,15 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Which virtual switch should carry my traffic, and what does it cost?
+    """Measure and compare virtual switches on this machine.
 
-    Puts traffic applications into containers, joins them through a switch under test,
-    measures throughput and latency, and says how far each number can be trusted.
+    switchmark connects traffic applications through a switch, measures throughput, latency and CPU
+    cost, and marks each figure that must be used with care.
     """
 
 
 def build() -> Any:
-    """The whole command line as one callable; its commands are stand-ins until called."""
+    """Return the command line as one callable, which imports a command when it is called."""
     app = _new_app(cls=LazyGroup, epilog=as_written(EPILOG))
     app.callback()(_root)
     for name, entry in COMMANDS.items():
@@ -215,8 +236,7 @@ def build() -> Any:
 
 
 def run(args: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code. An error that a user may meet is printed as one
-    line."""
+    """Run the command line; returns the exit code. An expected error is printed as one line."""
     given = list(sys.argv[1:] if args is None else args)
     try:
         answer = build()(args=given or ["--help"], prog_name="switchmark", standalone_mode=False)
@@ -229,7 +249,7 @@ def run(args: Sequence[str] | None = None) -> int:
         return _complain(str(error), error.exit_code)
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted(given)
-    except BaseException as error:  # (a panic of a library in Rust is no Exception)
+    except BaseException as error:  # a panic of a library in Rust is not an Exception
         return _of_the_machine(error)
     if answer == INTERRUPTED:
         return _interrupted(given)
@@ -237,7 +257,7 @@ def run(args: Sequence[str] | None = None) -> int:
 
 
 def _lacks_threads(error: BaseException) -> bool:
-    """Whether no thread could be started: Python says so, or a library in Rust, which panics."""
+    """Return True if Python, or a library in Rust, could not start a thread."""
     text = str(error)
     return (isinstance(error, RuntimeError) and "can't start new thread" in text) or (
         type(error).__name__ == "PanicException" and "spawn" in text and "thread" in text
@@ -245,8 +265,8 @@ def _lacks_threads(error: BaseException) -> bool:
 
 
 def _of_the_machine(error: BaseException) -> int:
-    """Print a line about a lack of room or rights. Any other error is a fault of the program: it is
-    raised again with its place."""
+    """Print a line about a lack of space or permissions. Any other error is a fault of the program
+    and is raised again, with its traceback."""
     if _lacks_threads(error):
         return _complain(NO_THREADS, UnavailableError.exit_code)
     if not isinstance(error, OSError):
@@ -264,7 +284,7 @@ def _of_the_machine(error: BaseException) -> int:
 
 
 def _interrupted(given: Sequence[str]) -> int:
-    more = "; what was measured is kept, --resume goes on" if given[:1] == ["run"] else ""
+    more = "; finished trials are stored, and --resume continues" if given[:1] == ["run"] else ""
     return _complain(f"interrupted{more}", INTERRUPTED)
 
 
@@ -273,7 +293,7 @@ def _complain(message: str, exit_code: int) -> int:
         try:
             print(f"switchmark: {printable(line)}", file=sys.stderr, flush=True)
         except OSError:  # it cannot be written: the exit code is still correct
-            # Otherwise Python tries again at its end, and exits with a code of its own.
+            # Otherwise Python tries again at its end, and exits with another code.
             sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
     return exit_code
 
@@ -292,13 +312,13 @@ def main() -> None:
 
 
 def _prepare() -> None:
-    """Cope with what the process was started with: a PATH without the administrator's folders
-    (cron), standard streams that are closed, or whose encoding lacks a character of ours."""
+    """Repair the surroundings of the process: a PATH without the folders of administrators, closed
+    standard streams, and streams whose encoding lacks a character."""
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
     missing = [folder for folder in ADMIN_FOLDERS if folder not in folders]
     os.environ["PATH"] = os.pathsep.join([*folders, *missing])
-    # Matrices are small here; a thread a core costs memory, and where none may be started OpenBLAS
-    # sends an interrupt in place of an error.
+    # Matrices are small here, and a thread for each core needs memory. If no thread may be started,
+    # OpenBLAS sends an interrupt instead of an error.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)

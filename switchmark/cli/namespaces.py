@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from switchmark.cli.grouped_help import MACHINE
 from switchmark.cli.rights import paths_of
 from switchmark.errors import UnavailableError, UsageError
 
@@ -24,7 +25,9 @@ NEEDS_NETWORK = {
 Private = Annotated[
     bool,
     typer.Option(
-        OPTION, help="Measure in namespaces of its own; an ordinary user's runs always do."
+        OPTION,
+        help="Measure in private namespaces, as runs of an ordinary user always do.",
+        rich_help_panel=MACHINE,
     ),
 ]
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, get_type_hints
 import typer
 
 from switchmark.cli import complete
+from switchmark.cli.grouped_help import MACHINE, MEASURE, OUTPUT, RESULTS, SERVING
 from switchmark.errors import UsageError
 from switchmark.language import values
 
@@ -25,8 +26,8 @@ def seconds_of(option: str, text: str, low_s: float, high_s: float) -> float:
 
 
 def read_threshold(text: str) -> float:
-    """What `--threshold` says, as `prove` of a campaign does: `2%` or `0.02`. Raises UsageError
-    where it is no share that a figure can change by."""
+    """Return the share that `--threshold` gives, as `2%` or `0.02`. Raises UsageError if no figure
+    can change by this share."""
     try:
         threshold = values.share(text)
     except values.BadValueError as error:
@@ -37,10 +38,10 @@ def read_threshold(text: str) -> float:
 
 
 def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Decorate a command: the fields of a dataclass become options of it, after its own, and it
-    gets them as one object, its first argument.
+    """Decorate a command so that the fields of a dataclass become options of it. The command gets
+    them as one object, its first argument.
 
-    So options that belong together are described once, whatever command takes them."""
+    Options that belong together are thus described once for all commands."""
     hints = get_type_hints(group, include_extras=True)
     kind = inspect.Parameter.KEYWORD_ONLY
     options = [
@@ -68,58 +69,106 @@ def takes(group: type) -> Callable[[Callable[..., int]], Callable[..., int]]:
 CampaignName = Annotated[
     str,
     typer.Argument(
+        metavar="CAMPAIGN",
         help="A built-in campaign, a YAML file, or a notation in quotes.",
         autocompletion=complete.campaigns,
     ),
 ]
 Overrides = Annotated[
     list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Override a key of the file; may be repeated."),
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Override a key of the campaign; can be repeated.",
+        rich_help_panel=MEASURE,
+    ),
 ]
 ResultsIn = Annotated[
-    Path, typer.Option("--results", metavar="DIR", help="Where results are kept.")
+    Path,
+    typer.Option(
+        "--results", metavar="DIR", help="The folder with the runs.", rich_help_panel=RESULTS
+    ),
 ]
 
 
 def store_option(use: str, envvar: str | None = None) -> Any:
     """The option `--store`, with the help of the command that takes it."""
     words = f"{use}: postgresql://host/database (docs/store.md)."
-    return typer.Option("--store", metavar="ADDRESS", envvar=envvar, help=words)
+    return typer.Option(
+        "--store", metavar="ADDRESS", envvar=envvar, help=words, rich_help_panel=RESULTS
+    )
 
 
-StoreAt = Annotated[str | None, store_option("A store")]
+StoreAt = Annotated[str | None, store_option("A store of results")]
 Listen = Annotated[
     str,
     typer.Option(
         "--listen",
         metavar="[ADDRESS:]PORT",
-        help="Where clients connect; without ADDRESS, from this machine alone.",
+        help="The address for clients; without ADDRESS, only this machine can connect.",
+        rich_help_panel=SERVING,
     ),
 ]
 TokenFile = Annotated[
     Path | None,
-    typer.Option("--token-file", metavar="FILE", help="Holds the token that clients must send."),
+    typer.Option(
+        "--token-file",
+        metavar="FILE",
+        help="A file with the token that clients must send.",
+        rich_help_panel=SERVING,
+    ),
 ]
 HttpsCertificate = Annotated[
-    Path | None, typer.Option("--certificate", metavar="FILE", help="For HTTPS: PEM chain.")
+    Path | None,
+    typer.Option(
+        "--certificate",
+        metavar="FILE",
+        help="The certificate chain for HTTPS (PEM).",
+        rich_help_panel=SERVING,
+    ),
 ]
-HttpsKey = Annotated[Path | None, typer.Option("--key", metavar="FILE", help="Its private key.")]
+HttpsKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--key",
+        metavar="FILE",
+        help="The private key of the certificate.",
+        rich_help_panel=SERVING,
+    ),
+]
 NoBaseline = Annotated[
-    bool, typer.Option("--no-baseline", help="Do not measure the bare wire first.")
+    bool,
+    typer.Option(
+        "--no-baseline",
+        help="Do not measure the baselines without a switch.",
+        rich_help_panel=MEASURE,
+    ),
 ]
 Recalibrate = Annotated[
     bool,
     typer.Option(
-        "--recalibrate", help="Forget what is kept of the bare wire, and measure it again."
+        "--recalibrate",
+        help="Discard the stored baselines, and measure them again.",
+        rich_help_panel=MEASURE,
     ),
 ]
 TestbedFile = Annotated[
     Path | None,
     typer.Option(
-        "--testbed", metavar="FILE", help="The hosts of location: remote (docs/testbed.md)."
+        "--testbed",
+        metavar="FILE",
+        help="The hosts for location: remote (docs/testbed.md).",
+        rich_help_panel=MACHINE,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-RecordsAsJson = Annotated[bool, typer.Option("--json", help="Print the records as JSON.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show no progress.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each trial.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.", rich_help_panel=OUTPUT)]
+RecordsAsJson = Annotated[
+    bool, typer.Option("--json", help="Print the records as JSON.", rich_help_panel=OUTPUT)
+]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="Show no progress.", rich_help_panel=OUTPUT)
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", "-v", help="Print a line for each trial.", rich_help_panel=OUTPUT),
+]

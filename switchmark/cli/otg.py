@@ -21,31 +21,35 @@ from switchmark.otg.traffic import Traffic
 
 EPILOG = """
 Examples:
-  switchmark otg --port eth1 --port eth2                    packet sockets on two devices
+  switchmark otg --port eth1 --port eth2       packet sockets on two devices
   switchmark otg --port eth1=af_xdp --port p2=virtio-user:/run/p2.sock
   switchmark otg --port eth1 --port eth2 --listen 0.0.0.0:8443 \\
       --certificate server.pem --key server.key --token-file token
+  switchmark otg --port eth1 --port eth2 --grpc 50051
 
-  switchmark otg --port eth1 --port eth2 --grpc 50051       gRPC beside HTTP
+A client of HTTP: snappi.api(location="http://127.0.0.1:8080"); its ports have
+the locations eth1 and eth2. A client of gRPC:
+snappi.api(location="127.0.0.1:50051", transport="grpc"). With a token, the
+location is https://otg:TOKEN@host:8443. docs/otg.md lists the supported keys.
 
-A client: snappi.api(location="http://127.0.0.1:8080"), whose ports have the locations eth1, eth2;
-by gRPC: snappi.api(location="127.0.0.1:50051", transport="grpc");
-with a token: https://otg:TOKEN@host:8443. What is supported: docs/otg.md.
-
-Exit codes: 0 ended by Ctrl-C, SIGTERM or SIGHUP; 2 bad input; 3 no engine, or the address is in
-use.
+Exit codes:
+  0    ended by Ctrl-C, SIGTERM or SIGHUP
+  2    wrong input
+  3    there is no engine, or the address is in use
 """
 
 
 def command(
     port: Annotated[
         list[str] | None,
-        typer.Option("--port", metavar="LOCATION[=KIND[:REST]]", help="A port to offer."),
+        typer.Option(
+            "--port", metavar="LOCATION[=KIND[:REST]]", help="A port for flows; can be repeated."
+        ),
     ] = None,
     listen: Listen = "127.0.0.1:8080",
     grpc: Annotated[
         str | None,
-        typer.Option("--grpc", metavar="[ADDRESS:]PORT", help="Serve gRPC, too (the extra `otg`)."),
+        typer.Option("--grpc", metavar="[ADDRESS:]PORT", help="Also serve gRPC (extra `otg`)."),
     ] = None,
     certificate: HttpsCertificate = None,
     key: HttpsKey = None,
@@ -53,17 +57,17 @@ def command(
     idle: Annotated[
         Literal["poll", "yield", "sleep"] | None,
         typer.Option(
-            help="What engines do while they have nothing to do (default: poll if each end of a "
-            "flow has a core, otherwise yield)."
+            help="What an idle engine does (default: poll if each end of a flow has a core, "
+            "otherwise yield)."
         ),
     ] = None,
 ) -> int:
-    """Serve the Open Traffic Generator API until interrupted."""
+    """Serve the Open Traffic Generator (OTG) API with the traffic engine, until interrupted."""
     ports = parse_ports(port or [])
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     grpc_place = None if grpc is None else parse_place(grpc, "--grpc")
-    find_engine()  # raises where there is none, before a client waits for it
+    find_engine()  # raises if there is no engine, before a client waits for it
     with (
         open_session(measuring=False) as session,
         Traffic(session, idle, note) as traffic,
@@ -79,7 +83,7 @@ def command(
         note(f"OTG {types.VERSION} at {told}; ports {', '.join(ports)}")
         try:
             server.serve_forever(poll_interval=0.1)
-        except (KeyboardInterrupt, SystemExit):  # (the latter by SIGTERM and SIGHUP)
+        except (KeyboardInterrupt, SystemExit):  # SIGTERM and SIGHUP raise SystemExit
             note("ended")
         finally:
             service.close()

@@ -19,6 +19,7 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.campaign.notation import to_notation
 from switchmark.cli import complete
+from switchmark.cli.grouped_help import MACHINE, OUTPUT
 from switchmark.cli.options import CampaignName, Overrides, TestbedFile
 from switchmark.cli.output import note, print_json, print_line, print_remark, print_table, writing
 from switchmark.cli.plan_checks import refused_by_run
@@ -40,10 +41,12 @@ Examples:
   switchmark plan quick
   switchmark plan my-campaign.yaml --set repetitions=1 --set duration=2s
   switchmark plan "(D=latency, V={linux-bridge, ovs-dpdk}, R=1k)" --diagram
-  switchmark plan "(V=ovs-dpdk, scenario=loopback-3)" --diagram --svg chain.svg
+  switchmark plan "(V=ovs-dpdk, scenario=loopback-3)" --svg chain.svg
   switchmark plan my-campaign.yaml --json > plan.json
-  switchmark plan dagar2017-table5 --target dagar2017   on the machine of the paper
-  switchmark plan my-campaign.yaml --target lab.yaml    on one that a file describes
+  switchmark plan dagar2017-table5 --target dagar2017
+  switchmark plan my-campaign.yaml --target lab.yaml
+
+--target plans for another machine, which a paper or a file describes.
 """
 SHOWN = 40  # trials, unless all are asked for
 
@@ -109,25 +112,32 @@ def command(
     campaign: CampaignName,
     overrides: Overrides = None,
     everything: Annotated[
-        bool, typer.Option("--all", help=f"Show every trial, not only the first {SHOWN}.")
+        bool, typer.Option("--all", help=f"Show all trials, not only the first {SHOWN}.")
     ] = False,
     diagram: Annotated[
-        bool, typer.Option("--diagram", help="Draw how nodes and switch are joined.")
+        bool,
+        typer.Option("--diagram", help="Draw the nodes and the switch.", rich_help_panel=OUTPUT),
     ] = False,
     svg: Annotated[
-        Path | None, typer.Option("--svg", metavar="FILE", help="Draw the same into an SVG file.")
+        Path | None,
+        typer.Option(
+            "--svg", metavar="FILE", help="Write the drawing as SVG.", rich_help_panel=OUTPUT
+        ),
     ] = None,
     target: Annotated[
         str | None,
         typer.Option(
             "--target",
             metavar="MACHINE",
-            help="Plan for a machine of a paper, or a file's (.yaml).",
+            help="Plan for the machine of a paper, or of a file (.yaml).",
+            rich_help_panel=MACHINE,
             autocompletion=complete.targets,
         ),
     ] = None,
     testbed: TestbedFile = None,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON, with all trials.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with all trials.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> None:
     """Show the trials of a campaign in their order, with their cores and the time they take.
 

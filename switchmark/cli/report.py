@@ -24,50 +24,57 @@ from switchmark.store.source import find_anywhere
 
 EPILOG = """
 Examples:
-  switchmark report                                the latest run, beside its records
-  switchmark report quick --html quick.html        the latest run of a campaign
-  switchmark report quick --store postgresql://db.lab/bench   of a store, into this folder
-  switchmark report --plots figures                also SVG and PNG plots in figures/
-  switchmark report --form rfc2544                 also a standard's form, with its graphs
-  switchmark report --form rfc2544 --medium 10Gbps     beside what such a link could carry
+  switchmark report                            the latest run
+  switchmark report quick --html quick.html    the latest run of a campaign
+  switchmark report quick --store postgresql://db.lab/bench
+  switchmark report --plots figures            also SVG and PNG plots
+  switchmark report --form rfc2544             also a report as RFC 2544 asks
+  switchmark report --form rfc2544 --medium 10Gbps
 
-Exit codes: 0 written; 1 a record could not be read (the report says which); 2 no such run.
+Exit codes:
+  0    the report is written
+  1    a record could not be read; the report names it
+  2    there is no such run
 """
 
 
 def report(
     run: Annotated[
         str | None,
-        typer.Argument(help="A results directory, a campaign, or `latest` (the default)."),
+        typer.Argument(
+            metavar="RUN", help="The folder of a run, a campaign, or `latest` (the default)."
+        ),
     ] = None,
     html: Annotated[
         Path | None,
         typer.Option(
             "--html",
             metavar="FILE",
-            help="The HTML file (default: report.html in the run; of a store: RUN.html here).",
+            help="The HTML file (default: report.html in the folder of the run; for a run in a "
+            "store, RUN.html in this folder).",
         ),
     ] = None,
     plots: Annotated[
-        Path | None, typer.Option("--plots", help="Also write static plots into this folder.")
+        Path | None, typer.Option("--plots", metavar="DIR", help="Also write plots as files.")
     ] = None,
     form: Annotated[
-        Form | None, typer.Option("--form", help="Also a standard's report, form-NAME.md.")
+        Form | None,
+        typer.Option("--form", help="Also write the report of a standard, form-NAME.md."),
     ] = None,
     medium: Annotated[
         str | None,
         typer.Option(
             "--medium",
             metavar="RATE",
-            help="With --form: the link whose theoretical frame rates stand beside, as 10Gbps.",
+            help="With --form: add the theoretical frame rates of such a link, for example 10Gbps.",
         ),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
 ) -> int:
-    """Write the report of a run: the answer in words, tables, plots, every trial, the method.
+    """Write the report of a run as one HTML file: the comparison, tables, plots and all trials.
 
-    The file holds all it needs and loads nothing from a network.
+    The file is complete and loads nothing from a network.
     """
     from switchmark.report.html import write_report
 

@@ -16,6 +16,7 @@ from switchmark.atomic_files import write_atomically
 from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli import complete
+from switchmark.cli.grouped_help import MEASURE, OUTPUT
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import Quiet, ResultsIn, TestbedFile, seconds_of
 from switchmark.cli.output import note, print_line, print_table, writing
@@ -30,16 +31,16 @@ from switchmark.testbed.testbed_file import find_testbed
 
 EPILOG = """
 Examples:
-  switchmark reproduce ara2021 --list             its items, and which of them can run here
-  switchmark reproduce ara2021 --budget 30m       all items that can run here, in half an hour
-  switchmark reproduce ara2021 --list --budget 1h the items, and the time that would decide each
-  switchmark reproduce dagar2017 table5 table6    two items, as the paper measured them
-  switchmark reproduce zhang2019 --only-report    the page again, from present results
+  switchmark reproduce ara2021 --list           the items that can run here
+  switchmark reproduce ara2021 --budget 30m     all items, scaled to this time
+  switchmark reproduce ara2021 --list --budget 1h
+  switchmark reproduce dagar2017 table5 table6  two items, as in the paper
+  switchmark reproduce zhang2019 --only-report  write the page again
   switchmark reproduce all --list
 
-Results are kept. The same command continues where it stopped and repeats no finished item, except
-with --again. With --budget it begins no trial that would end later than the budget; the page then
-names the items that are measured in part.
+Finished trials are stored: the same command continues, and --again measures
+everything again. With --budget, no trial begins that would end too late; the
+page then names the items that are incomplete.
 """
 ALL = "all"
 
@@ -48,43 +49,64 @@ def command(
     paper: Annotated[
         str,
         typer.Argument(
-            help=f"{', '.join(paper_names())}, or `all`.", autocompletion=complete.papers
+            metavar="PAPER",
+            help=f"{', '.join(paper_names())}, or `all`.",
+            autocompletion=complete.papers,
         ),
     ],
-    items: Annotated[list[str] | None, typer.Argument(help="These items only.")] = None,
+    items: Annotated[
+        list[str] | None, typer.Argument(metavar="ITEM", help="Only these items.")
+    ] = None,
     budget: Annotated[
         str | None,
-        typer.Option("--budget", metavar="TIME", help="Scale the items to this; end then: 30m."),
+        typer.Option(
+            "--budget",
+            metavar="TIME",
+            help="Scale the items to this time, for example 30m.",
+            rich_help_panel=MEASURE,
+        ),
     ] = None,
     listing: Annotated[
-        bool, typer.Option("--list", help="Say what can run here, and measure nothing.")
+        bool, typer.Option("--list", help="List the items that can run here, and measure nothing.")
     ] = False,
-    again: Annotated[bool, typer.Option("--again", help="Measure finished items again.")] = False,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="Repeat finished trials.", rich_help_panel=MEASURE),
+    ] = False,
     only_report: Annotated[
-        bool, typer.Option("--only-report", help="Measure nothing; write the page.")
+        bool, typer.Option("--only-report", help="Write the page, and measure nothing.")
     ] = False,
     settings: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Override a key of every item; may be repeated."
+            "--set",
+            metavar="KEY=VALUE",
+            help="Override a key of all items; can be repeated.",
+            rich_help_panel=MEASURE,
         ),
     ] = None,
     html: Annotated[
-        Path | None, typer.Option("--html", metavar="FILE", help="The HTML page.")
+        Path | None,
+        typer.Option("--html", metavar="FILE", help="The HTML page.", rich_help_panel=OUTPUT),
     ] = None,
     markdown: Annotated[
         Path | None,
-        typer.Option("--markdown", metavar="FILE", help="Also write the page as Markdown."),
+        typer.Option(
+            "--markdown",
+            metavar="FILE",
+            help="Also write the page as Markdown.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     _private: Private = False,
     testbed: TestbedFile = None,
     quiet: Quiet = False,
 ) -> int:
-    """Run the tables and figures of a paper here, beside the published values.
+    """Measure the tables and figures of a paper on this machine, and compare them with it.
 
-    Writes one page: which of the paper's findings hold on this machine, every figure in the
-    paper's own form with the published values drawn in, every table with ours beside theirs.
+    The command writes one page. It shows which findings of the paper hold on this machine, each
+    figure with the published values, and each table with both values side by side.
     """
     chosen = _chosen(paper, items or [])
     budget_s = None

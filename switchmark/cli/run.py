@@ -1,7 +1,7 @@
-"""`switchmark run`: measure a whole campaign, store every trial, show what came out.
+"""`switchmark run`: measure a campaign, store a record of each trial, print the summary.
 
-A finished trial is stored before the next begins; `--resume` goes on where the last run of
-the campaign stopped, and repeats nothing that is finished.
+A finished trial is stored before the next one begins. `--resume` continues the last run of the
+campaign, and does not repeat finished trials.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import typer
 from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.ci import BmfFile, JunitFile
+from switchmark.cli.grouped_help import MEASURE, OUTPUT, POOL
 from switchmark.cli.measure import Wish, measure
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
@@ -39,24 +40,28 @@ from switchmark.results.store import open_run
 
 EPILOG = """
 Examples:
-  switchmark run quick                         three switches, two sizes, in minutes
-  switchmark run my-campaign.yaml --report     and write the HTML report
-  switchmark run quick --resume                go on where the last run stopped
+  switchmark run quick                    compare three switches in minutes
+  switchmark run my-campaign.yaml --report
+  switchmark run quick --resume           continue the last run
+  switchmark run quick --resume --set budget=10m
   switchmark run quick --set duration=2s --set repetitions=1
   switchmark run quick --json > records.json
-  switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json    for CI: docs/ci.md
-  switchmark run my-campaign.yaml --pool 127.0.0.1:8786    on many testbeds: docs/pool.md
-  switchmark run quick --store postgresql://db.lab/bench    and keep it there, too: docs/store.md
-  switchmark run my-campaign.yaml --metrics 9464    watch it with Prometheus: docs/watching.md
+  switchmark run my-campaign.yaml --junit verdicts.xml --bmf figures.json
+  switchmark run my-campaign.yaml --pool 127.0.0.1:8786
+  switchmark run quick --store postgresql://db.lab/bench
+  switchmark run my-campaign.yaml --metrics 9464
+
+More: docs/campaigns.md, docs/ci.md, docs/pool.md, docs/store.md,
+docs/watching.md
 
 Exit codes:
   0    every trial finished
-  1    at least one trial failed; the others are kept
-  2    bad input
-  3    a switch or an environment of the campaign cannot run on this machine, or the run
-       stopped because two contenders failed for the same reason
-  4    a figure is not what the campaign expects, and that is proven; the undecided are no failure
-  130  interrupted; --resume goes on
+  1    at least one trial failed; the others are stored
+  2    wrong input
+  3    a switch or an environment of the campaign cannot run on this machine,
+       or two contenders failed for the same reason, which stops the run
+  4    a figure is proven to violate an expectation of the campaign
+  130  interrupted; --resume continues
 """
 
 
@@ -66,13 +71,20 @@ def command(
     campaign: CampaignName,
     overrides: Overrides = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Finish the last run of this campaign.")
+        bool,
+        typer.Option(
+            "--resume",
+            help="Continue the last run of this campaign, with its settings; finished trials are "
+            "not repeated, failed ones are.",
+            rich_help_panel=MEASURE,
+        ),
     ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
     no_baseline: NoBaseline = False,
     report: Annotated[
-        bool, typer.Option("--report", help="Write the HTML report at the end.")
+        bool,
+        typer.Option("--report", help="Write the HTML report at the end.", rich_help_panel=OUTPUT),
     ] = False,
     recalibrate: Recalibrate = False,
     testbed: TestbedFile = None,
@@ -82,10 +94,21 @@ def command(
     junit: JunitFile = None,
     bmf: BmfFile = None,
     pool: Annotated[
-        str | None, typer.Option("--pool", metavar="HOST:PORT", help="On a pool of testbeds.")
+        str | None,
+        typer.Option(
+            "--pool",
+            metavar="HOST:PORT",
+            help="Measure on a pool of testbeds.",
+            rich_help_panel=POOL,
+        ),
     ] = None,
     again: Annotated[
-        bool, typer.Option("--again", help="With --pool: run anew what was run before.")
+        bool,
+        typer.Option(
+            "--again",
+            help="With --pool: measure the campaign again, although it was submitted before.",
+            rich_help_panel=POOL,
+        ),
     ] = False,
     _private: Private = False,
     metrics: Annotated[
@@ -93,11 +116,16 @@ def command(
         typer.Option(
             "--metrics",
             metavar="[ADDRESS:]PORT",
-            help="Where Prometheus connects; without ADDRESS, from this machine alone.",
+            help="The address for Prometheus; without ADDRESS, only this machine can connect.",
+            rich_help_panel=OUTPUT,
         ),
     ] = None,
 ) -> int:
-    """Measure a campaign and store a record for every trial."""
+    """Measure a campaign and store a record of each trial.
+
+    On a terminal the command shows the current trial, the figures so far and the time left. At the
+    end it prints the comparison, the warnings and the commands for more.
+    """
     there = installed()
     given = overrides or []
     if resume:

@@ -26,18 +26,22 @@ if TYPE_CHECKING:
 
 EPILOG = """
 Examples:
-  switchmark serve                                  results/ at http://127.0.0.1:8088
+  switchmark serve                       results/ at http://127.0.0.1:8088
   switchmark serve --results nightly --listen 9000
-  switchmark serve --store postgresql://db.lab/bench    its runs, and its pool
+  switchmark serve --store postgresql://db.lab/bench    a store, and its pool
   openssl rand -hex 32 > token
   switchmark serve --listen 0.0.0.0:8443 --token-file token \\
       --certificate server.pem --key server.key
 
-Runs, their reports, and histories: docs/history.md. Nothing can be changed there, and nothing is
-kept. Beyond this machine it asks for the token, as the password of any name. It needs no root;
-started by root, it gives up root's capabilities.
+The page shows runs, reports and histories (docs/history.md), and changes
+nothing. If other machines can connect, it requires the token as a password,
+for any user name. It needs no root; if root starts it, it drops the
+capabilities of root.
 
-Exit codes: 0 ended by Ctrl-C; 2 bad input; 3 the address is in use.
+Exit codes:
+  0    ended by Ctrl-C
+  2    wrong input
+  3    the address is in use
 """
 
 
@@ -49,10 +53,10 @@ def command(
     results: ResultsIn = DEFAULT_ROOT,
     store: Annotated[
         str | None,
-        store_option("The runs of this store, and its pool"),
+        store_option("Show the runs of this store, and its pool"),
     ] = None,
 ) -> int:
-    """Serve a web page over a results folder, or a store, until interrupted."""
+    """Serve the results of a folder or a store as a web page, until interrupted."""
     place = parse_place(listen, "--listen")
     token, tls = read_token(token_file), tls_context(certificate, key)
     demand_guard("--listen", place, token is not None and tls is not None)
@@ -60,7 +64,7 @@ def command(
         raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
     folders = [] if store else [results, *(one for one in results.iterdir() if one.is_dir())]
     capabilities.keep_only(_needed(place[1], folders))
-    from switchmark.web.server import SiteServer  # (its libraries begin threads)
+    from switchmark.web.server import SiteServer  # its libraries start threads
 
     site = _site(results, store)
     with SiteServer(place, site, token, tls) as server:
@@ -74,8 +78,8 @@ def command(
 
 
 def _needed(port: int, folders: Sequence[Path]) -> list[int]:
-    """The capabilities without which root could not listen there, or read the runs of others, or
-    this program itself, in folders that they keep to themselves."""
+    """Return the capabilities that root needs to listen at this port, and to read files that only
+    other users may read."""
     kept: list[int] = []
     if 0 < port < capabilities.UNPRIVILEGED_PORT:
         kept += capabilities.LISTENING.values()
@@ -96,6 +100,6 @@ def _site(results: Path, store: str | None) -> WebSite:
         if results != DEFAULT_ROOT:
             raise UsageError("--results: the runs shown are the store's; leave out one of the two")
         address = read_store_address(store)
-        with open_store(address):  # (there is one)
+        with open_store(address):  # raises if there is no store
             return WebSite(StoreShelf(address), pool_reader(address))
     return WebSite(FolderShelf(results))

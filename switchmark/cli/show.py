@@ -1,7 +1,6 @@
-"""`switchmark show`: the results of a run as a table, or as csv, json, parquet for programs.
+"""`switchmark show`: the results of a run as a table, or as CSV, JSON or Parquet for programs.
 
-Every row says how far it can be trusted and what limited it; nothing that failed or could
-not be read is left unsaid.
+Each row has its marks and its limit. Failed trials and unreadable files are also listed.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import polars as pl
 import typer
 
 from switchmark.atomic_files import atomic_writer, write_atomically
+from switchmark.cli.grouped_help import OUTPUT
 from switchmark.cli.options import ResultsIn, StoreAt
 from switchmark.cli.output import note_problems, print_line, print_table, writing
 from switchmark.cli.run_output import print_run, print_summary
@@ -31,17 +31,19 @@ from switchmark.store.source import find_anywhere
 EPILOG = """
 Examples:
   switchmark show                                  the latest run
-  switchmark show --full                           every table of it
-  switchmark show quick                            the latest run of a campaign
+  switchmark show --full                           with all tables
+  switchmark show quick                            its latest run
   switchmark show results/quick-20260131T120000Z-1f2e3d
-  switchmark show postgresql://db.lab/bench/quick  the latest run of a campaign in a store
+  switchmark show postgresql://db.lab/bench/quick  a run in a store
   switchmark show --where switch=ovs-dpdk --where 'packet_size>=512'
   switchmark show --columns switch,packet_size,forwarded_pps_mean,marks
   switchmark show --format csv -o quick.csv
-  switchmark show --trials --format json           every repetition by itself
+  switchmark show --trials --format json           each repetition
 
-Exit codes: 0 all read; 1 a file could not be read (its line is on standard error);
-2 nothing to show, or a wrong name.
+Exit codes:
+  0    all records were read
+  1    a file could not be read; standard error names it
+  2    there is nothing to show, or a name is wrong
 """
 
 
@@ -57,30 +59,54 @@ class Format(StrEnum):
 def show(
     run: Annotated[
         str | None,
-        typer.Argument(help="A results directory, a campaign, or `latest` (the default)."),
+        typer.Argument(
+            metavar="RUN", help="The folder of a run, a campaign, or `latest` (the default)."
+        ),
     ] = None,
-    format: Annotated[Format, typer.Option("--format", "-f", help="How to print.")] = Format.TABLE,
+    format: Annotated[
+        Format, typer.Option("--format", "-f", help="The format.", rich_help_panel=OUTPUT)
+    ] = Format.TABLE,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write to this file.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write into this file.",
+            rich_help_panel=OUTPUT,
+        ),
     ] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option("--where", "-w", help="Only rows with column=value (also != < <= > >=)."),
+        typer.Option(
+            "--where",
+            "-w",
+            metavar="CONDITION",
+            help="Only rows with column=value (also != < <= > >=).",
+        ),
     ] = None,
     columns: Annotated[
-        str, typer.Option("--columns", "-c", help="Columns, with commas; `help` names them all.")
+        str,
+        typer.Option(
+            "--columns",
+            "-c",
+            metavar="NAMES",
+            help="Columns, separated by commas; `help` lists all.",
+        ),
     ] = "",
     trials: Annotated[
-        bool, typer.Option("--trials", help="One row a repetition, without means.")
+        bool, typer.Option("--trials", help="One row for each repetition, without means.")
     ] = False,
     full: Annotated[
-        bool, typer.Option("--full", help="After the answer, every table of the run.")
+        bool, typer.Option("--full", help="Print all tables of the run after the summary.")
     ] = False,
     results: ResultsIn = DEFAULT_ROOT,
     store: StoreAt = None,
-    json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    json: Annotated[
+        bool, typer.Option("--json", help="The same as --format json.", rich_help_panel=OUTPUT)
+    ] = False,
 ) -> int:
-    """Show what a run found: the answer in few lines; with --full every figure."""
+    """Show the results of a run: a summary, or with --full all figures."""
     if columns.strip() == "help":
         print_line("\n".join(export.columns()))
         return 0

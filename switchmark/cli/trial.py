@@ -1,4 +1,4 @@
-"""`switchmark trial`: measure one trial that is described by flags."""
+"""`switchmark trial`: measure one trial that options describe."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import typer
 from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.cli import complete
+from switchmark.cli.grouped_help import MEASURE
 from switchmark.cli.measure import Wish, measure
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
@@ -28,14 +29,14 @@ Examples:
   switchmark trial ovs-dpdk --packet-size 1500 --duration 5s
   switchmark trial basicfwd --dimension latency --rate 10k --environment lxc
   switchmark trial linux-bridge --pairs 4 --io udp-mmsg --json
-  switchmark trial linux-bridge --method ndr-pdr     bounds of capacity by MLRsearch
-  switchmark trial linux-bridge --method r-plus      R+, and latency at fractions of it
+  switchmark trial linux-bridge --method ndr-pdr   NDR and PDR (RFC 9971)
+  switchmark trial linux-bridge --method r-plus    latency at fractions of R+
   switchmark trial linux-bridge --method soak --rate 100k --duration 10m
-  switchmark trial direct --method calibrate         the engine's own ceiling and floor
-  switchmark trial direct --set port_kind=veth       the wire itself, no switch
+  switchmark trial direct --method calibrate       limits of the engine
+  switchmark trial direct --set port_kind=veth     a path without a switch
 
-Every flag takes what the key of the same name takes in a campaign file (docs/campaigns.md);
---set reaches the keys that have no flag here.
+An option takes the same values as the key of that name in a campaign file
+(docs/campaigns.md). --set gives access to the keys without an option.
 """
 
 
@@ -43,59 +44,95 @@ def command(
     switch: Annotated[
         str,
         typer.Argument(
-            help="The switch; `switchmark list switches`.", autocompletion=complete.switches
+            metavar="SWITCH",
+            help="The switch; `switchmark list switches` has the names.",
+            autocompletion=complete.switches,
         ),
     ],
     dimension: Annotated[
         str,
         typer.Option(
-            "--dimension", "-d", help="throughput or latency.", autocompletion=complete.dimensions
+            "--dimension",
+            "-d",
+            help="throughput or latency.",
+            autocompletion=complete.dimensions,
+            rich_help_panel=MEASURE,
         ),
     ] = "throughput",
     packet_size: Annotated[
         str | None,
-        typer.Option("--packet-size", "--frame-size", "-p", help="Frame in bytes, with FCS."),
+        typer.Option(
+            "--packet-size",
+            "--frame-size",
+            "-p",
+            help="Frame size in bytes, with FCS.",
+            rich_help_panel=MEASURE,
+        ),
     ] = None,
     method: Annotated[
         str | None,
         typer.Option(
             "--method",
             "-m",
-            help="plain (one run), or one of `switchmark list methods`.",
+            help="plain, or a method that `switchmark list methods` shows.",
+            rich_help_panel=MEASURE,
             autocompletion=complete.methods,
         ),
     ] = None,
     rate: Annotated[
-        str | None, typer.Option("--rate", "-r", help="Packets/s a pair, or max.")
+        str | None,
+        typer.Option(
+            "--rate", "-r", help="Frames per second of each pair, or max.", rich_help_panel=MEASURE
+        ),
     ] = None,
-    burst: Annotated[str | None, typer.Option("--burst", "-b", help="Packets a burst.")] = None,
+    burst: Annotated[
+        str | None,
+        typer.Option("--burst", "-b", help="Frames in a burst.", rich_help_panel=MEASURE),
+    ] = None,
     pairs: Annotated[
-        str | None, typer.Option("--pairs", "-s", help="How many pairs, or NvsN.")
+        str | None,
+        typer.Option("--pairs", "-s", help="Number of pairs, or NvsN.", rich_help_panel=MEASURE),
     ] = None,
     environment: Annotated[
         str | None,
         typer.Option(
             "--environment",
             "-e",
-            help="Where applications live.",
+            help="The place of the applications, for example lxc.",
+            rich_help_panel=MEASURE,
             autocompletion=complete.environments,
         ),
     ] = None,
     io: Annotated[
         str | None,
         typer.Option(
-            "--io", help="How applications reach their port.", autocompletion=complete.ios
+            "--io",
+            help="The I/O between applications and their ports.",
+            autocompletion=complete.ios,
+            rich_help_panel=MEASURE,
         ),
     ] = None,
     duration: Annotated[
-        str | None, typer.Option("--duration", "-t", help="How long it measures, e.g. 10s.")
+        str | None,
+        typer.Option(
+            "--duration",
+            "-t",
+            help="Length of the trial, for example 10s.",
+            rich_help_panel=MEASURE,
+        ),
     ] = None,
     repetitions: Annotated[
-        str | None, typer.Option("--repetitions", help="How often it is measured.")
+        str | None,
+        typer.Option("--repetitions", help="Number of repetitions.", rich_help_panel=MEASURE),
     ] = None,
     overrides: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Any other key; may be repeated."),
+        typer.Option(
+            "--set",
+            metavar="KEY=VALUE",
+            help="Any other key of a campaign; can be repeated.",
+            rich_help_panel=MEASURE,
+        ),
     ] = None,
     results: ResultsIn = DEFAULT_ROOT,
     no_baseline: NoBaseline = False,
@@ -106,7 +143,7 @@ def command(
     quiet: Quiet = False,
     verbose: Verbose = False,
 ) -> int:
-    """Measure one trial, and before it the same over the bare wire, to judge it by."""
+    """Measure one trial that the options describe, after a baseline without a switch."""
     flags = {
         "switch": switch,
         "dimension": dimension,
