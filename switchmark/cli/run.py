@@ -16,7 +16,7 @@ from switchmark.campaign.find import find_campaign, source_text
 from switchmark.campaign.installed import Installed, installed
 from switchmark.cli.ci import BmfFile, JunitFile
 from switchmark.cli.grouped_help import MEASURE, OUTPUT, POOL
-from switchmark.cli.measure import Wish, measure
+from switchmark.cli.measure import CommandRequest, measure
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
     CampaignName,
@@ -149,7 +149,7 @@ def command(
             junit=junit,
             bmf=bmf,
         )
-    wish = Wish(
+    request = CommandRequest(
         campaign_text=source_text(campaign),
         overrides=given,
         argument=campaign,
@@ -167,7 +167,7 @@ def command(
         bmf=bmf,
         metrics=metrics,
     )
-    return measure(found, there, wish)
+    return measure(found, there, request)
 
 
 def _settings_to_resume(

@@ -10,7 +10,7 @@ from switchmark.campaign.installed import installed
 from switchmark.campaign.load import load_settings
 from switchmark.cli import complete
 from switchmark.cli.grouped_help import MEASURE
-from switchmark.cli.measure import Wish, measure
+from switchmark.cli.measure import CommandRequest, measure
 from switchmark.cli.namespaces import Private
 from switchmark.cli.options import (
     NoBaseline,
@@ -159,7 +159,7 @@ def command(
     }
     given = {key: value for key, value in flags.items() if value is not None}
     there = installed()
-    wish = Wish(
+    request = CommandRequest(
         campaign_text="".join(f"{key}: {value}\n" for key, value in given.items()),
         overrides=overrides or [],
         results=results,
@@ -171,9 +171,9 @@ def command(
         verbose=verbose,
     )
     campaign = load_settings(
-        given, there.known, name="trial", label=_place, overrides=wish.overrides
+        given, there.known, name="trial", label=_place, overrides=request.overrides
     )
-    return measure(campaign, there, wish)
+    return measure(campaign, there, request)
 
 
 def _place(key: str) -> str:

@@ -59,6 +59,9 @@ class Observers:
             one.trial_ended(record)
 
 
+NO_OBSERVER = Observers(())
+
+
 @contextmanager
 def without_collections() -> Iterator[None]:
     """In this context the collector leaves out all that is there by now, so that it is quick; in

@@ -19,6 +19,7 @@ from switchmark.errors import StoppedRun, UnavailableError, UsageError
 from switchmark.experiment.block_schedule import CampaignBlocks
 from switchmark.experiment.calibration import Calibrations
 from switchmark.experiment.campaign import (
+    NO_OBSERVER,
     Observer,
     OpenEnd,
     always,
@@ -50,26 +51,30 @@ from switchmark.testbed.testbed_file import find_testbed, required
 from switchmark.version import full_version
 
 
-def nobody_waits(folder: Path) -> None:
-    """Tell nobody where the records are."""
+def ignore_directory(directory: Path) -> None:
+    """Do nothing with the run directory."""
+
+
+def ignore_remark(remark: str) -> None:
+    """Do nothing with a remark."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The request beside the campaign itself: where to store, whom to tell."""
+    """The options of a run, beside the campaign itself."""
 
-    campaign_text: str  # kept with the results
-    observer: Observer
-    say: Callable[[str], None]  # remarks for people, a line each
+    campaign_text: str  # stored with the results
+    observer: Observer = NO_OBSERVER
+    say: Callable[[str], None] = ignore_remark  # prints a remark for people, one line
     overrides: Sequence[str] = ()
     results: Path = DEFAULT_ROOT
     resume: bool = False
     baseline: bool = True
     recalibrate: bool = False
     testbed: Path | None = None
-    quiet: bool = False  # say only what is out of the ordinary
-    opened: Callable[[Path], None] = nobody_waits  # told the folder before the first trial
-    may_begin: Callable[[Trial], bool] = always  # where it says no, the campaign stops
+    quiet: bool = False  # report only unusual events
+    opened: Callable[[Path], None] = ignore_directory  # called with the run directory at the start
+    may_begin: Callable[[Trial], bool] = always  # the campaign stops when it returns False
 
 
 @dataclass(frozen=True, slots=True)

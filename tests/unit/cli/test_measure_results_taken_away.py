@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import measure
-from switchmark.cli.measure import Wish
+from switchmark.cli.measure import CommandRequest
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.execute import Executed
 from switchmark.results.store import open_run
@@ -91,7 +91,7 @@ def test_what_becomes_of_results_at_the_end_is_told_by_a_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     places: dict[str, Any] = {name: tmp_path / name for name in files}
-    wish = Wish(campaign_text="", overrides=[], report=not files, **places)
+    request = CommandRequest(campaign_text="", overrides=[], report=not files, **places)
     told = 0
     for number, directory in enumerate(runs(tmp_path)):
         done = Executed(directory, open_run(directory).statuses())
@@ -99,7 +99,7 @@ def test_what_becomes_of_results_at_the_end_is_told_by_a_line(
         MEDDLER.begin(directory, number, act)
         nobody: Any = None
         try:
-            measure.measure(nobody, nobody, wish)
+            measure.measure(nobody, nobody, request)
         except SwitchmarkError as error:
             told += 1
             assert len(str(error).splitlines()) == 1

@@ -8,7 +8,7 @@ import pytest
 
 from switchmark.cli import run
 from switchmark.cli.main import run as run_command
-from switchmark.cli.measure import Wish
+from switchmark.cli.measure import CommandRequest
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.store import Run
 
@@ -26,10 +26,10 @@ def begin(results: Path, overrides: list[str]) -> None:
 
 def resumed(results: Path, monkeypatch: pytest.MonkeyPatch, given: list[str]) -> list[str]:
     """The overrides that a resumed run plans with."""
-    seen: list[Wish] = []
+    seen: list[CommandRequest] = []
 
-    def measure(_campaign: CampaignDefinition, _there: object, wish: Wish) -> int:
-        seen.append(wish)
+    def measure(_campaign: CampaignDefinition, _there: object, request: CommandRequest) -> int:
+        seen.append(request)
         return 0
 
     monkeypatch.setattr(run, "measure", measure)
