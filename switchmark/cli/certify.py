@@ -146,7 +146,7 @@ def _keep(kept: Certificates, made: Certificate) -> None:
 
 
 def answer(made: Sequence[Certificate], *, kept: bool = True) -> list[str]:
-    """The findings, in 25 lines at most: what is not proven comes first, so that it stays."""
+    """The findings, in 25 lines at most; unproven figures come first, so that they stay."""
     lines, brief = [], len(made) > 2
     for one in made:
         proven, all_ = len(one.of(PROVEN)), len(one.figures)

@@ -67,7 +67,7 @@ def write_bmf(path: Path | None, rows: Iterable[SummaryRow]) -> None:
 
 
 def wants_verdicts(run: Run, junit: Path | None, bmf_file: Path | None) -> bool:
-    """Whether the campaign expects something, or a file for CI is asked for."""
+    """Return True if the campaign has expectations, or a file for CI is requested."""
     return bool(run.info.definition.get("expect") or junit or bmf_file)
 
 

@@ -1,6 +1,6 @@
 """Completion of arguments in the shell (Tab): names of this installation.
 
-A process of its own is started for every Tab, so only the registries are read.
+Each Tab starts a process, so only the registries are read.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def papers(incomplete: str) -> list[str]:
 
 
 def targets(incomplete: str) -> list[str]:
-    """The described machines; a file's path may be given, too."""
+    """The described machines; the option also accepts the path of a file."""
     from switchmark.testbed.target import target_names
 
     return _begin(target_names(), incomplete)

@@ -73,12 +73,12 @@ class Diagnosis:
     environments: dict[str, Availability]
     programs: dict[str, Availability]
     place: Kind  # in words: root, an ordinary user, an ordinary container
-    facilities: dict[Facility, Availability]  # what the operating system allows here
-    limits: PlaceLimits  # of this process, by its control groups and its own
+    facilities: dict[Facility, Availability]  # operations of this system, tried out
+    limits: PlaceLimits
     machine: list[Finding]
     watch: MachineWatch | None  # None: not asked for
     watched: list[Finding]
-    time_to_prove_s: float | None  # of a lead of PROVE; None: longer than is usual, or not watched
+    time_to_prove_s: float | None  # None: more than usual, or not watched
     facts: Facts
     tools: dict[str, str]
 
@@ -136,7 +136,7 @@ def examine(watch_s: float = 0.0) -> Diagnosis:
 
 
 def _somewhere(switch: Switch, environments: Mapping[str, Availability]) -> Availability:
-    """Whether a switch can run, and its ports exist in an environment that is available."""
+    """Return whether a switch can run, with its ports in an available environment."""
     found = switch.availability()
     if found.available:
         found = without_dpdk(switch.capabilities) or found
@@ -165,7 +165,7 @@ def judge(
     environments: dict[str, Availability],
     programs: dict[str, Availability],
 ) -> tuple[bool, str]:
-    """Whether anything can be measured, and the reason where nothing can."""
+    """Return True if a switch can be measured, and a sentence with the switches or the reason."""
     if not programs["traffic engine"].available:
         return False, f"nothing can be measured: {programs['traffic engine'].reason}"
     if not any(availability.available for availability in environments.values()):

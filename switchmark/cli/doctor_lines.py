@@ -1,6 +1,5 @@
-"""The text of `switchmark doctor`: which kind of place this is, what can be measured here, what
-cannot and the shortest remedy, then the machine. Lines are wrapped, and the same reason is given
-once for all that it concerns."""
+"""The text of `switchmark doctor`: the kind of place, switches that can and cannot be measured with
+the shortest remedy, then the machine. Lines are wrapped, and each reason is printed once."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from switchmark.model.capabilities import Availability
 
 PLACES = {
     Kind.ROOT: "root of a machine, or of a privileged container",
-    Kind.PRIVATE: "root in namespaces of the run's own",
-    Kind.USER: "an ordinary user: each run has namespaces of its own, and ends with them",
+    Kind.PRIVATE: "root in private namespaces of the run",
+    Kind.USER: "an ordinary user: each run has private namespaces, which end with it",
     Kind.CONTAINER: "an ordinary container, which takes most privileges away, also from root",
 }
-# What is different without a facility. Switches and environments name those that they cannot do
-# without, so these are told apart from them.
+# The consequence of a missing facility. Facilities that a switch or an environment requires are
+# already printed with it.
 CONSEQUENCES: dict[Facility, str] = {
     Facility.HUGEPAGES: "DPDK uses 4 KiB pages",
     Facility.MEMORY_POLICY: "DPDK uses 4 KiB pages",
@@ -66,10 +65,10 @@ def place_lines(
 
 
 def facility_lines(
-    kind: Kind, facilities: Mapping[Facility, Availability], told: Mapping[str, Availability]
+    kind: Kind, facilities: Mapping[Facility, Availability], printed: Mapping[str, Availability]
 ) -> Iterator[str]:
-    """What is different in this place, beyond the reasons that were told already."""
-    reasons = {one.reason for one in told.values()}
+    """The consequences of missing facilities, without reasons that are already printed."""
+    reasons = {one.reason for one in printed.values()}
     lacking: dict[str, Availability] = {}
     for facility, consequence in CONSEQUENCES.items():
         answer = facilities[facility]
@@ -86,7 +85,7 @@ def facility_lines(
 
 
 def program_lines(programs: Mapping[str, Availability]) -> Iterator[str]:
-    """The programs of the bench's own."""
+    """The traffic engine, and KVM."""
     yield ""
     for name, one in programs.items():
         yield from _wrapped(f"{name}: {one.refusal or one.version}", 0, 2)
@@ -106,7 +105,7 @@ def machine_lines(title: str, findings: list[Finding]) -> Iterator[str]:
 
 
 def watched_title(watched_s: float) -> str:
-    """The title of what was seen while the machine was watched."""
+    """The title of the findings about the watched machine."""
     return f"the machine, watched for {format_duration(watched_s)}"
 
 

@@ -118,7 +118,7 @@ def _listing(what: What, there: Installed, testbed: Path | None) -> Listing:
             rows = [
                 {
                     "name": name, "here": _here(environment_availability(name)),
-                    "ports": [*map(str, ports)], "description": _what_it_is(name),
+                    "ports": [*map(str, ports)], "description": _first_sentence(name),
                 }
                 for name, ports in there.environments.items()
             ]  # fmt: skip
@@ -170,7 +170,7 @@ def _instrument(name: str) -> dict[str, Any]:
 
 def _hosts(path: Path | None) -> Listing:
     """The hosts of a testbed file, each reached."""
-    from switchmark.remote.survey import survey  # what speaks SSH takes its time to load
+    from switchmark.remote.survey import survey  # the SSH library loads slowly
 
     rows = [asdict(one) for one in survey(required(find_testbed(path)))]
     for row in rows:
@@ -191,8 +191,8 @@ def _reached(row: Mapping[str, Any]) -> str:
     )
 
 
-def _what_it_is(environment: str) -> str:
-    """The first sentence of an environment's module, which says what it is."""
+def _first_sentence(environment: str) -> str:
+    """The first sentence of the module of an environment, which describes it."""
     make = ENVIRONMENTS.get(environment)
     if make is None:
         return ""
@@ -231,7 +231,7 @@ def _option(option: SwitchOption) -> str:
 
 
 def switch_availability(name: str) -> Availability:
-    """Whether this machine can run a registered switch."""
+    """Return whether this machine can run a registered switch."""
     from switchmark.switch.registry import make_switch
     from switchmark.switch.support.applications import without_dpdk
 
@@ -241,7 +241,7 @@ def switch_availability(name: str) -> Availability:
 
 
 def environment_availability(name: str) -> Availability:
-    """Whether this machine can run an environment; one that is not registered cannot."""
+    """Return whether this machine can run an environment; an unknown environment cannot run."""
     if name not in ENVIRONMENTS:
         return unavailable("no such environment")
     return ENVIRONMENTS[name]().availability()

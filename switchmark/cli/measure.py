@@ -39,8 +39,8 @@ class CommandRequest(Request):
 
 
 def measure(campaign: CampaignDefinition, there: Installed, request: CommandRequest) -> int:
-    """Measure what is not finished yet; returns the exit code: 4 when an expectation is violated,
-    else 1 when a trial failed."""
+    """Measure the unfinished trials. Returns the exit code: 4 if an expectation is violated,
+    otherwise 1 if a trial failed."""
     ci.check_places(request.junit, request.bmf)
     upload = _upload(request)
     try:
@@ -90,7 +90,7 @@ def _execute(
 def _watched(
     request: CommandRequest, campaign: CampaignDefinition
 ) -> AbstractContextManager[Sequence[Observer]]:
-    """What Prometheus reads; nothing of it is loaded where nobody asks."""
+    """The observers for Prometheus, whose libraries are loaded only on request."""
     if request.metrics is None:
         return nullcontext(())
     from switchmark.cli.metrics import serving

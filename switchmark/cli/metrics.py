@@ -1,7 +1,7 @@
 """`run --metrics PORT`: a running campaign, for Prometheus (OpenMetrics 1.0).
 
-The collector knows what the bench has told it as an observer, and nothing else: a scrape reads
-memory of the bench, never the machine, so that nothing is asked of it while frames flow.
+The collector is an observer of the campaign. A scrape reads only its memory, never the machine,
+so that it disturbs no trial.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def serving(place: str, campaign: CampaignDefinition) -> Iterator[Sequence[Campa
     """Serve the metrics of a campaign at this place while it runs."""
     host, port = where = parse_place(place, "--metrics")
     metrics = CampaignMetrics(printable(campaign.name))
-    registry = CollectorRegistry()  # of its own: the usual one reads the process in /proc
+    registry = CollectorRegistry()  # the default registry reads /proc
     registry.register(metrics)
     try:
         server, thread = start_http_server(port, host, registry)

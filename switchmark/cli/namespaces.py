@@ -1,4 +1,4 @@
-"""Which commands start again in namespaces of their own, and when (`testbed/private`)."""
+"""Commands that start again in private namespaces, and the conditions (`host/private`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Private = Annotated[
 
 
 class Namespaces(StrEnum):
-    """When a command runs in namespaces of its own."""
+    """The condition under which a command runs in private namespaces."""
 
     NEVER = "never"
     IF_NEEDED = "if needed"  # if network namespaces can only be made there
@@ -41,7 +41,7 @@ class Namespaces(StrEnum):
 
 
 def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
-    """Go on in namespaces of its own if the command needs them; see `start_again`. Raises
+    """Continue in private namespaces if the command needs them; see `start_again`. Raises
     UnavailableError, UsageError."""
     if when is Namespaces.NEVER or _only_help(args):
         return
@@ -59,7 +59,7 @@ def start_again_if_needed(when: Namespaces, args: Sequence[str]) -> None:
         own = map(Path, (sys.executable, sys.prefix, sys.base_prefix))
         start_again([*own, *paths_of(args)], Reason.NEED if needed else Reason.CHOICE)
     except OSError as error:
-        raise UnavailableError(f"namespaces of its own: {error.strerror or error}") from error
+        raise UnavailableError(f"private namespaces: {error.strerror or error}") from error
     place.forget()
 
 
@@ -68,9 +68,9 @@ def _only_help(args: Sequence[str]) -> bool:
 
 
 def _needed(args: Sequence[str]) -> bool:
-    """Whether network namespaces can be made in a user namespace, and only there."""
+    """Return True if network namespaces can be made in a user namespace, and only there."""
     if any(_option(one) == "--pool" for one in args):
-        return False  # (other machines measure)
+        return False  # other machines measure
     from switchmark.host import place
 
     return (

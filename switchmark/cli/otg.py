@@ -57,8 +57,8 @@ def command(
     idle: Annotated[
         Literal["poll", "yield", "sleep"] | None,
         typer.Option(
-            help="What an idle engine does (default: poll if each end of a flow has a core, "
-            "otherwise yield)."
+            help="The waiting strategy of idle engines (default: poll if each end of a flow has a "
+            "core, otherwise yield)."
         ),
     ] = None,
 ) -> int:

@@ -48,9 +48,9 @@ Examples:
 
 --target plans for another machine, which a paper or a file describes.
 """
-SHOWN = 40  # trials, unless all are asked for
+SHOWN = 40  # trials, without --all
 
-# What decides where a trial runs; trials that agree in these are placed alike.
+# The parameters that decide the cores of a trial; equal ones give equal placements.
 _PLACED_BY = tuple(
     one.field for one in of_kinds(Kind.LAYOUT, Kind.PLACE, Kind.CORES, Kind.CONTENDER)
 )
@@ -104,7 +104,7 @@ class Plan:
 
     @cached_property
     def time(self) -> TimeEstimate:
-        """How long everything takes, the bare wire included."""
+        """The time of all trials, with their baselines."""
         return estimate(self.campaign, [*self.baselines, *self.trials])
 
 
@@ -187,7 +187,7 @@ def diagram_of(placed: TrialPlan) -> str:
 
 
 def write_svg(made: Plan, path: Path) -> None:
-    """Draw each topology of the plan into a file of its own, numbered from the second on. Raises
+    """Draw each topology of the plan into a separate file, numbered from the second on. Raises
     UsageError."""
     from switchmark.scenario.support.draw import draw_svg
 

@@ -1,4 +1,4 @@
-"""What `run` would refuse of a plan, on this machine or on a described one (`--target`)."""
+"""The reasons for which `run` would refuse a plan, here or on a described machine."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def refused_by_run(
 
 
 def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:
-    """Why the target's machines are too few for a campaign between two."""
+    """Return the reason if the target has too few hosts for a campaign between two hosts."""
     remote = any("remote" in sweep.location for sweep in campaign.sweeps)
     if not remote or target.hosts is None or target.hosts > 1:
         return []
@@ -37,7 +37,7 @@ def _of_hosts(campaign: CampaignDefinition, target: Target) -> list[str]:
 
 
 def _of_testbed(campaign: CampaignDefinition, there: Installed, path: Path | None) -> list[str]:
-    """Why there is no testbed, or its cable cannot be a port; no host is connected to. Raises
+    """Return the reasons if there is no testbed, or its cable cannot be a port. Raises
     UsageError for a file that cannot be read, which is bad input."""
     remote = [sweep for sweep in campaign.sweeps if "remote" in sweep.location]
     if not remote and path is None:

@@ -130,5 +130,5 @@ def _write_form(
 
 
 def _is_refused(path: Path, problems: list[str]) -> bool:
-    """Whether the report has named this file as one that cannot be trusted."""
+    """Return True if the report lists this file as one that cannot be used."""
     return any(line.startswith(f"{path}:") for line in problems)

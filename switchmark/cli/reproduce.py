@@ -1,7 +1,7 @@
-"""`switchmark reproduce`: run the tables and figures of a paper, and show them beside what it says.
+"""`switchmark reproduce`: measure the tables and figures of a paper, and compare them with it.
 
-An item is scaled to its share of the time there is, and runs as a campaign of its own, so that it
-can be resumed, shown and compared as any other; one page draws all of them together.
+Each item is scaled to its share of the time and runs as a separate campaign, which can be resumed,
+shown and compared; one page shows all items.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _chosen(name: str, items: Sequence[str]) -> list[tuple[Paper, list[Item]]]:
 
 
 def _check_settings(items: Sequence[Item], there: Installed, settings: Sequence[str]) -> None:
-    """Raise UsageError where no item can take the settings: one that some cannot take says so."""
+    """Raise UsageError if no item can take the settings."""
     refused = None
     for item in items:
         try:
@@ -173,7 +173,7 @@ def _print_states(
             [item.name, item.section, item.title, states[paper.name, item.name].words]
             for item in items
         ]
-        print_table(["item", "section", "what it shows", "here"], rows, title=paper.cited)
+        print_table(["item", "section", "content", "here"], rows, title=paper.cited)
         left_out = {item.name: states[paper.name, item.name].left_out for item in items}
         for reason, names in _by_reason(left_out):
             print_line(f"left out of {names}: {reason}")
@@ -189,7 +189,7 @@ def _print_second_stage(
     results: Path,
     budget_s: float,
 ) -> None:
-    """Which open findings would get further blocks, by what is measured so far."""
+    """Print the open findings that would get further blocks, from the present results."""
     from switchmark.reproduction.second_stage import GIVEN_AWAY, open_paper, plan
 
     papers, is_due = [], False
@@ -242,7 +242,7 @@ def _write(
     name = chosen[0][0].name if len(chosen) == 1 else ALL
     target = html or results / "reproduce" / f"{name}.html"
     with writing("--html", target):
-        if html is None:  # a folder of ours: what is named is written where it says
+        if html is None:  # the default folder may not exist yet
             target.parent.mkdir(parents=True, exist_ok=True)
         write_atomically(target, as_html(pages))
     if markdown is not None:

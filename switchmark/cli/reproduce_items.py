@@ -1,8 +1,8 @@
-"""What `switchmark reproduce` runs: items in turn, each scaled to its share of the time left, then
-further blocks of those that findings need which are still open.
+"""The runs of `switchmark reproduce`: items in turn, each scaled to its share of the time left,
+and then further blocks for findings that are still open.
 
-A budget is kept by beginning no trial that would end after its time, whether an item is scaled to
-its share or gone on with as it was begun; what is not measured then, the same command goes on with.
+To keep a budget, no trial begins that would end too late. The same command continues later with
+the trials that are missing.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.store import open_run
 
-LEAST_SHARE_S = 5.0  # of an item
-FIRST_SHARE = 0.6  # of the budget; the rest is kept for the second stage
-# What an item may take of its share if it was foretold to need no more: that is rough, and the last
-# trials of a block are worth more than what their time would bring elsewhere.
+LEAST_SHARE_S = 5.0  # for one item
+FIRST_SHARE = 0.6  # the second stage gets the rest of the budget
+# The factor by which an item may exceed its share if the prediction fits it. Predictions are rough,
+# and the last trials of a block are worth more than their time for another item.
 TOLERANCE = 1.5
 COMPARED = 4  # times the weight of an item that no finding is about
 
@@ -60,8 +60,8 @@ class ItemRunner:
     began: float = field(default_factory=time.monotonic)
     around: Around = field(default_factory=Around)  # learnt as trials run
     coarse: dict[str, list[Trial]] = field(default_factory=dict)
-    lacking: dict[str, tuple[Trial, ...]] = field(default_factory=dict)  # of begun runs
-    open: dict[str, Due] = field(default_factory=dict)  # what is left of the budget's items
+    lacking: dict[str, tuple[Trial, ...]] = field(default_factory=dict)  # missing in begun runs
+    open: dict[str, Due] = field(default_factory=dict)  # items of the budget that are not finished
     ran: set[str] = field(default_factory=set)  # the campaigns that were run
     failed: int = 0
     said: set[str] = field(default_factory=set)
@@ -95,7 +95,7 @@ class ItemRunner:
             self._run(paper, item, state, share_s)
         if self.budget_s is not None:
             self._second_stage(chosen, states)
-            self._what_is_open()
+            self._run_open_items()
         return self.failed
 
     def _runs_before(self, papers: Iterable[Paper]) -> Iterator[Path]:
@@ -105,8 +105,8 @@ class ItemRunner:
                 if (found := latest(folder_of(paper, self.results), campaign)) is not None:
                     yield found
 
-    def _what_is_open(self) -> None:
-        """Give what is left now to the items that their shares were too small for."""
+    def _run_open_items(self) -> None:
+        """Give the time left to items whose shares were too small."""
         for paper, item, state in list(self.open.values()):
             if (left_s := self._left_s()) >= LEAST_SHARE_S:
                 self._run(paper, item, state, left_s)
@@ -154,7 +154,7 @@ class ItemRunner:
         return latest(folder_of(paper, self.results), item.campaign)
 
     def _is_done(self, paper: Paper, item: Item, state: ItemState) -> bool:
-        """Whether the item's last run finished all of its trials."""
+        """Return True if the last run of the item finished all trials."""
         if (directory := self._begun(paper, item)) is None:
             return False
         run = open_run(directory)
@@ -212,7 +212,7 @@ class ItemRunner:
         self._execute((paper, item, state), settings, limit_s, resume=resume)
 
     def _trial_s(self, trial: Trial) -> float:
-        """How long the trial will take, by what is known."""
+        """The expected time of the trial in seconds."""
         return usual_time_s(trial) + self.around.of(trial)
 
     def _execute(
@@ -238,7 +238,7 @@ class ItemRunner:
                     results=folder_of(paper, self.results), testbed=self.testbed,
                     baseline=self.budget_s is None, may_begin=may_begin,
                 ))  # fmt: skip
-        except BusyError:  # for the next item, too
+        except BusyError:  # the next item would also fail
             raise
         except SwitchmarkError as error:
             self.failed += 1

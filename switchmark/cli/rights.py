@@ -1,6 +1,6 @@
-"""Which of root's rights a command keeps, where it is a program of its own.
+"""The privileges of root that a command keeps.
 
-Used as a library, the bench gives up nothing: the process is somebody else's.
+Used as a library, the bench keeps all of them, because the process belongs to another program.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ MEASURES_NOTHING = ("--help", "-h", "--list", "--only-report")
 _SIGNS = re.compile(r"[=,\s(){}\[\]]+")  # around the values in a notation
 _FROM_A_SLASH = re.compile(r"[^=,\s(){}\[\]]*/.*")  # the first word with one, up to the line's end
 _QUOTES = " '\""
-_FILE_BYTES_MAX = 1 << 20  # of a campaign or a testbed; longer files are of other kinds
+_FILE_BYTES_MAX = 1 << 20  # a longer file is neither a campaign nor a testbed
 
 
 class Keeps(StrEnum):
-    """What a command that root starts keeps, for good, from before it is loaded."""
+    """The capabilities that a command keeps if root starts it, from before it is loaded."""
 
     FILES = "files"  # none, but `dac_override` where it may work with another user's files
     REPORTS_PLACE = "reports place"  # the same, after it has tried what the place allows
@@ -43,7 +43,7 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
         from switchmark.host import place
 
         place.try_all()  # a bench that measures would have what this command gives up
-    with suppress(OSError):  # (a container may refuse the calls; there is less to give up there)
+    with suppress(OSError):  # a container may refuse the calls; it has fewer capabilities
         if keeps is Keeps.BENCH:
             capabilities.drop_unused()
         elif keeps is not Keeps.OWN:
@@ -54,11 +54,11 @@ def give_up(keeps: Keeps, args: Sequence[str]) -> None:
 
 
 def _others(args: Sequence[str]) -> bool:
-    """Whether a command with these arguments may work with what is another user's."""
+    """Return True if a command with these arguments may need files of another user."""
     from switchmark.host.kernel.capabilities import is_closed
 
     if "SWITCHMARK_STORE" in os.environ or any(map(_names_store, args)):
-        return True  # (the record files of a store are in a folder that its database names)
+        return True  # the database of a store names the folder of its records
     try:
         named = _named(args)
         written = [path for one in named for path in _written_in(one)]
@@ -69,15 +69,15 @@ def _others(args: Sequence[str]) -> bool:
             or any(map(_is_others, places))
             or any(map(_is_others, (one for folder in named for one in _inside(folder))))
         )
-    except (OSError, RuntimeError):  # (the folder may be gone, the user unknown)
+    except (OSError, RuntimeError):  # the folder may be gone, or the user unknown
         return True
 
 
 def paths_of(args: Sequence[str]) -> list[Path]:
-    """What could be paths in the arguments, in the files that they name and in the environment."""
+    """All words in the arguments, their files and the environment that can be paths."""
     found = [*map(Path, used()), *(named := _named(args))]
     for one in named:
-        with suppress(OSError, RuntimeError):  # (it may be closed to this user)
+        with suppress(OSError, RuntimeError):  # this user may not read it
             found += _written_in(one)
     return found
 
@@ -92,23 +92,23 @@ def _names_store(word: str) -> bool:
 
 
 def used() -> Iterator[str]:
-    """Where its own modules are, most of which are still to be loaded, and the programs that it
-    asks; and what a setting names."""
+    """The folders of its modules, most of which are not loaded yet, the folders of programs that it
+    starts, and the values of settings."""
     yield from (sys.prefix, *filter(None, sys.path))
     yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
     yield from (value for name, value in os.environ.items() if name.startswith("SWITCHMARK_"))
 
 
 def _inside(folder: Path) -> Iterator[Path]:
-    """What is in a folder, such as runs; nothing where it is none."""
+    """The entries of a folder, such as runs; none if it is not a folder."""
     with suppress(OSError):
         yield from folder.iterdir()
 
 
 def _written_in(place: Path) -> Iterator[Path]:
-    """What could be paths in a campaign's file, such as its programs', or in a testbed's, where
-    they begin at its folder. Whoever reads such a file has loaded much of the bench, so this takes
-    every word with a slash, and what follows it in its line: a name may have spaces."""
+    """All words in a campaign or testbed file that can be paths, also relative to its folder. The
+    readers of these files are not loaded yet, so each word with a slash counts, alone and with the
+    rest of its line, because a name may have spaces."""
     if not place.is_file() or place.stat().st_size > _FILE_BYTES_MAX:
         return
     text = os.fsdecode(place.read_bytes())
@@ -120,7 +120,7 @@ def _written_in(place: Path) -> Iterator[Path]:
 
 
 def _value(word: str) -> str:
-    """What could be a path in an argument, `-oFILE` among them; nothing where none could be."""
+    """The part of an argument that can be a path, for example of `-oFILE`; otherwise empty."""
     value = word.partition("=")[2] if word.startswith("--") else word
     if value.startswith("-"):
         value = value[2:]
@@ -128,7 +128,7 @@ def _value(word: str) -> str:
 
 
 def _is_others(place: Path) -> bool:
-    """Whether another user owns it, or the folder in which it would be made."""
+    """Return True if another user owns the file, or the folder in which it would be made."""
     for one in (place, *place.absolute().parents):
         with suppress(OSError):
             return one.stat().st_uid != os.geteuid()

@@ -61,7 +61,7 @@ def command(
     token, tls = read_token(token_file), tls_context(certificate, key)
     demand_guard("--listen", place, token is not None and tls is not None)
     if store is None and not results.is_dir():
-        raise UsageError(f"--results {results}: is no folder; name the one that holds the runs")
+        raise UsageError(f"--results {results}: is not a folder; name the folder that has the runs")
     folders = [] if store else [results, *(one for one in results.iterdir() if one.is_dir())]
     capabilities.keep_only(_needed(place[1], folders))
     from switchmark.web.server import SiteServer  # its libraries start threads

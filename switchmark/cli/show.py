@@ -48,7 +48,7 @@ Exit codes:
 
 
 class Format(StrEnum):
-    """How to print."""
+    """The format of the output."""
 
     TABLE = "table"
     CSV = "csv"

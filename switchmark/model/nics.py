@@ -49,7 +49,10 @@ class Nics(WrittenValue):
         if not self:
             return ()
         if not re.fullmatch(FORM, self, re.ASCII):
-            raise ValueError(f"'{self}' names no cabled ports; write e.g. eth2/eth3+eth4/eth5")
+            raise ValueError(
+                f"'{self}' is not a list of cables, which '+' separates; write e.g. "
+                "eth2/eth3+eth4/eth5"
+            )
         cables = tuple(Nic(*cable.split("/")) for cable in self.split("+"))
         names = [name for cable in cables for name in cable.both]
         if twice := sorted({name for name in names if names.count(name) > 1}):

@@ -122,7 +122,10 @@ def _of_answer(
     if answer.lines is not None:
         near, far = answer.lines.near_ns, answer.lines.far_ns
         note = f"near, far: a cache line takes {near:.0f}, {far:.0f} ns between the cores. "
-    left = [f"{count} {why}" for why, count in answer.left_out.items()]
+    left = [
+        f"{count} {'trial' if count == 1 else 'trials'} ({why})"
+        for why, count in answer.left_out.items()
+    ]
     note += f"Left out: {', '.join(left)}." if left else ""
     return strip_figure(title, answer.metric.unit, strips, look, note.strip())
 

@@ -119,10 +119,10 @@ def loss_share(trial: MethodTrial) -> float:
 
 
 def share_of(found: int, tried: int) -> str:
-    """How many repetitions a mean is of, and how many found nothing and are left out of it."""
+    """The number of repetitions behind a mean; searches without a figure are not part of it."""
     if found == tried:
         return str(tried)
-    return f"{found} of {tried}; the others found none" if found else f"none of {tried} found one"
+    return f"{found} of {tried} searches found a figure"
 
 
 def budget_note(each: Iterable[RepeatedTrial], method: str) -> list[str]:

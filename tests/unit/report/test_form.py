@@ -89,7 +89,7 @@ def test_a_search_that_found_no_load_is_in_the_form(records: Any, tmp_path: Path
     assert "Not measured" not in alone
     assert [row[5:7] for row in cells(alone)] == [["none found", "-"]] * len(bounds)
     both = cells(section(form_text(Form.RFC2544, info, [records[0], found_none]), "26.1"))
-    assert {row[-1] for row in both} == {"1 of 2; the others found none"}
+    assert {row[-1] for row in both} == {"1 of 2 searches found a figure"}
     assert both[0][5] == f"{records[0].method.bounds[0].lower_pps:,.0f}"
 
 

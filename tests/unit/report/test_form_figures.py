@@ -89,8 +89,8 @@ def test_form_says_that_the_budget_ended_a_search(tmp_path: Path) -> None:
 
 def test_shares_of_repetitions_in_words() -> None:
     assert share_of(3, 3) == "3"
-    assert share_of(2, 3) == "2 of 3; the others found none"
-    assert share_of(0, 1) == "none of 1 found one"
+    assert share_of(2, 3) == "2 of 3 searches found a figure"
+    assert share_of(0, 1) == "0 of 1 searches found a figure"
 
 
 def with_options() -> list[Record]:
