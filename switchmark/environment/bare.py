@@ -1,4 +1,4 @@
-"""`bare`: processes on the host, nothing set apart: the engine runs as any program of the host.
+"""`bare`: processes on the host without isolation.
 
 Network devices of the trial lie among the host's own, under names that carry the session, without
 addresses, so that no address or route of the host's changes. So only I/O that reads frames from the

@@ -1,4 +1,4 @@
-"""Docker containers: the engine in a container of the engine's own root, with few capabilities.
+"""Docker containers: the engine in a container with a minimal root file system.
 
 A node is two containers, as a pod is: one that only holds the network namespace, into which the
 ports are attached, and around each engine one that joins it. `docker run` in the foreground passes

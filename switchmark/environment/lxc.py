@@ -1,4 +1,4 @@
-"""LXC containers: the engine in its own mount, pid, ipc, uts, cgroup and network namespaces.
+"""LXC containers: the engine with separate files, processes, network and control groups.
 
 A node's network namespace is made first, with its port attached; the container is put around it
 when the engine is started (`lxc-execute`, 3 to 15 ms) and ends with it. LXC's small init is process

@@ -1,6 +1,6 @@
-"""Network namespaces: the engine on the host, in a network namespace of its own.
+"""Network namespaces: the engine on the host, in a separate network namespace.
 
-This is the lightest environment: nothing but the network is apart.
+This is the lightest environment: only the network is separate.
 """
 
 from __future__ import annotations

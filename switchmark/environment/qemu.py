@@ -1,4 +1,4 @@
-"""Virtual machines: a node is a QEMU with a guest kernel, in which the engine runs alone.
+"""Virtual machines: QEMU with a guest kernel, in which only the engine runs.
 
 A port is a virtio-net device of the guest: over vhost-user, where QEMU shares the guest's memory
 with a switch in user space, or over a tap device, which a switch in the kernel takes as any other.

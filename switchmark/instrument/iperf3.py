@@ -33,14 +33,14 @@ class Iperf3(Instrument):
 
     name = "iperf3"
     abilities = Abilities(
-        description="UDP datagrams from one socket, a system call each",
+        description="UDP datagrams from one socket, with one system call for each",
         ports={PortKind.VETH: Io.UDP},
         cannot_know=(
-            "copies (one counts as a datagram that came late, and makes up for a lost one)",
-            "how far frames were reordered",
-            "frames that are not its own",
-            "when each datagram was due, and how late it left",
-            "what its port refused",
+            "copies (a copy counts as a late datagram and hides a lost one)",
+            "how late reordered frames were",
+            "frames of other programs",
+            "the due time of each datagram, and how late it was sent",
+            "the frames that its port refused",
         ),
         largest_burst=1000,
         whole_seconds=True,

@@ -35,12 +35,12 @@ class MoonGen(Instrument):
 
     name = "moongen"
     abilities = Abilities(
-        description="MoonGen, by a script, on packet sockets: one frame over and over",
+        description="MoonGen with a script, on packet sockets; it repeats one frame",
         ports={PortKind.VETH: Io.DPDK},
         cannot_know=(
             *COUNTS_ALONE,
-            "when each frame was due, and how late it left",
-            "how often it waited, and for how long",
+            "the due time of each frame, and how late it was sent",
+            "how often and how long it waited",
         ),
         largest_burst=512,
         largest_frame_bytes=1518,

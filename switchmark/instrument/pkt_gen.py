@@ -45,12 +45,12 @@ class PktGen(Instrument):
 
     name = "pkt-gen"
     abilities = Abilities(
-        description="netmap's generator, tx to rx: on VALE ports, or in generic mode on veth",
+        description="generator of netmap, tx to rx, on VALE ports or in generic mode on veth",
         ports={PortKind.VALE: Io.NETMAP, PortKind.VETH: Io.NETMAP},
         cannot_know=(
             *COUNTS_ALONE,
-            "when each frame was due, and how late it left",
-            "how often it waited, and for how long",
+            "the due time of each frame, and how late it was sent",
+            "how often and how long it waited",
         ),
         largest_burst=512,
         most_rate_pps=1_000_000_000,

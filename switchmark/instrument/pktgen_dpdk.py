@@ -59,14 +59,14 @@ class PktgenDpdk(Instrument):
 
     name = "pktgen-dpdk"
     abilities = Abilities(
-        description="Pktgen-DPDK: one that sends, at a rate or as fast as it can, to one that "
+        description="Pktgen-DPDK: one program sends, at a rate or at the highest rate, and one "
         "receives",
         ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
         environments=("netns", "bare"),
         cannot_know=(
             *COUNTS_ALONE,
-            "anything within a second: so often it renews its counters",
-            "how often it waited, and for how long",
+            "changes within a second, because its counters change once in a second",
+            "how often and how long it waited",
         ),
         largest_burst=128,
         shortest_sample_s=1.0,

@@ -46,10 +46,10 @@ class TestpmdInstrument(Instrument):
 
     name = "testpmd"
     abilities = Abilities(
-        description="DPDK's test application: txonly to rxonly, as fast as it can",
+        description="DPDK's test application: txonly to rxonly, at the highest rate",
         ports={PortKind.VHOST_USER: Io.DPDK, PortKind.VETH: Io.DPDK},
         environments=("netns", "bare"),
-        cannot_know=(*COUNTS_ALONE, "how often it waited, and for how long"),
+        cannot_know=(*COUNTS_ALONE, "how often and how long it waited"),
         paces=False,
         largest_burst=512,
         largest_frame_bytes=1518,  # that fits one of its buffers, on every port

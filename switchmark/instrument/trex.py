@@ -37,9 +37,9 @@ class Trex(Instrument):
 
     name = "trex"
     abilities = Abilities(
-        description="TRex, stateless, on packet sockets: one stream to a server that counts",
+        description="TRex, stateless, on packet sockets: one stream to a server that counts frames",
         ports={PortKind.VETH: Io.DPDK},
-        cannot_know=(*COUNTS_ALONE, "when each frame was due, and how late it left"),
+        cannot_know=(*COUNTS_ALONE, "the due time of each frame, and how late it was sent"),
         largest_burst=1,
         largest_frame_bytes=1518,
         most_rate_pps=10_000_000,

@@ -19,13 +19,13 @@ KINDS = ("pairs", "p2p", "p2v", "v2p", "v2v", "loopback")
 # The form of each name, with its meaning.
 WRITTEN: dict[str, str] = {
     "pairs": "N sender/receiver or client/server pairs on one host (N is the key `pairs`)",
-    "pairs-N": "the same, with N in the name",
-    "p2p": "from wire to wire through the switch",
-    "p2v": "from a wire into the environment",
-    "v2p": "from the environment to a wire",
+    "pairs-N": "the same as pairs, with N in the name",
+    "p2p": "from tester to tester through the switch",
+    "p2v": "from a tester into the environment",
+    "v2p": "from the environment to a tester",
     "v2v": "from one node of the environment to another",
-    "loopback-N": "from a wire through a chain of N VNFs and out again",
-    "chains-MxN": "M chains of N VNFs, each with wires of its own",
+    "loopback-N": "from a tester through a chain of N VNFs to another tester",
+    "chains-MxN": "M chains of N VNFs, each between its own testers",
 }
 
 

@@ -1,4 +1,4 @@
-"""The scenario `p2p`: from wire to wire through the switch, no application beside it.
+"""The scenario `p2p`: from tester to tester through the switch, without other applications.
 
 Both ends are wire ends: a tester outside of the environment stands in for one behind a
 physical port.

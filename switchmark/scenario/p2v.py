@@ -1,4 +1,4 @@
-"""The scenario `p2v`: from a wire into the environment: traffic that a host receives."""
+"""The scenario `p2v`: from a tester into the environment: traffic that a host receives."""
 
 from switchmark.model.topology import NodePlace
 

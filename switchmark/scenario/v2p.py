@@ -1,4 +1,4 @@
-"""The scenario `v2p`: from the environment to a wire: traffic that a host sends."""
+"""The scenario `v2p`: from the environment to a tester: traffic that a host sends."""
 
 from switchmark.model.topology import NodePlace
 

@@ -26,7 +26,7 @@ class Direct:
         connect_modes=(ConnectMode.CROSS_CONNECT,),
         polling=False,
         in_kernel=True,
-        description="no switch: the two ends of a pair share one wire (the baseline)",
+        description="no switch: the two ports of a pair are joined (the baseline)",
     )
 
     def availability(self) -> Availability:

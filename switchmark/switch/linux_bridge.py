@@ -47,7 +47,7 @@ class LinuxBridge(WithOptions, InKernelSwitch):
         runs_in=("host", "netns"),
         reconfigures=True,
         taxonomy=Taxonomy(SELF, STRUCTURED, RTC, "low", "C", "L2 bridge of the kernel"),
-        description="the kernel's bridge; forwards in the senders' softirq",
+        description="bridge of the kernel; forwards in the softirq of the senders",
         options=(
             SwitchOption(
                 "vlan_filtering",

@@ -58,7 +58,7 @@ class Reference(AfPacket):
     capabilities = replace(
         AfPacket.capabilities,
         known_truth=True,
-        description="known truth for trying methods: set delay, loss, disorder, rate; no contender",
+        description="set delay, loss, disorder and rate, for trying methods; not part of `all`",
         options=FAULTS,
         taxonomy=None,
     )

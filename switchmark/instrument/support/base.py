@@ -29,13 +29,13 @@ COMMON_FIELDS = frozenset({
     "dimension", "pairs", "packet_size_bytes", "rate_pps", "burst", "scenario", "vnf", "generator",
 })  # fmt: skip
 
-# What a program cannot know that counts frames.
+# The information that is missing if a program only counts frames.
 COUNTS_ALONE = (
-    "which frames were lost: it counts, and numbers nothing",
-    "copies (one makes up for a lost frame)",
+    "which frames were lost, because its frames have no numbers",
+    "copies (a copy hides a lost frame)",
     "reordering",
-    "damaged frames, and frames that are not its own: they count as received",
-    "any time",
+    "damaged frames and frames of other programs, which count as received",
+    "times",
 )
 
 
