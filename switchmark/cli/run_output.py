@@ -57,6 +57,7 @@ from switchmark.results.find import list_runs
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
 from switchmark.results.store import Run
+from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes
 _TONES = {NOT_VALID: Tone.NOT_VALID, CAUTION: Tone.CAUTION, FAILED: Tone.FAILED}
@@ -101,7 +102,7 @@ def summary_lines(
         *warned,
         *(wrapped(_DETAILS) if any(row.marks for row in rows) else []),
         *_certificate(found, summary, is_measured_here=is_measured_here),
-        *_decide(found, summary, campaign),
+        *_decide(found, summary, rows, campaign),
         *_elsewhere(found),
     ]
 
@@ -178,21 +179,27 @@ def _can_certify() -> bool:
     return place.missing(Facility.NETWORK_NAMESPACE, Facility.BPF) is None
 
 
-def _decide(found: Run, summary: Summary, campaign: str | None) -> list[Line]:
-    """The command that goes on until everything is decided, if time would decide it."""
-    if not summary.further_s:
-        return []
+def _decide(
+    found: Run, summary: Summary, rows: Sequence[SummaryRow], campaign: str | None
+) -> list[Line]:
+    """The command that continues until everything is decided, if time would decide it."""
     definition = found.info.parsed_definition
     settings = {}
     for text in [*found.info.parsed_settings.set, *later_settings(found)]:
         settings[text.partition("=")[0]] = text.partition("=")[2]
-    if definition.budget_s is None:
-        count = definition.repetitions + summary.further_blocks
-        change = f"repetitions={count}"
-    else:
-        spent_s = _seconds(settings.get("budget"), definition.budget_s)
+    spent_s = _seconds(settings.get("budget"), definition.budget_s or 0.0)
+    blocks = max((row.finished for row in rows if not row.is_baseline), default=0)
+    if summary.further_s:
+        about = f"To decide the rest, in about {format_duration(summary.further_s)} more"
         change = f"budget={_budget(spent_s + summary.further_s)}"
-    about = f"To decide the rest, in about {format_duration(summary.further_s)} more"
+        if definition.budget_s is None:
+            change = f"repetitions={definition.repetitions + summary.further_blocks}"
+    elif definition.budget_s and not summary.heading and 0 < blocks < MIN_PAIRS:
+        counted = "1 block is" if blocks == 1 else f"{blocks} blocks are"
+        about = f"{counted} too few for a comparison; for more"
+        change = f"budget={_budget(spent_s * (MIN_PAIRS + 1) / blocks)}"
+    else:
+        return []
     argument = campaign or _campaign_argument(found)
     if argument is None:
         return wrapped(f"{about}: repeat the command of this run with --resume --set {change}")

@@ -129,6 +129,17 @@ def test_undecided_lead_names_the_command_that_goes_on(
     ]  # fmt: skip
 
 
+def test_too_small_a_budget_names_a_larger_one(tmp_path: Path) -> None:
+    """A run that had time for one block printed figures, and not how to get a comparison."""
+    records = [synthetic_record(synthetic_trial(switch=s)) for s in ("basicfwd", "ovs-dpdk")]
+    found = open_run(write_run(tmp_path, records, budget_s=45.0, prove=0.1))
+    rows = summary(found.directory)
+    lines = [line.text for line in summary_lines(found, rows, rows, [], "quick")]
+    (more,) = [line for line in lines if "too few for a comparison" in line]
+    assert more.startswith("1 block is too few for a comparison; for more: switchmark run quick ")
+    assert shlex.split(more)[-2:] == ["--set", "budget=5m"]
+
+
 def test_three_repetitions_without_prove_are_compared(tmp_path: Path) -> None:
     """Without `prove` there was neither an interval nor a comparison."""
     records = [
