@@ -156,9 +156,8 @@ static bool open_files(int *replay, char *error, size_t size)
 static void announce(void)
 {
     if (!options.start_now && isatty(STDIN_FILENO))
-        fprintf(stderr,
-                "switchmark-traffic: ready, and waiting for commands: type start to begin, stop to "
-                "end the trial, exit to leave (--start now begins at once)\n");
+        fprintf(stderr, "switchmark-traffic: ready; type start to begin, stop to "
+                        "end the trial, exit to leave (--start now begins at once)\n");
 }
 
 /* Return true if a `start` command can come. */

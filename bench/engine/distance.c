@@ -30,9 +30,9 @@ static void *answer(void *core)
 {
     pin(*(int *)core);
     for (unsigned next = 1;; next += 2) {
-        unsigned seen;
-        while ((seen = atomic_load_explicit(&turn, memory_order_acquire)) != next) {
-            if (seen == OVER)
+        unsigned observed;
+        while ((observed = atomic_load_explicit(&turn, memory_order_acquire)) != next) {
+            if (observed == OVER)
                 return NULL;
         }
         atomic_store_explicit(&turn, next + 1, memory_order_release);

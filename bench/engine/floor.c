@@ -1,6 +1,6 @@
 /* What the kernel alone takes for a frame: loops that do nothing for it but the system call. No
- * sender that goes the same way can be faster. bench/engine/plain.py compiles it, kernel.py runs it; what
- * it sends is counted by the device at the other end.
+ * sender that goes the same way can be faster. bench/engine/plain.py compiles it, kernel.py runs
+ * it; what it sends is counted by the device at the other end.
  *
  *   floor af_xdp DEVICE BYTES BURST      the same descriptors again and again, all of them on one
  *                                        frame that nobody writes; copy mode
@@ -22,10 +22,10 @@
 #include <liburing.h>
 #endif
 
-#define RING 512 /* entries: both rings stay in the cache nearest to the core */
+#define RING 512 /* entries: both rings stay in the nearest cache */
 #define CHUNK 2048
 
-/* Ethernet, IPv4, UDP, as the engine's frames: a packet socket looks for the UDP header. */
+/* Ethernet, IPv4, UDP, like the frames of the engine: a packet socket looks for the UDP header. */
 static void fill(unsigned char *frame, unsigned bytes)
 {
     static const unsigned char head[] = {2,   0,    0, 0, 0,   11, 2, 0, 0,  0,   0,  10, 8,
@@ -38,9 +38,9 @@ static void fill(unsigned char *frame, unsigned bytes)
     memcpy(frame + 38, &udp, 2);
 }
 
-static int fail(const char *what)
+static int fail(const char *call)
 {
-    perror(what);
+    perror(call);
     return 1;
 }
 

@@ -18,7 +18,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#define ROOM 2304 /* of a buffer: like a mbuf with its headroom */
+#define ROOM 2304 /* size of a buffer, like an mbuf with its headroom */
 #define SAMPLES_MAX 100000
 
 static uint8_t *shared, *own;
@@ -98,8 +98,8 @@ int main(int argc, char **argv)
         ahead = (unsigned)atoi(argv[8]);
     const double seconds = atof(argv[7]);
     const size_t room = (size_t)2 << 20;
-    shared = mmap(NULL, room * 2, PROT_READ | PROT_WRITE,
-                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+    shared = mmap(NULL, room * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+                  -1, 0);
     own = shared + room;
     if (shared == MAP_FAILED || bytes > ROOM || written > bytes || ring > 800 || burst > ring) {
         perror("handover");

@@ -1,6 +1,6 @@
 /* A plain sender, as earlier tools have it: one frame, sent over and over by sendmmsg (or send,
- * with a burst of 1) on an AF_PACKET or a UDP socket. bench/engine/plain.py compiles and kernel.py runs
- * it; what it sends is counted by the device at the other end.
+ * with a burst of 1) on an AF_PACKET or a UDP socket. bench/engine/plain.py compiles and kernel.py
+ * runs it; what it sends is counted by the device at the other end.
  *
  *   plain raw|raw-bypass DEVICE BYTES BURST      bytes of the frame without FCS, to nobody
  *   plain datagram DEVICE BYTES BURST MAC IP     the same, a UDP datagram to the device at the
@@ -34,7 +34,7 @@ static int open_raw(const char *device, int bypass)
     return fd;
 }
 
-/* What a tool sends that takes the devices' own addresses. */
+/* Fill in the addresses as a tool does that uses those of the devices. */
 static void address_datagram(const char *mac, const char *ip, size_t bytes)
 {
     const unsigned short ip_length = htons((unsigned short)(bytes - 14));

@@ -1,9 +1,9 @@
-/* What this core does to anything that wants to be in time: a loop that reads the clock and notes
- * how long it was away, which nobody does better who runs here. From that, how late a program would
- * be that wakes at any moment and does nothing else: one that is due within a gap waits for the
- * gap's rest.
+/* Measures the stalls of this core: a loop reads the clock and records how long it was away, which
+ * no program on this core can avoid. From that it calculates the lateness of a program that wakes
+ * at a random moment and does nothing else: if it is due within a stall, it waits for the rest of
+ * the stall.
  *
- *   stalls SECONDS     prints one JSON line; times in ns */
+ * stalls SECONDS prints one JSON line; times in ns */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #endif
 
 #define GAPS_MAX 1000000U
-#define GAP_NS 150 /* shorter ones are the loop itself */
+#define GAP_NS 150 /* shorter gaps are the loop itself */
 
 static double gaps[GAPS_MAX]; /* ticks, then ns */
 static unsigned count;
@@ -34,8 +34,8 @@ static inline uint64_t counter(void)
 #endif
 }
 
-/* The longest time that the loop itself takes, in ticks: those of x86-64 are half a nanosecond at
- * most, those of ARM have a rate of their own, often 25 MHz. */
+/* The longest time of the loop itself in ticks: ticks of x86-64 are at most half a nanosecond; ARM
+ * has a separate rate, often 25 MHz. */
 static uint64_t ticks_at_least(void)
 {
 #if defined(__x86_64__)
@@ -54,7 +54,7 @@ static double now_s(void)
     return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
-/* The share of all moments that wait longer than this. */
+/* The share of all moments at which the wait is longer than this. */
 static double share_above(double late_ns, double whole_ns)
 {
     double above = 0;
@@ -97,7 +97,7 @@ int main(int argc, char **argv)
         if (turn % 65536 == 0) {
             if (now_s() - begun >= seconds)
                 break;
-            last = counter(); /* asking is no gap */
+            last = counter(); /* the time for reading the other clock is not a stall */
         }
     }
     whole_ns = (now_s() - begun) * 1e9;

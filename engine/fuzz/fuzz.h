@@ -1,5 +1,5 @@
-/* What the fuzz targets share: reading numbers and pieces from the fuzzer's bytes. Each target is
- * one file with one LLVMFuzzerTestOneInput; the seeds lie in tests/fuzz. */
+/* Shared by the fuzz targets: reading numbers and parts from the input of the fuzzer. Each target
+ * is one file with one LLVMFuzzerTestOneInput; the seeds are in tests/fuzz. */
 #ifndef SM_FUZZ_H
 #define SM_FUZZ_H
 
@@ -13,7 +13,7 @@ struct input {
     size_t left;
 };
 
-/* 0 when there is nothing left. */
+/* Returns 0 at the end of the input. */
 static inline uint8_t input_byte(struct input *in)
 {
     if (in->left == 0)
@@ -31,7 +31,7 @@ static inline uint32_t input_number(struct input *in, unsigned bytes)
     return value;
 }
 
-/* A property that must hold whatever comes in. */
+/* A property that must hold for every input. */
 static inline void must(int holds)
 {
     if (!holds)

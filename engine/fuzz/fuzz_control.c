@@ -1,10 +1,10 @@
-/* Lines of standard input as they come, in pieces, while trials begin and end: the queue keeps its
- * bounds and at most one trial is on its way, and after the end of file the engine is told to end.
- * The first byte says whether a trial runs from the start; before each piece one says how long it
- * is, and one what the engine does after it. */
+/* Lines of standard input in parts of any size, while trials begin and end: the queue keeps its
+ * bounds, at most one trial is running or queued, and after the end of file the engine ends. The
+ * first byte decides whether a trial runs from the start; before each part, one byte has its
+ * length, and one the action of the engine after it. */
 #include "fuzz.h"
 
-/* Copies, so that what reads a line can be called without a thread. */
+/* Copies, so that the functions that read a line can be called without a thread. */
 #define control_begin fuzzed_begin
 #define control_end fuzzed_end
 #define control_ended_without_command fuzzed_ended_unheard
@@ -22,7 +22,7 @@
 static struct control control;
 static struct trial trial;
 static struct options options;
-static bool under_way; /* the engine has taken a start */
+static bool under_way; /* the engine has received a start command */
 
 static void prepare(bool start_at_once)
 {
@@ -72,14 +72,15 @@ static void hear(const uint8_t *piece, size_t size, int to)
     } while (left > 0);
 }
 
-/* What the engine does meanwhile: nothing, its next command, or the end of a trial that began. */
-static void act(unsigned what)
+/* An action of the engine in the meantime: nothing, its next command, or the end of the running
+ * trial. */
+static void act(unsigned action)
 {
     struct command command;
 
-    if (what % 3 == 1 && fuzzed_next(&control, &command, 0) && command.kind == COMMAND_START)
+    if (action % 3 == 1 && fuzzed_next(&control, &command, 0) && command.kind == COMMAND_START)
         under_way = true;
-    if (what % 3 == 2 && under_way) {
+    if (action % 3 == 2 && under_way) {
         fuzzed_trial_done(&control);
         under_way = false;
     }
@@ -109,14 +110,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     prepare(input_byte(&in) & 1);
     while (in.left > 2) {
         size_t length = 1 + 16 * (size_t)input_byte(&in);
-        const unsigned what = input_byte(&in);
+        const unsigned action = input_byte(&in);
 
         if (length > in.left)
             length = in.left;
         hear(in.at, length, ends[1]);
         in.at += length;
         in.left -= length;
-        act(what);
+        act(action);
     }
     hang_up(ends[1]);
     pthread_cond_destroy(&control.arrived);

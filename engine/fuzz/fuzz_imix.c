@@ -1,5 +1,5 @@
-/* Mixes of frame sizes, IMIX genomes among them, from arbitrary text: what is accepted stays
- * within the sizes of frames, and its counts add up. */
+/* Mixes of frame sizes, including IMIX genomes, from arbitrary text: accepted mixes have valid
+ * frame sizes, and their counts add up. */
 #include "fuzz.h"
 
 #include "traffic/frame.h"

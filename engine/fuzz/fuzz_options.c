@@ -1,5 +1,5 @@
-/* The option parser, port specifications and commands on standard input, from arbitrary text.
- * What is refused is refused with one line; what is accepted lies within its bounds. */
+/* The option parser, port specifications and commands on standard input, from arbitrary text. An
+ * error has one line, and accepted values are within their bounds. */
 #include "fuzz.h"
 
 #include "control/command.h"
@@ -32,17 +32,17 @@ static void check_accepted(void)
         check_error(error);
 }
 
-/* Words are separated by newlines. */
+/* Arguments are separated by newlines. */
 static void parse_words(char *text)
 {
-    char *words[WORDS_MAX + 1] = {"switchmark-traffic"};
+    char *arguments[WORDS_MAX + 1] = {"switchmark-traffic"};
     char error[512] = "";
     int count = 1;
 
     for (char *word = strtok(text, "\n"); word != NULL && count < WORDS_MAX;
          word = strtok(NULL, "\n"))
-        words[count++] = word;
-    switch (options_parse(&options, count, words, error, sizeof error)) {
+        arguments[count++] = word;
+    switch (options_parse(&options, count, arguments, error, sizeof error)) {
     case PARSE_OK:
         check_accepted();
         break;
@@ -79,7 +79,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0)
         memcpy(text, data, size);
     text[size] = '\0';
-    if (size > 0 && text[0] == '>') { /* a command; without it, a command line */
+    if (size > 0 && text[0] == '>') { /* a command; otherwise it is a command line */
         text[strcspn(text, "\n")] = '\0';
         parse_command(text + 1);
     } else {

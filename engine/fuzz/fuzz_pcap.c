@@ -1,5 +1,5 @@
-/* The pcap reader and the replay made of it, on arbitrary files: what is handed out lies within
- * the file, and what is replayed fits its buffers, stamped or not. */
+/* The pcap parser and a replay of its frames, from arbitrary files: parsed frames are inside the
+ * file, and replayed frames fit their buffers, with and without stamps. */
 #include "fuzz.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 #define BURST 8
 
-/* Returns whether the file ends where a frame does. */
+/* Returns true if the file ends at the end of a frame. */
 static bool read_frames(const uint8_t *data, size_t size)
 {
     uint8_t *bytes = malloc(size + (size == 0)); /* exactly as long as the file */
@@ -29,7 +29,7 @@ static bool read_frames(const uint8_t *data, size_t size)
             must((size_t)(frame.data - bytes) + frame.length <= size);
             must(frame.length <= frame.wire_length);
         }
-        must(state == pcap_next(&reader, &frame, error, sizeof error)); /* stays so */
+        must(state == pcap_next(&reader, &frame, error, sizeof error)); /* the result is final */
     } else {
         must(error[0] != '\0');
     }
@@ -75,7 +75,7 @@ static void replay_file(const uint8_t *data, size_t size)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    if (read_frames(data, size)) /* else the loader says something, each time */
+    if (read_frames(data, size)) /* otherwise the loader prints a warning, each time */
         replay_file(data, size);
     return 0;
 }

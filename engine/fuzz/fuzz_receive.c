@@ -1,7 +1,7 @@
 /* The receive path on arbitrary frames: raw bytes, and right frames of every kind (plain, tagged
- * once or twice, IPv6, of several flows, filled, touched) with bits changed, so that the checks
- * behind the checksums are reached as well. Frames lie in buffers of exactly their length. Every
- * frame is counted once, loss figures fit together, and a frame that nobody changed is right. */
+ * once or twice, IPv6, of several flows, filled, touched) with changed bits, so that the checks
+ * behind the checksums are also reached. Frames are in buffers of exactly their length. Every frame
+ * is counted once, loss figures are consistent, and an unchanged frame is right. */
 #include "fuzz.h"
 
 #include "tests/fake_io.h"
@@ -25,8 +25,8 @@ static struct options options;
 static struct trial trial;
 static struct end *end, all;
 static struct fake_port *port;
-static struct frame_address sent; /* in which kind of frame the receiver's peer sends */
-static enum payload_kind payload; /* what it puts behind the stamp, when the receiver knows */
+static struct frame_address sent; /* kind of frame that the peer of the receiver sends */
+static enum payload_kind payload; /* payload behind the stamp, if the receiver has its pattern */
 static struct flow_set flows;
 
 /* Bits 0 and 1: tags, 2: IPv6, 3: flows, 4: flow groups, 5 and 6: pattern of the payload. */
@@ -50,8 +50,8 @@ static void begin(uint8_t flags, uint8_t kind)
 {
     static struct flow_groups groups = {.count = GROUPS};
 
-    choose_kind(flags & 2 ? 0 : kind); /* the kernel takes off plain headers alone */
-    const struct frame_address own = frame_address_swapped(&sent);
+    choose_kind(flags & 2 ? 0 : kind); /* the kernel removes only plain headers */
+    const struct frame_address local = frame_address_swapped(&sent);
     const struct flow_set own_flows = flows_swapped(&flows);
 
     memset(&end->counters, 0, sizeof end->counters);
@@ -68,8 +68,8 @@ static void begin(uint8_t flags, uint8_t kind)
                                           .latency_wanted = flags & 4,
                                           .mac_known = flags & 8,
                                           .stream = __builtin_bswap16(STREAM)};
-    memcpy(end->receiving.rx.mac, own.src_mac, 6);
-    receive_expect(&end->receiving.rx, &own, flags & 16, flags & 16, flags & 32, flags & 32);
+    memcpy(end->receiving.rx.mac, local.src_mac, 6);
+    receive_expect(&end->receiving.rx, &local, flags & 16, flags & 16, flags & 32, flags & 32);
     if (flows.count > 1)
         receive_expect_flows(&end->receiving.rx, &own_flows);
     end->receiving.stream_count = flags & 64 && end->receiving.rx.groups == NULL ? STREAMS : 1;
@@ -78,7 +78,7 @@ static void begin(uint8_t flags, uint8_t kind)
     queues_begin(end);
 }
 
-/* The flow of a frame, in its addresses. */
+/* The addresses of a flow. */
 static struct frame_address address_of(uint32_t flow)
 {
     struct frame_address a = sent;
@@ -92,8 +92,8 @@ static struct frame_address address_of(uint32_t flow)
     return a;
 }
 
-/* A frame that is right, but for what the input changes in it, and maybe of another kind. Returns
- * whether it must be accepted. */
+/* Queue a right frame with the changes of the input, possibly of another kind. Returns true if it
+ * must be accepted. */
 static bool queue_changed(struct input *in, bool other_kind)
 {
     static struct frame_template t;
@@ -148,7 +148,8 @@ static void check_counts(unsigned frames, unsigned right)
     must(c->rx_runts + c->rx_jumbos + c->rx_tagged <= c->rx_other);
     must(c->rx_frames + c->rx_stale + c->rx_beyond_window + c->rx_early >= right);
     must(s.received_unique + s.duplicates == c->rx_frames);
-    must(s.beyond_window <= c->rx_beyond_window && s.early <= c->rx_early); /* a new run resets */
+    must(s.beyond_window <= c->rx_beyond_window &&
+         s.early <= c->rx_early); /* a new run resets it */
     must(s.lost + s.received_unique == s.expected && s.lost_at_least <= s.lost);
 }
 
@@ -158,11 +159,11 @@ static void check_groups(void)
     uint64_t unique = 0, duplicates = 0, reordered = 0;
 
     for (uint32_t group = 0; group < GROUPS; group++) {
-        const struct flow_group_summary one =
+        const struct flow_group_summary group_sum =
             flow_group_summarise(end->receiving.rx.groups, group, &s);
-        unique += one.received_unique;
-        duplicates += one.duplicates;
-        reordered += one.reordered;
+        unique += group_sum.received_unique;
+        duplicates += group_sum.duplicates;
+        reordered += group_sum.reordered;
     }
     must(unique == s.received_unique && duplicates == s.duplicates && reordered == s.reordered);
 }
@@ -194,9 +195,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t flags = input_byte(&in);
     begin(flags, input_byte(&in));
     for (; in.left > 0 && frames < FRAMES_MAX; frames++) {
-        const uint8_t what = input_byte(&in);
-        if (what & 1)
-            right += queue_changed(&in, what & 2);
+        const uint8_t action = input_byte(&in);
+        if (action & 1)
+            right += queue_changed(&in, action & 2);
         else
             queue_raw(&in);
     }

@@ -6,8 +6,8 @@
 #define SUMMARY "netmap"
 #define KEYS                                                                                       \
     "NAME, as netmap calls the port: a NIC (eth0), a VALE port (vale0:1), an end of a pipe (x{1, " \
-    "x}1); netns=PATH opens it in that network namespace; door=SOCKET takes it, opened, from who " \
-    "listens there"
+    "x}1); netns=PATH opens it in that network namespace; door=SOCKET gets the open port from "    \
+    "the program that listens at this socket"
 
 static const struct io_variant variants[] = {
     {.name = "netmap",

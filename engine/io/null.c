@@ -138,8 +138,8 @@ static const struct io_ops io_null = {
     .name = "null",
     .queues_max = IO_QUEUES_MAX,
     .capabilities = IO_NO_PEER | IO_OPENS_NO_FILE,
-    .summary = "no I/O, to find the ceiling of the engine itself",
-    .keys = "rx-rate=0|max: transmit discards, receive invents nothing, or frames of the "
+    .summary = "no I/O, for the maximum rate of the engine itself",
+    .keys = "rx-rate=0|max: transmit discards, receive generates nothing, or frames of the "
             "configured stream",
     .check = null_check,
     .open = null_open,

@@ -262,9 +262,10 @@ static uint64_t pcap_rx_drops(struct io_port *base)
 static const struct io_ops io_pcap = {
     .name = "pcap",
     .summary = "files in place of a wire",
-    .keys = "write=FILE takes what is sent (pcap, ns), read=FILE is what arrives: the whole file "
-            "once in every trial, as fast as it is asked for; then a role that only receives ends "
-            "(reason replayed)",
+    .keys =
+        "write=FILE stores sent frames (pcap, ns), read=FILE has the frames that arrive: the whole "
+        "file once in every trial, as fast as the role reads; then a role that only receives "
+        "ends (reason replayed)",
     .privileges = "dac_override", /* files of the user, not of root */
     .capabilities = IO_NO_PEER | IO_UNTIMED,
     .check = pcap_check,

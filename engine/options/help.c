@@ -19,14 +19,14 @@ static const struct {
     const char *purpose;
     const char *command; /* the continuation lines are indented */
 } examples[] = {
-    {"the ceiling of the engine on this core",
+    {"the maximum rate of the engine on this core",
      "switchmark-traffic sender --port null: --duration 2 --start now"},
-    {"count what arrives at eth0 until interrupted",
+    {"count the frames that arrive at eth0 until interrupted",
      "switchmark-traffic receiver --port raw:dev=eth0,mmsg --start now"},
-    {"100,000 frames a second of 512 bytes to a peer",
+    {"100,000 frames per second of 512 bytes to a peer",
      "switchmark-traffic sender --port raw:dev=eth0,mmsg --dst-mac 02:00:00:00:00:02 \\\n"
      "    --rate 100k --burst 8 --packet-size 512 --duration 10 --start now"},
-    {"round trip times through a switch between two UDP sockets, each on its host",
+    {"round-trip times through a switch between two UDP sockets, each on its host",
      "switchmark-traffic server --port udp:dev=eth0 --src-ip 198.18.0.2 \\\n"
      "    --dst-ip 198.18.0.1 --start now\n"
      "switchmark-traffic client --port udp:dev=eth0 --src-ip 198.18.0.1 \\\n"
@@ -37,7 +37,7 @@ static const struct {
     {"two queues on two cores over packed rings",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock,packed --queues 2 \\\n"
      "    --core 0,1 --dst-mac 02:00:00:00:00:02 --duration 10 --start now"},
-    {"a million flows of mixed sizes with VLAN 100, some popular and most rare (Zipf)",
+    {"a million flows of mixed sizes with VLAN 100, a few frequent and most rare (Zipf)",
      "switchmark-traffic sender --port dpdk:virtio-user=/run/a.sock --duration 10 \\\n"
      "    --dst-mac 02:00:00:00:00:02 --packet-size 68*7+570*4+1522 --vlan 100 \\\n"
      "    --flows 1M:src-ip+src-port:zipf=1.0 --start now"},
@@ -97,7 +97,7 @@ void options_print_help(void)
            "       switchmark-traffic check\n\nRoles:\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         printf("  %-10s %s\n", roles[i]->name, roles[i]->summary);
-    printf("\nPorts (of choices the first is the default, of numbers that in brackets):\n");
+    printf("\nPorts (the default is the first choice, or the number in brackets):\n");
     for (unsigned i = 0; io_backends[i] != NULL; i++) {
         describe_backend(io_backends[i], text, sizeof text);
         print_wrapped(text, PORT_TEXT, printf("  %s", io_backends[i]->name));
@@ -159,7 +159,7 @@ static void put_options(void)
 {
     char name[64];
 
-    printf(".SH OPTIONS\nThose marked * can be changed for one trial by a start command.\n");
+    printf(".SH OPTIONS\nA start command can change the options marked * for one trial.\n");
     for (unsigned i = 0; i < option_rows; i++) {
         snprintf(name, sizeof name, "--%s%s", option_table[i].name,
                  option_table[i].per_trial ? " *" : "");
@@ -178,15 +178,14 @@ void options_print_manual(void)
            engine_version);
     put_roff(USAGE);
     printf("\n.br\n.B switchmark\\-traffic list\n[\\-\\-json]\n.SH DESCRIPTION\n"
-           "Plays one role in a measurement of a virtual switch: it sends, receives, answers or "
-           "forwards Ethernet frames over the ports that it is given, prints events as JSON lines "
-           "and obeys commands on standard input.\n"
-           ".B list\nprints the backends compiled in, and why others are not.\n.SH ROLES\n");
+           "Has one role in a measurement of a virtual switch: it sends, receives, echoes or "
+           "forwards Ethernet frames over the given ports, prints events as JSON lines "
+           "and executes commands from standard input.\n"
+           ".B list\nprints the compiled backends, and the reasons for missing ones.\n.SH ROLES\n");
     for (unsigned i = 0; roles[i] != NULL; i++)
         put_entry(roles[i]->name, NULL, roles[i]->summary);
-    printf(".SH PORTS\nA port is BACKEND:key=value,... Of choices the first is the default, of "
-           "numbers "
-           "that in brackets.\n");
+    printf(".SH PORTS\nA port is BACKEND:key=value,... The default is the first choice, or "
+           "the number in brackets.\n");
     for (unsigned i = 0; io_backends[i] != NULL; i++) {
         char text[TEXT_MAX];
         describe_backend(io_backends[i], text, sizeof text);

@@ -14,13 +14,13 @@ const struct option_row option_table[] = {
     {"src-mac", KIND_MAC, "MAC", 0, 0, AT(address.src_mac), AT(src_mac_given), false,
      "this port's MAC (default: the port's own)"},
     {"dst-mac", KIND_MAC, "MAC", 0, 0, AT(address.dst_mac), AT(dst_mac_given), false,
-     "the peer's MAC (default: broadcast; needed by what sends frames of its own to a device)"},
+     "the peer's MAC (default: broadcast; required for sending to a device)"},
     {"src-ip", KIND_IP, "IP", 0, 0, AT(address.src_ip), AT(src_ip_given), false,
      "this port's IPv4 or IPv6 address (default 198.18.0.1 or 2001:2::1)"},
     {"dst-ip", KIND_IP, "IP", 0, 0, AT(address.dst_ip), AT(dst_ip_given), false,
      "the peer's address (default 198.18.0.2 or 2001:2::2)"},
     {"ip-version", KIND_IP_VERSION, "4|6", 0, 0, AT(ip_version), 0, false,
-     "IP version of the frames (default: that of the addresses given, else 4)"},
+     "IP version of the frames (default: that of the given addresses, otherwise 4)"},
     {"vlan", KIND_VLAN, "ID|OUTER.INNER|none", 1, 4094, 0, 0, false,
      "tag frames with a VLAN ID (802.1Q), or with two (802.1ad outside) (default: untagged)"},
     {"src-port", KIND_UDP_PORT, "N", 1, 65535, AT(address.src_udp), AT(src_udp_given), false,
@@ -34,62 +34,63 @@ const struct option_row option_table[] = {
      "Ethernet frame with FCS, 64 to 9018; in turn: 64*7+570*4+1518, imix, genome:3afag; or "
      "random:64-1518, random:imix (default 64; tags and IPv6 need more)"},
     {"stream", KIND_COUNT, "ID", 0, 65535, AT(stream), 0, false,
-     "tells pairs of senders and receivers apart (default 0)"},
+     "number that a sender and its receiver share (default 0)"},
     {"touch", KIND_FLAG, NULL, 0, 0, AT(touch), 0, false, "write and verify every payload byte"},
     {"payload", KIND_PAYLOAD, "fixed|counter|random", 0, 0, AT(payload), AT(payload_given), false,
-     "what lies behind the stamp (default fixed: zeros; with --touch random)"},
+     "content behind the stamp (default fixed: zeros; with --touch random)"},
     {"rate", KIND_RATE, "RATE|max", 0, 0, AT(traffic.rate), AT(traffic.rate_given), true,
-     "frames a second (1.5M), bits a second (1Gbps-l1, 500Mbps-l2), or a share of a line (80% of "
+     "frames per second (1.5M), bits per second (1Gbps-l1, 500Mbps-l2), or a share of a line (80% "
+     "of "
      "10Gbps; 80%) (default max)"},
     {"line-rate", KIND_LINE_RATE, "BPS", 0, 0, AT(traffic.line_bps), 0, true,
-     "what a rate in percent is a share of, such as 10Gbps (default: none)"},
+     "line rate that a rate in percent refers to, such as 10Gbps (default: none)"},
     {"schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.schedule), 0, true,
      "constant, poisson[:SEED], on-off:ON:OFF, ramp:FROM:TO:OVER or recorded (default constant)"},
     {"replay", KIND_TEXT, "FILE", 0, 0, AT(replay_path), 0, false,
      "send the frames of a pcap file: at --rate, or with --schedule recorded at its own times "
-     "(default: frames of its own)"},
+     "(default: frames of the engine)"},
     {"loops", KIND_COUNT, "N", 0, UINT32_MAX, AT(loops), 0, false,
-     "how often the file is replayed; 0: until the end (default 1)"},
+     "number of rounds of the replay; 0: until the trial ends (default 1)"},
     {"stamp", KIND_FLAG, NULL, 0, 0, AT(stamp), 0, false,
-     "--replay: put the engine's stamp in the place of the frames' UDP payload"},
+     "--replay: replace the UDP payload of the frames by the engine's stamp"},
     {"frames", KIND_COUNT, "N", 0, UINT64_MAX, AT(frames), 0, false,
-     "sender: end when the port has taken N frames; what is given up for being late does not count "
-     "(default 0: no bound)"},
+     "sender: end after the port has accepted N frames; frames that were too late do not count "
+     "(default 0: unlimited)"},
     {"burst", KIND_COUNT, "N", 1, 65536, AT(traffic.burst), 0, true,
      "frames that are due together (default 32)"},
     {"duration", KIND_TIME, "TIME", 0, DURATION_MAX, AT(traffic.duration_ns), 0, true,
-     "of the trial: 10, 1.5s, 500ms, 2m; 0: until stopped (default 0)"},
+     "duration of the trial: 10, 1.5s, 500ms, 2m; 0: until stopped (default 0)"},
     {"interval", KIND_TIME, "TIME", 1000000, 3600 * NS_PER_S, AT(traffic.interval_ns), 0, true,
-     "between interval lines, 0.001 to 3600 (default 1)"},
+     "time between interval lines, 0.001 to 3600 (default 1)"},
     {"patience", KIND_TIME, "TIME", 20000000, 2 * NS_PER_S, AT(traffic.patience_ns), 0, true,
-     "receiving roles: how long the port must be silent while frames are missing, before they are "
-     "called lost (default 150ms)"},
+     "receiving roles: how long the port must be silent before missing frames count as lost "
+     "(default 150ms)"},
     {"catch-up-us", KIND_MICROSECONDS, "N", 10, 1000000000ULL, AT(catch_up_ns), 0, false,
-     "how far behind its schedule a sender may be and still make up for it, 10 microseconds or "
+     "how far behind its schedule a sender may be and still catch up, 10 microseconds or "
      "more (default 1000)"},
     {"bidirectional", KIND_FLAG, NULL, 0, 0, AT(bidirectional), 0, false,
      "tester: send from both ports"},
     {"src-mac-b", KIND_MAC, "MAC", 0, 0, AT(address_b.src_mac), AT(src_mac_b_given), false,
      "forwarder --mac-update: port B's own MAC (default: --dst-mac)"},
     {"dst-mac-b", KIND_MAC, "MAC", 0, 0, AT(address_b.dst_mac), AT(dst_mac_b_given), false,
-     "forwarder --mac-update: where frames that leave by port B go (default: --src-mac)"},
+     "forwarder --mac-update: destination of frames that leave by port B (default: --src-mac)"},
     {"mac-update", KIND_FLAG, NULL, 0, 0, AT(mac_update), 0, false,
-     "forwarder: write --src-mac and --dst-mac into frames that leave by port A, swapped by port "
-     "B, or its own"},
+     "forwarder: write --src-mac and --dst-mac into frames that leave by port A, and swapped, or "
+     "--src-mac-b and --dst-mac-b, by port B"},
     {"gather-us", KIND_MICROSECONDS, "N", 0, 1000000, AT(gather_ns), 0, false,
-     "forwarder of two DPDK ports: hold frames until 32 are there, or a timer of so long is up, as "
-     "DPDK's l2fwd does (default 0: none is held)"},
+     "forwarder of two DPDK ports: hold frames until there are 32, or until this timer expires, as "
+     "DPDK's l2fwd does (default 0: holds no frame)"},
     {"latency", KIND_COUNT, "0|1", 0, 1, AT(traffic.latency), 0, true,
      "receiver, duplex, server: time every frame from its sender (on another host: see "
      "--sender-clock) (default 0)"},
     {"sender-clock", KIND_CLOCK, "TICKS:NS:HZ", 0, 0, AT(traffic.sender_clock), 0, true,
      "--latency with a sender on another host: its clock (see its 'counters' and 'ready') read "
-     "TICKS when CLOCK_MONOTONIC was NS here, and goes HZ a second (default: this host's)"},
+     "TICKS when CLOCK_MONOTONIC was NS here, and has HZ ticks per second (default: this host's)"},
     {"probe-rate", KIND_PROBE_RATE, "RATE|none", 0, 0, AT(traffic.probe_rate), 0, true,
-     "sender, client, duplex, tester: time a stream of its own at this rate, and not the load "
-     "(default: no probes)"},
+     "sender, client, duplex, tester: send a timed probe stream at this rate, and do not time the "
+     "load (default: no probes)"},
     {"probe-schedule", KIND_SCHEDULE, "SHAPE", 0, 0, AT(traffic.probe_schedule), 0, true,
-     "constant or poisson[:SEED] (default poisson: probes keep no step with the load)"},
+     "constant or poisson[:SEED] (default poisson: independent of the load)"},
     {"probes", KIND_COUNT, "0|1", 0, 1, AT(traffic.probes), 0, true,
      "receiver, server, duplex: the sender has --probe-rate (default 0)"},
     {"probe-stream", KIND_COUNT, "ID", 0, 65535, AT(probe_stream), AT(probe_stream_given), false,
@@ -100,11 +101,12 @@ const struct option_row option_table[] = {
      "receiver, client, tester: loss and order by sequence number modulo N, a power of two "
      "(default 0: no groups)"},
     {"delay-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.delay_ns), 0, false,
-     "reference: hold every frame for so long (default 0)"},
+     "reference: delay every frame by this time (default 0)"},
     {"jitter-us", KIND_MICROSECONDS, "N", 0, 10000000000ULL, AT(reference.jitter_ns), 0, false,
-     "reference: vary the delay of each frame by so much (see --jitter) (default 0)"},
+     "reference: vary the delay of each frame by this time (see --jitter) (default 0)"},
     {"jitter", KIND_JITTER, "uniform|normal", 0, 0, AT(reference.jitter), 0, false,
-     "reference: at most --jitter-us either way, or with that deviation (default uniform)"},
+     "reference: at most --jitter-us more or less, or with that standard deviation (default "
+     "uniform)"},
     {"drop-every", KIND_COUNT, "N", 0, UINT32_MAX, AT(reference.every[FAULT_DROP]), 0, false,
      "reference: drop one data frame in N (default 0: none)"},
     {"duplicate-every", KIND_COUNT, "N", 0, UINT32_MAX, AT(reference.every[FAULT_DUPLICATE]), 0,
@@ -118,48 +120,48 @@ const struct option_row option_table[] = {
     {"duplicate-share", KIND_SHARE, "P", 0, FAULT_SHARE_WHOLE, AT(reference.share[FAULT_DUPLICATE]),
      0, false, "reference: the same for duplicates (default 0)"},
     {"reorder-share", KIND_SHARE, "P", 0, FAULT_SHARE_WHOLE, AT(reference.share[FAULT_REORDER]), 0,
-     false, "reference: the same for being overtaken by the next (default 0)"},
+     false, "reference: the same for frames overtaken by the next (default 0)"},
     {"corrupt-share", KIND_SHARE, "P", 0, FAULT_SHARE_WHOLE, AT(reference.share[FAULT_CORRUPT]), 0,
      false, "reference: the same for a flipped bit (default 0)"},
     {"fault-seed", KIND_COUNT, "N", 0, UINT64_MAX, AT(reference.seed), 0, false,
-     "reference: of the random faults (default 1)"},
+     "reference: seed of the random faults (default 1)"},
     {"limit-pps", KIND_COUNT, "N", 0, 10000000000ULL, AT(reference.limit_pps), 0, false,
-     "reference: drop data frames above this rate, a second (default 0: no limit)"},
+     "reference: drop data frames above this rate per second (default 0: no limit)"},
     {"limit-burst", KIND_COUNT, "N", 1, 1048576, AT(reference.limit_burst), 0, false,
-     "reference: frames that may pass at once after a pause (default 256)"},
+     "reference: frames that may pass together after a pause (default 256)"},
     {"cost-ns", KIND_COUNT, "N", 0, 1000000, AT(reference.cost_ns), 0, false,
-     "reference: spend so long on each frame, its own work included (default 0: no longer than "
-     "that takes)"},
+     "reference: time per frame, including the work for it (default 0: no additional time)"},
     {"queue", KIND_COUNT, "N", 2, 1048576, AT(reference.queue), 0, false,
-     "reference: frames that can wait for their time, a power of two (default 8192)"},
+     "reference: frames that can wait until they are due, a power of two (default 8192)"},
     {"idle", KIND_IDLE, "poll|yield|sleep|baton", 0, 0, AT(idle), 0, false,
-     "what to do when there is nothing to do (default poll)"},
+     "action of a worker without work (default poll)"},
     {"baton", KIND_TEXT, "FILE", 0, 0, AT(token_path), 0, false,
-     "--idle baton: the file by which programs on one core take turns, made if it is not there "
+     "--idle baton: the file by which programs on one core take turns, created if it does not "
+     "exist "
      "(default: none)"},
     {"queues", KIND_COUNT, "N", 1, IO_QUEUES_MAX, AT(queues), 0, false,
-     "sender, receiver: queues of the port, each with a worker that has a stream of its own "
-     "(--stream and the next ones); the workers share --rate (default 1)"},
+     "sender, receiver: queues of the port, each with its worker and stream "
+     "(--stream and the following numbers); the workers share --rate (default 1)"},
     {"core", KIND_CORES, "N[,N]", 0, 0, 0, 0, false,
-     "pin the worker, or a core for each of --queues; two cores give a tester two threads "
+     "core of the worker, or one for each of --queues; a tester with two cores has two threads "
      "(default: not pinned)"},
     {"start", KIND_START, "now|command", 0, 0, AT(start_now), 0, false,
-     "begin at once, or when told on standard input (default command)"},
+     "begin at once, or at a command on standard input (default command)"},
     {"session", KIND_FLAG, NULL, 0, 0, AT(session), 0, false,
-     "return to idle after each result instead of exiting"},
+     "wait for the next command after each result instead of exiting"},
     {"hardware-counters", KIND_FLAG, NULL, 0, 0, AT(hardware_counters), 0, false,
      "count cycles, instructions and misses of the trial (perf_event_open)"},
     {"unforced-buffers", KIND_FLAG, NULL, 0, 0, AT(unforced_buffers), 0, false,
-     "do not raise socket buffers past the limits of the machine (net.core.rmem_max, wmem_max), as "
-     "an ordinary user cannot"},
+     "do not raise socket buffers above the limits of the machine (net.core.rmem_max, wmem_max), "
+     "like an ordinary user"},
     {"dpdk-memory-mb", KIND_COUNT, "N", 16, 1048576, AT(dpdk_memory_mb), 0, false,
-     "memory for DPDK in MiB (default 64, for up to four ports or two of jumbo frames; what "
-     "further ports and queues or long rings need beyond that is added)"},
+     "memory for DPDK in MiB (default 64, for up to four ports or two of jumbo frames; more for "
+     "further ports and queues or long rings)"},
     {"dpdk-pages", KIND_PAGES, "huge|4KiB", 0, 0, AT(dpdk_pages), 0, false,
      "pages of DPDK's memory: hugepages, or the kernel's ordinary pages, which need no hugepages "
      "and no privileges (default huge)"},
     {"eal", KIND_EAL, "ARG", 0, 0, 0, 0, false,
-     "hand ARG to DPDK's EAL as it is (repeatable) (default: none)"},
+     "pass ARG unchanged to DPDK's EAL (repeatable) (default: none)"},
 };
 
 const struct option_alias option_aliases[] = {{"frame-size", "packet-size"}, {NULL, NULL}};

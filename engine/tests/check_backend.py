@@ -24,7 +24,7 @@ names = [backend["name"] for backend in listed["backends"]]
 assert names == sorted(names) and len(set(names)) == len(names)
 (mine,) = [backend for backend in listed["backends"] if backend["name"] == "loop"]
 assert [word["name"] for word in mine["io"]] == ["loop"]
-assert "memory: what is sent on a port arrives on it" in engine("--help").stdout
+assert "memory: frames sent on a port arrive on it" in engine("--help").stdout
 refused = engine("duplex", "--port", "loop:x", *OWN)
 assert refused.returncode == 2 and "loop takes no arguments" in refused.stderr, refused
 done = engine(*RUN)

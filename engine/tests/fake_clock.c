@@ -1,6 +1,6 @@
-/* The kernel's clock in a test's hands: it goes on by the looks at it alone, so what happens does
- * not depend on when the process ran. For programs linked with --wrap=clock_gettime; the engine's
- * ticks are its nanoseconds as long as clock_begin has not chosen others. */
+/* The kernel's clock under control of a test: it advances only when it is read, so that results do
+ * not depend on when the process ran. For programs linked with --wrap=clock_gettime; the ticks of
+ * the engine are its nanoseconds unless clock_begin has chosen others. */
 #include <time.h>
 
 #define LOOK_NS 10000
@@ -10,14 +10,14 @@ int __wrap_clock_gettime(clockid_t id, struct timespec *now);
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *now)
 {
-    static struct timespec told = {.tv_sec = 1000};
+    static struct timespec current = {.tv_sec = 1000};
 
     (void)id;
-    told.tv_nsec += LOOK_NS;
-    if (told.tv_nsec >= NS_PER_S) {
-        told.tv_sec++;
-        told.tv_nsec -= NS_PER_S;
+    current.tv_nsec += LOOK_NS;
+    if (current.tv_nsec >= NS_PER_S) {
+        current.tv_sec++;
+        current.tv_nsec -= NS_PER_S;
     }
-    *now = told;
+    *now = current;
     return 0;
 }

@@ -72,12 +72,12 @@ static unsigned receive(struct io_port *base, struct io_frame *frames, unsigned 
 {
     struct fake_port *port = (struct fake_port *)base;
     const bool late = port->late_until > 0 && clock_ticks() < port->late_until;
-    const unsigned there = late ? port->late_from : port->rx_count;
+    const unsigned available = late ? port->late_from : port->rx_count;
     unsigned got = 0;
 
-    if (port->endless && port->rx_next == there)
+    if (port->endless && port->rx_next == available)
         port->rx_next = 0;
-    for (; got < count && port->rx_next < there; got++, port->rx_next++)
+    for (; got < count && port->rx_next < available; got++, port->rx_next++)
         frames[got] = (struct io_frame){.data = port->rx[port->rx_next],
                                         .length = port->rx_length[port->rx_next]};
     port->unreleased += got;

@@ -1,4 +1,4 @@
-/* loop: what is sent on a port arrives on it, in memory. docs/extending-backend.md shows it. */
+/* loop: frames sent on a port arrive on it, in memory. docs/extending-backend.md explains it. */
 #include "io/io.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 struct loop_port {
     struct io_port base;
-    uint8_t *slots; /* of `stride` bytes; those from `tail` on, and before `head`, wait */
+    uint8_t *slots; /* buffers of `stride` bytes; those from `tail` up to `head` wait */
     size_t stride;
     uint32_t lengths[SLOTS];
     unsigned head, tail;
@@ -97,7 +97,7 @@ static const struct io_variant variants[] = {
 
 static const struct io_ops loop = {
     .name = "loop",
-    .summary = "memory: what is sent on a port arrives on it",
+    .summary = "memory: frames sent on a port arrive on it",
     .keys = "nothing",
     .variants = variants,
     .check = check,

@@ -1,4 +1,4 @@
-/* A folder of a test's own, and a file in it. */
+/* A temporary directory of a test, and a file in it. */
 #ifndef SM_TEST_OWN_FOLDER_H
 #define SM_TEST_OWN_FOLDER_H
 

@@ -1,4 +1,4 @@
-/* What every unit test includes. */
+/* Included by every unit test. */
 #ifndef SM_TEST_H
 #define SM_TEST_H
 
@@ -11,14 +11,14 @@
 
 #include <cmocka.h>
 
-/* Leave a test out and print why: cmocka prints only its name. */
+/* Skip a test and print the reason: cmocka prints only its name. */
 #define skip_because(reason)                                                                       \
     do {                                                                                           \
         print_message("[  REASON  ] %s\n", reason);                                                \
         skip();                                                                                    \
     } while (0)
 
-/* A small generator with a fixed seed: the same "random" cases on every machine. */
+/* A small random generator with a fixed seed: the same cases on every machine. */
 static inline uint64_t test_random(uint64_t *state)
 {
     *state += 0x9e3779b97f4a7c15ULL;

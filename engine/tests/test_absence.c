@@ -1,5 +1,5 @@
-/* What a receiver lost while it was away: charged only when it was away, and came back to a ring
- * that had run full. */
+/* Losses during absences of a receiver: attributed only if it was away and returned to a full ring.
+ */
 #include "test.h"
 
 #include "measure/absence.h"
@@ -13,7 +13,7 @@ static struct absence begin(uint32_t ring)
     return (struct absence){.ring = ring, .limit = ABSENCE_NS, .limit_a_frame = ABSENCE_FRAME_NS};
 }
 
-static void test_a_full_ring_after_an_absence(void **state)
+static void absence_full_ring_loss_is_attributed(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -22,12 +22,12 @@ static void test_a_full_ring_after_an_absence(void **state)
     assert_int_equal(absence_round(&a, AWAY, AWAY, 0, 7), 0);
     assert_int_equal(absence_round(&a, SOON, 0, RING, 7), 0);
     assert_int_equal(absence_round(&a, SOON, 0, 0, 7),
-                     0); /* empty: the gap is behind the next one */
+                     0); /* empty: the gap is behind the next frame */
     assert_int_equal(absence_round(&a, SOON, 0, 32, 107), 100);
-    assert_int_equal(absence_round(&a, SOON, 0, 32, 150), 0); /* the switch's own */
+    assert_int_equal(absence_round(&a, SOON, 0, 32, 150), 0); /* lost by the switch */
 }
 
-static void test_a_ring_with_room_lost_nothing(void **state)
+static void absence_ring_with_room_has_no_loss(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -38,17 +38,17 @@ static void test_a_ring_with_room_lost_nothing(void **state)
     assert_int_equal(absence_round(&a, SOON, 0, 32, 100), 0);
 }
 
-static void test_one_that_was_there_is_not_charged(void **state)
+static void absence_none_no_loss_is_attributed(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
 
     for (unsigned i = 0; i < 100; i++)
-        assert_int_equal(absence_round(&a, RING * 500, 0, RING, 10 * i), 0); /* busy, no more */
+        assert_int_equal(absence_round(&a, RING * 500, 0, RING, 10 * i), 0); /* busy, not away */
     assert_int_equal(absence_round(&a, SOON, 0, 0, 2000), 0);
 }
 
-static void test_a_second_absence_before_the_first_is_over(void **state)
+static void absence_second_before_first_ends(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -61,18 +61,18 @@ static void test_a_second_absence_before_the_first_is_over(void **state)
     assert_int_equal(absence_round(&a, SOON, 0, 5, 110), 100);
 }
 
-static void test_a_long_rest_after_frames_is_an_absence(void **state)
+static void absence_long_rest_after_frames(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
 
-    absence_round(&a, AWAY, AWAY - SOON, 128, 0); /* 128 frames explain the time, a rest none */
+    absence_round(&a, AWAY, AWAY - SOON, 128, 0); /* 128 frames explain the time, but not a rest */
     absence_round(&a, SOON, 0, RING, 0);
     absence_round(&a, SOON, 0, 0, 0);
     assert_int_equal(absence_round(&a, SOON, 0, 1, 40), 40);
 }
 
-static void test_a_full_ring_stays_evidence_over_a_second_absence(void **state)
+static void absence_full_ring_counts_after_second_absence(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -85,7 +85,7 @@ static void test_a_full_ring_stays_evidence_over_a_second_absence(void **state)
     assert_int_equal(absence_round(&a, SOON, 0, 1, 100), 60);
 }
 
-static void test_late_frames_make_no_negative_loss(void **state)
+static void absence_late_frames_no_negative_loss(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -96,7 +96,7 @@ static void test_late_frames_make_no_negative_loss(void **state)
     assert_int_equal(absence_round(&a, SOON, 0, 1, 30), 0);
 }
 
-static void test_a_ring_that_is_never_empty_ends_it(void **state)
+static void absence_ends_if_ring_is_never_empty(void **state)
 {
     (void)state;
     struct absence a = begin(RING);
@@ -109,7 +109,7 @@ static void test_a_ring_that_is_never_empty_ends_it(void **state)
     assert_int_equal(a.state, ABSENCE_NONE);
 }
 
-static void test_a_ring_of_unknown_size_is_never_charged(void **state)
+static void absence_unknown_ring_no_loss(void **state)
 {
     (void)state;
     struct absence a = begin(0);
@@ -123,15 +123,15 @@ static void test_a_ring_of_unknown_size_is_never_charged(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_a_full_ring_after_an_absence),
-        cmocka_unit_test(test_a_ring_with_room_lost_nothing),
-        cmocka_unit_test(test_one_that_was_there_is_not_charged),
-        cmocka_unit_test(test_a_second_absence_before_the_first_is_over),
-        cmocka_unit_test(test_a_long_rest_after_frames_is_an_absence),
-        cmocka_unit_test(test_a_full_ring_stays_evidence_over_a_second_absence),
-        cmocka_unit_test(test_late_frames_make_no_negative_loss),
-        cmocka_unit_test(test_a_ring_that_is_never_empty_ends_it),
-        cmocka_unit_test(test_a_ring_of_unknown_size_is_never_charged),
+        cmocka_unit_test(absence_full_ring_loss_is_attributed),
+        cmocka_unit_test(absence_ring_with_room_has_no_loss),
+        cmocka_unit_test(absence_none_no_loss_is_attributed),
+        cmocka_unit_test(absence_second_before_first_ends),
+        cmocka_unit_test(absence_long_rest_after_frames),
+        cmocka_unit_test(absence_full_ring_counts_after_second_absence),
+        cmocka_unit_test(absence_late_frames_no_negative_loss),
+        cmocka_unit_test(absence_ends_if_ring_is_never_empty),
+        cmocka_unit_test(absence_unknown_ring_no_loss),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Arguments of port specifications: the table-driven parser, and what each kernel backend takes
- * and refuses. */
+/* Arguments of port specifications: the table-driven parser, and the valid arguments of each kernel
+ * backend. */
 #include "test.h"
 
 #include <stdio.h>
@@ -30,14 +30,14 @@ static bool parse(const char *text, struct target *target, char *error, size_t s
     return io_parse("test", keys, sizeof keys / sizeof keys[0], text, target, error, size);
 }
 
-static void values_reach_their_fields(void **state)
+static void arguments_are_stored_in_fields(void **state)
 {
     (void)state;
     struct target t = {.number = 7};
     char error[256] = "";
 
     assert_true(parse("", &t, error, sizeof error));
-    assert_int_equal(t.number, 7); /* what is not named keeps its value */
+    assert_int_equal(t.number, 7); /* a key that is not given leaves its value unchanged */
     assert_true(parse("c=two,dev=eth0,flag,n=0", &t, error, sizeof error));
     assert_string_equal(t.device, "eth0");
     assert_true(t.flag);
@@ -45,7 +45,7 @@ static void values_reach_their_fields(void **state)
     assert_int_equal(t.choice, 1);
 }
 
-static void bad_values_name_what_is_taken(void **state)
+static void arguments_invalid_value_lists_valid_values(void **state)
 {
     (void)state;
     const char *const bad[] = {"dev=",  "dev",   "flag=1", "n=10", "n=-1", "n=1x",
@@ -64,7 +64,7 @@ static void check_backend(const char *name, const char *const *good, const char 
     const struct io_ops *ops = io_of(name, NULL);
     char error[256];
 
-    if (ops == NULL) { /* then it says why */
+    if (ops == NULL) { /* then there is a reason */
         assert_non_null(io_missing_reason(name));
         return;
     }
@@ -77,7 +77,7 @@ static void check_backend(const char *name, const char *const *good, const char 
     }
 }
 
-static void backends_check_their_arguments(void **state)
+static void backends_check_arguments(void **state)
 {
     (void)state;
     check_backend("raw", (const char *const[]){"dev=eth0", "dev=eth0,qdisc=queue,mmsg,block", NULL},
@@ -100,7 +100,7 @@ static void backends_check_their_arguments(void **state)
         (const char *const[]){"", "dev=eth0,socket=tcp", "dev=eth0,mmsg", NULL});
 }
 
-static void one_queue_or_several(void **state)
+static void backends_accept_number_of_queues(void **state)
 {
     (void)state;
     const struct io_ops *ops = io_of("af_xdp:", NULL);
@@ -153,7 +153,7 @@ static void capabilities_follow_from_backend_and_arguments(void **state)
 #endif
 }
 
-static void sockets_that_ports_make(void **state)
+static void backends_report_created_sockets(void **state)
 {
     char path[256];
     (void)state;
@@ -170,13 +170,13 @@ static void sockets_that_ports_make(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(values_reach_their_fields),
-        cmocka_unit_test(bad_values_name_what_is_taken),
-        cmocka_unit_test(backends_check_their_arguments),
-        cmocka_unit_test(one_queue_or_several),
+        cmocka_unit_test(arguments_are_stored_in_fields),
+        cmocka_unit_test(arguments_invalid_value_lists_valid_values),
+        cmocka_unit_test(backends_check_arguments),
+        cmocka_unit_test(backends_accept_number_of_queues),
         cmocka_unit_test(missing_backends_have_reasons),
         cmocka_unit_test(capabilities_follow_from_backend_and_arguments),
-        cmocka_unit_test(sockets_that_ports_make),
+        cmocka_unit_test(backends_report_created_sockets),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

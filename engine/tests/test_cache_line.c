@@ -1,4 +1,4 @@
-/* The time of a cache line between two cores is plausible, and a core that is not there is told. */
+/* The time of a cache line between two cores is plausible, and a missing core is reported. */
 #include "test.h"
 
 #include <sched.h>
@@ -6,7 +6,7 @@
 #include "measure/cache_line.h"
 
 #define NO_CORE 1000
-#define TRIES 2000 /* a busy machine may not let two cores run together for long */
+#define TRIES 2000 /* on a busy machine two cores may not run at the same time for long */
 
 static unsigned own_cores(int *cores, unsigned max)
 {
@@ -21,7 +21,7 @@ static unsigned own_cores(int *cores, unsigned max)
     return count;
 }
 
-static void a_line_travels(void **state)
+static void cache_line_time_is_plausible(void **state)
 {
     (void)state;
     int cores[2];
@@ -33,13 +33,13 @@ static void a_line_travels(void **state)
     for (unsigned tries = 0; tries < TRIES && !plausible; tries++) {
         if (!cache_line_ns(cores[0], cores[1], &ns))
             continue;
-        assert_true(ns > 1); /* who is kept from a core finds more, never less */
+        assert_true(ns > 1); /* disturbances make the time longer, never shorter */
         plausible = ns < 10000;
     }
     assert_true(plausible);
 }
 
-static void a_step_is_a_cycle(void **state)
+static void addition_step_is_a_cycle(void **state)
 {
     (void)state;
     int core = 0;
@@ -55,7 +55,7 @@ static void a_step_is_a_cycle(void **state)
     assert_true(plausible);
 }
 
-static void a_core_that_is_not_there(void **state)
+static void missing_core_is_reported(void **state)
 {
     (void)state;
     int core = 0;
@@ -70,9 +70,9 @@ static void a_core_that_is_not_there(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_line_travels),
-        cmocka_unit_test(a_step_is_a_cycle),
-        cmocka_unit_test(a_core_that_is_not_there),
+        cmocka_unit_test(cache_line_time_is_plausible),
+        cmocka_unit_test(addition_step_is_a_cycle),
+        cmocka_unit_test(missing_core_is_reported),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

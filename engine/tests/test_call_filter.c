@@ -1,5 +1,6 @@
-/* What no thread may ask of the kernel once the filter is set, whenever it was begun, and what
- * every one still may. Each question is asked in a process of its own, which it is for good. */
+/* System calls that no thread may make after the filter is set, including threads created earlier,
+ * and calls that stay allowed. Each call is made in a separate process, because the filter is
+ * permanent. */
 #include "test.h"
 
 #include <errno.h>
@@ -28,14 +29,15 @@
 static char folder[64], file[96], other[96];
 static sem_t set;
 
-/* The flags with which a filter was set, or tried to be. */
+/* The flags of all attempts to set a filter. */
 static unsigned long flags[4];
 static unsigned tries;
 static bool is_old; /* a kernel before 4.17 */
 
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
-/* As the C library's, it hands on six words, however many there are: a sanitizer would mind. */
+/* Like that of the C library it passes six arguments, however many there are: a sanitizer would
+ * complain. */
 __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...)
 {
     va_list given;
@@ -75,8 +77,8 @@ static int end(void **state)
 
 static long runs(void)
 {
-    char *const words[] = {(char *)(uintptr_t) "true", NULL};
-    return execv("/bin/true", words);
+    char *const arguments[] = {(char *)(uintptr_t) "true", NULL};
+    return execv("/bin/true", arguments);
 }
 
 static long left_by(long child)
@@ -292,9 +294,9 @@ static void *ask(void *question)
     return (void *)(intptr_t)((*(long (**)(void))question)() < 0 ? errno : 0);
 }
 
-/* The error with which a process with the filter may not do it, 0 where it may; asked of a thread
- * that it has made before. */
-static int asked(long (*question)(void), const struct allowed_calls *kept)
+/* The error of a call in a process with the filter, 0 if it is allowed; the call is made in a
+ * thread that was created before. */
+static int asked(long (*question)(void), const struct allowed_calls *allowed)
 {
     const pid_t child = fork();
     int status;
@@ -306,8 +308,8 @@ static int asked(long (*question)(void), const struct allowed_calls *kept)
         if (sem_init(&set, 0, 0) != 0 || pthread_create(&thread, NULL, ask, &question) != 0 ||
             prctl(PR_SET_NO_NEW_PRIVS, 1UL, 0UL, 0UL, 0UL) != 0)
             _exit(255);
-        if (kept != NULL)
-            call_filter_set(kept);
+        if (allowed != NULL)
+            call_filter_set(allowed);
         if (sem_post(&set) != 0 || pthread_join(thread, &error) != 0)
             _exit(255);
         _exit((int)(intptr_t)error);
@@ -324,7 +326,7 @@ static bool is_known_here(void)
     return asked(forks, &none) != 0;
 }
 
-static void test_it_may_not(void **state)
+static void filter_refuses_calls(void **state)
 {
     static long (*const each[])(void) = {
         runs,
@@ -352,13 +354,13 @@ static void test_it_may_not(void **state)
     for (unsigned i = 0; i < sizeof each / sizeof each[0]; i++) {
         assert_int_equal(asked(each[i], &none), EPERM);
         assert_int_equal(asked(each[i], &all), EPERM);
-        /* (an account may not mount) */
+        /* a user without privileges may not mount */
         if (geteuid() == 0)
             assert_int_not_equal(asked(each[i], NULL), EPERM);
     }
 }
 
-static void test_it_may_not_unless_kept(void **state)
+static void filter_refuses_calls_unless_allowed(void **state)
 {
     static long (*const each[])(void) = {
         uses_bpf, counts_events,  connects,          writes,     writes_by_the_old_call,
@@ -378,7 +380,7 @@ static void test_it_may_not_unless_kept(void **state)
     }
 }
 
-static void test_it_may(void **state)
+static void filter_allows_other_calls(void **state)
 {
     static long (*const each[])(void) = {
         reads,        removes_a_socket,    makes_a_thread, signals_its_threads,
@@ -390,8 +392,8 @@ static void test_it_may(void **state)
         assert_int_equal(asked(each[i], &none), 0);
 }
 
-/* A thread that may not guess can be slower: what is measured would be the filter. */
-static void test_the_cpu_may_guess_as_before(void **state)
+/* Without speculation a thread can be slower, so the filter would change what it measures. */
+static void filter_keeps_speculation(void **state)
 {
     (void)state;
     const int before = prctl(PR_GET_SPECULATION_CTRL, PR_SPEC_STORE_BYPASS, 0UL, 0UL, 0UL);
@@ -413,7 +415,7 @@ static void test_the_cpu_may_guess_as_before(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-static void test_an_old_kernel_has_a_filter_too(void **state)
+static void filter_works_on_old_kernel(void **state)
 {
     (void)state;
     if (!is_known_here())
@@ -426,11 +428,11 @@ static void test_an_old_kernel_has_a_filter_too(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_it_may_not, begin, end),
-        cmocka_unit_test(test_it_may_not_unless_kept),
-        cmocka_unit_test_setup_teardown(test_it_may, begin, end),
-        cmocka_unit_test(test_the_cpu_may_guess_as_before),
-        cmocka_unit_test(test_an_old_kernel_has_a_filter_too),
+        cmocka_unit_test_setup_teardown(filter_refuses_calls, begin, end),
+        cmocka_unit_test(filter_refuses_calls_unless_allowed),
+        cmocka_unit_test_setup_teardown(filter_allows_other_calls, begin, end),
+        cmocka_unit_test(filter_keeps_speculation),
+        cmocka_unit_test(filter_works_on_old_kernel),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The clock: ticks and CLOCK_MONOTONIC must tell the same time to 0.02 %, whatever keeps this
- * process from its core meanwhile: a reading counts for as well as it is known. */
+/* The clock: ticks and CLOCK_MONOTONIC must agree to 0.02 %, even if this process has no core for a
+ * while: the comparison uses the uncertainty of each reading. */
 #include "test.h"
 
 #include <math.h>
@@ -11,11 +11,11 @@
 #include "measure/clock.h"
 #include "measure/sender_clock.h"
 
-#define TRIES 20          /* others may set the pace of the kernel's clock, for seconds */
-#define PACE 0.0002       /* how well the two must agree */
-#define TOGETHER_NS 20000 /* how far from each other two clocks are read at one moment */
+#define TRIES 20          /* other programs may adjust the kernel's clock for seconds */
+#define PACE 0.0002       /* permitted difference of the rates */
+#define TOGETHER_NS 20000 /* maximum distance of two readings at one moment */
 
-static unsigned stalled; /* this look at the kernel's clock comes late, counted from 1 */
+static unsigned stalled; /* number of the reading of the kernel's clock that comes late, from 1 */
 
 int __real_clock_gettime(clockid_t id, struct timespec *now);
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
@@ -43,7 +43,7 @@ static struct moment look(void)
     return m;
 }
 
-static bool by_counter; /* the source that the tests of a group are about */
+static bool by_counter; /* the clock source of a group of tests */
 
 static void calibrate(void)
 {
@@ -77,11 +77,11 @@ static bool interval_agrees(void)
     const struct moment last = look();
     const double least = (double)(last.before_ns - first.after_ns);
     const double most = (double)(last.after_ns - first.before_ns);
-    const double ours = (double)clock_ticks_to_ns(last.ticks - first.ticks);
-    return ours > least * (1 - PACE) && ours < most * (1 + PACE);
+    const double measured_ns = (double)clock_ticks_to_ns(last.ticks - first.ticks);
+    return measured_ns > least * (1 - PACE) && measured_ns < most * (1 + PACE);
 }
 
-static void intervals_agree_with_the_kernel(void **state)
+static void intervals_agree_with_kernel(void **state)
 {
     (void)state;
     bool agrees = false;
@@ -90,8 +90,8 @@ static void intervals_agree_with_the_kernel(void **state)
     assert_true(agrees);
 }
 
-/* To a tick, which can be 40 ns. */
-static void conversions_invert_each_other(void **state)
+/* Exact to a tick, which can be 40 ns. */
+static void conversions_are_inverse(void **state)
 {
     (void)state;
     const uint64_t spans[] = {1000, 1000000, 1000000000, 3600 * NS_PER_S, 1000000 * NS_PER_S};
@@ -103,7 +103,7 @@ static void conversions_invert_each_other(void **state)
     }
 }
 
-/* This tick, as far as two clocks can be read together and their paces agree. */
+/* Check a tick, as exactly as two clocks can be read together. */
 static void is_tick_at(uint64_t tick, uint64_t at_ns)
 {
     const struct moment now = look();
@@ -115,7 +115,7 @@ static void is_tick_at(uint64_t tick, uint64_t at_ns)
     assert_true(ahead_ns > earliest_ns - slack_ns && ahead_ns < latest_ns + slack_ns);
 }
 
-static void a_tick_can_be_named_ahead(void **state)
+static void tick_of_future_time(void **state)
 {
     (void)state;
     const uint64_t now_ns = clock_monotonic_ns();
@@ -123,8 +123,8 @@ static void a_tick_can_be_named_ahead(void **state)
     is_tick_at(clock_ticks_at(now_ns - NS_PER_S), now_ns - NS_PER_S);
 }
 
-/* A process may lose its core between any two looks at a clock, and the tick is the same. */
-static void a_tick_is_named_though_a_look_comes_late(void **state)
+/* A process may lose its core between any two readings of a clock; the tick stays the same. */
+static void tick_is_right_after_late_reading(void **state)
 {
     (void)state;
     for (unsigned look_number = 1; look_number <= 3; look_number++) {
@@ -148,8 +148,9 @@ static void both_clocks_are_read_at_one_moment(void **state)
     }
 }
 
-/* The second point is taken again for each trial, whatever the first calibration made of it. */
-static void a_later_calibration_replaces_the_first(void **state)
+/* The second point is taken again for each trial, whatever the result of the first calibration was.
+ */
+static void later_calibration_replaces_first(void **state)
 {
     (void)state;
     uint64_t ticks, ns;
@@ -161,14 +162,14 @@ static void a_later_calibration_replaces_the_first(void **state)
     engine_clock.ns_multiplier /= 2;
     clock_calibrate();
     assert_true(engine_clock.hz > hz * (1 - PACE) && engine_clock.hz < hz * (1 + PACE));
-    conversions_invert_each_other(state);
+    conversions_are_inverse(state);
     clock_both(&ticks, &ns);
     const double now_hz = clock_hz_at(ticks, ns);
     assert_true(now_hz > hz * (1 - PACE) && now_hz < hz * (1 + PACE));
 }
 
-/* A kernel that has found the TSC unstable keeps time by another clock. */
-static void the_kernels_choice_of_clock_counts(void **state)
+/* A kernel that has found the TSC unstable uses another clock. */
+static void clock_of_kernel_decides(void **state)
 {
     (void)state;
     static const struct {
@@ -209,20 +210,21 @@ static void the_kernels_choice_of_clock_counts(void **state)
     assert_true(clock_kernel_trusts_counter(path));
 }
 
-/* What a sender's clock is told to be agrees with what it is, to what two readings differ. */
-static void a_clock_that_is_told_is_ours_again(void **state)
+/* The calculated clock of a sender agrees with the real clock, except for the error of two
+ * readings. */
+static void sender_clock_is_converted(void **state)
 {
     (void)state;
-    struct sender_clock_reading told = {.hz = (uint64_t)engine_clock.hz};
-    clock_both(&told.ticks, &told.at_ns);
-    const struct sender_clock clock = sender_clock_begin(&told);
+    struct sender_clock_reading reading_of_sender = {.hz = (uint64_t)engine_clock.hz};
+    clock_both(&reading_of_sender.ticks, &reading_of_sender.at_ns);
+    const struct sender_clock clock = sender_clock_begin(&reading_of_sender);
     const uint64_t now = clock_ticks();
     const int64_t since = sender_clock_since(&clock, now, now & 0xffffffffffffULL);
     assert_true(since > -60000 && since < 60000);
 }
 
-/* A counter that counts several ticks at once, as ARM's may: its readings are of that grain. */
-static void a_counters_step_divides_all_distances(void **state)
+/* The readings of a counter that counts several ticks at once, as on ARM, have that step. */
+static void step_of_counter_divides_distances(void **state)
 {
     (void)state;
     static const uint64_t by_one[] = {7, 7, 10, 12, 19}, by_forty[] = {80, 80, 200, 280, 1000},
@@ -233,8 +235,8 @@ static void a_counters_step_divides_all_distances(void **state)
     assert_int_equal(clock_step_of(still, 3, true), 0);
 }
 
-/* 25 MHz in nanoseconds, which the kernel rounds after it has steered them. */
-static void the_kernels_step_is_the_least_distance(void **state)
+/* 25 MHz in nanoseconds, which the kernel rounds after adjusting them. */
+static void step_of_kernel_clock_is_least_distance(void **state)
 {
     (void)state;
     static const uint64_t ns[] = {1000, 1000, 1040, 1079, 1201, 1240};
@@ -242,7 +244,7 @@ static void the_kernels_step_is_the_least_distance(void **state)
     assert_int_equal(clock_step_of(ns, 6, false), 39);
 }
 
-static void the_clock_steps_by_whole_ticks(void **state)
+static void clock_step_is_whole_ticks(void **state)
 {
     (void)state;
     const double ticks = clock_step_ns() * engine_clock.hz / 1e9;
@@ -250,7 +252,7 @@ static void the_clock_steps_by_whole_ticks(void **state)
     assert_true(ticks > 0.999 && llabs(llround(ticks * 1000) - 1000 * llround(ticks)) <= 1);
 }
 
-static void the_clock_has_a_name(void **state)
+static void clock_has_a_name(void **state)
 {
     (void)state;
 #ifdef CLOCK_COUNTER
@@ -260,7 +262,8 @@ static void the_clock_has_a_name(void **state)
 #endif
 }
 
-/* Does the CPU's counter go at one rate here? The kernel says so of the TSC, ARM of its own. */
+/* Return true if the CPU's counter has a constant rate here, as the kernel reports for the TSC and
+ * as ARM guarantees. */
 static bool counter_is_steady(void)
 {
 #if defined(__aarch64__)
@@ -274,18 +277,18 @@ static bool counter_is_steady(void)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(intervals_agree_with_the_kernel),
-        cmocka_unit_test(conversions_invert_each_other),
-        cmocka_unit_test(a_tick_can_be_named_ahead),
-        cmocka_unit_test(a_tick_is_named_though_a_look_comes_late),
+        cmocka_unit_test(intervals_agree_with_kernel),
+        cmocka_unit_test(conversions_are_inverse),
+        cmocka_unit_test(tick_of_future_time),
+        cmocka_unit_test(tick_is_right_after_late_reading),
         cmocka_unit_test(both_clocks_are_read_at_one_moment),
-        cmocka_unit_test(a_clock_that_is_told_is_ours_again),
-        cmocka_unit_test(a_later_calibration_replaces_the_first),
-        cmocka_unit_test(the_kernels_choice_of_clock_counts),
-        cmocka_unit_test(a_counters_step_divides_all_distances),
-        cmocka_unit_test(the_kernels_step_is_the_least_distance),
-        cmocka_unit_test(the_clock_steps_by_whole_ticks),
-        cmocka_unit_test(the_clock_has_a_name),
+        cmocka_unit_test(sender_clock_is_converted),
+        cmocka_unit_test(later_calibration_replaces_first),
+        cmocka_unit_test(clock_of_kernel_decides),
+        cmocka_unit_test(step_of_counter_divides_distances),
+        cmocka_unit_test(step_of_kernel_clock_is_least_distance),
+        cmocka_unit_test(clock_step_is_whole_ticks),
+        cmocka_unit_test(clock_has_a_name),
     };
     int failed = cmocka_run_group_tests_name("the kernel's clock", tests, take_kernels, NULL);
 

@@ -1,4 +1,4 @@
-/* Commands on standard input, good, bad and noise. */
+/* Commands on standard input: valid, invalid and random. */
 #include "test.h"
 
 #include <stdio.h>
@@ -26,7 +26,7 @@ static bool parse(const char *text)
     return command_parse(line, &base, &c, error, sizeof error);
 }
 
-static void good_ones(void **state)
+static void valid_commands_are_parsed(void **state)
 {
     (void)state;
     assert_true(parse("verify 10"));
@@ -64,7 +64,7 @@ static void good_ones(void **state)
     assert_int_equal(c.traffic.sender_clock.hz, 2999999999);
 }
 
-static void bad_ones_say_why(void **state)
+static void invalid_commands_have_reasons(void **state)
 {
     (void)state;
     const char *const bad[][2] = {
@@ -92,8 +92,8 @@ static void bad_ones_say_why(void **state)
     }
 }
 
-/* What the command line would refuse, a trial is refused, too. */
-static void trials_fit_the_command_line(void **state)
+/* A trial also refuses values that the command line would refuse. */
+static void start_values_fit_command_line(void **state)
 {
     (void)state;
     static const struct {
@@ -117,7 +117,7 @@ static void trials_fit_the_command_line(void **state)
             fail_msg("'%s' was refused with '%s'", bad[i].line, error);
     }
     base.role = &role_sender;
-    base.traffic.rate_given = true; /* by the command line: a ramp may take its place */
+    base.traffic.rate_given = true; /* given on the command line: a ramp may replace it */
     assert_true(parse("start schedule=ramp:1k:2k:1s"));
     base.replay_path = "file.pcap";
     assert_true(parse("start schedule=recorded"));
@@ -127,7 +127,7 @@ static void trials_fit_the_command_line(void **state)
     base.role = &role_client;
 }
 
-static void noise_never_breaks_the_parser(void **state)
+static void random_lines_are_handled(void **state)
 {
     (void)state;
     static const char alphabet[] = "startverify counters=0123456789.-kMG\t\xff%";
@@ -153,10 +153,10 @@ static void noise_never_breaks_the_parser(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_ones),
-        cmocka_unit_test(bad_ones_say_why),
-        cmocka_unit_test(trials_fit_the_command_line),
-        cmocka_unit_test(noise_never_breaks_the_parser),
+        cmocka_unit_test(valid_commands_are_parsed),
+        cmocka_unit_test(invalid_commands_have_reasons),
+        cmocka_unit_test(start_values_fit_command_line),
+        cmocka_unit_test(random_lines_are_handled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

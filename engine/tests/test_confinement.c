@@ -1,5 +1,5 @@
-/* What a confined thread may still do, and what not, with all that its user may. Each question is
- * asked in a process of its own, which it is for good. */
+/* Actions that a confined thread may and may not do, with all rights of its user. Each action is
+ * tried in a separate process, because confinement is permanent. */
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -51,10 +51,10 @@ static int makes(void)
 {
     char new[128];
     snprintf(new, sizeof new, "%s/new", folder);
-    const int made = open(new, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-    if (made >= 0)
+    const int created_fd = open(new, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    if (created_fd >= 0)
         unlink(new);
-    return made;
+    return created_fd;
 }
 
 static int removes(void)
@@ -64,8 +64,8 @@ static int removes(void)
 
 static int runs(void)
 {
-    char *const words[] = {(char *)(uintptr_t) "true", NULL};
-    return execv("/bin/true", words);
+    char *const arguments[] = {(char *)(uintptr_t) "true", NULL};
+    return execv("/bin/true", arguments);
 }
 
 static int signals_its_parent(void)
@@ -102,9 +102,9 @@ static int makes_and_removes_a_socket(void)
 {
     struct sockaddr_un at = {.sun_family = AF_UNIX};
     snprintf(at.sun_path, sizeof at.sun_path, "%s/socket", folder);
-    const int made =
+    const int created_fd =
         bind(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), (struct sockaddr *)&at, sizeof at);
-    return made == 0 ? unlink(at.sun_path) : made;
+    return created_fd == 0 ? unlink(at.sun_path) : created_fd;
 }
 
 static void *ask(void *question)
@@ -112,8 +112,8 @@ static void *ask(void *question)
     return (void *)(intptr_t)((*(int (**)(void))question)() < 0 ? errno : 0);
 }
 
-/* The error with which a confined process, which may make sockets in the folders of these paths,
- * may not do it, 0 where it may; asked of a thread that it has made afterwards. */
+/* The error of an action in a confined process that may create sockets in the directories of these
+ * paths, 0 if it is allowed; the action runs in a thread that was created afterwards. */
 static int asked_with(int (*question)(void), bool confined, const char *const *paths,
                       unsigned count)
 {
@@ -142,12 +142,12 @@ static int asked(int (*question)(void), bool confined)
     return asked_with(question, confined, NULL, 0);
 }
 
-static void test_it_may_not(void **state)
+static void confined_thread_is_refused(void **state)
 {
     static const struct {
         int (*question)(void);
         int error;
-        long since; /* this version of Landlock */
+        long since; /* version of Landlock that forbids it */
     } each[] = {
         {reads, EACCES, 1},    {writes, EACCES, 1},
         {makes, EACCES, 1},    {runs, EACCES, 1},
@@ -166,7 +166,7 @@ static void test_it_may_not(void **state)
     }
 }
 
-static void test_it_may(void **state)
+static void confined_thread_is_allowed(void **state)
 {
     (void)state;
     assert_int_equal(asked(reads_the_kernels_files, true), 0);
@@ -174,7 +174,7 @@ static void test_it_may(void **state)
     assert_int_equal(asked(signals_its_threads, true), 0);
 }
 
-static void test_it_may_make_a_named_socket(void **state)
+static void confined_thread_may_create_named_socket(void **state)
 {
     const char *const paths[] = {"/nowhere/socket", file};
     (void)state;
@@ -189,9 +189,9 @@ static void test_it_may_make_a_named_socket(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_it_may_not, begin, end),
-        cmocka_unit_test(test_it_may),
-        cmocka_unit_test_setup_teardown(test_it_may_make_a_named_socket, begin, end),
+        cmocka_unit_test_setup_teardown(confined_thread_is_refused, begin, end),
+        cmocka_unit_test(confined_thread_is_allowed),
+        cmocka_unit_test_setup_teardown(confined_thread_may_create_named_socket, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,7 +1,7 @@
-/* Taking turns on a core: strictly one after the other, in rings of any length, and without the
- * dead, the silent and those that leave. Nobody can say when a busy machine runs whom: where no
- * silence is to be met, the futex waits without end here, and a partner is silent until it is told
- * to go on. */
+/* Taking turns on a core: strictly one after the other, in rings of any length, and without dead,
+ * silent and leaving members. The order in which a busy machine runs threads is not predictable. So
+ * if no silence is expected, the futex waits without limit here, and a partner stays silent until
+ * the test continues it. */
 #include "test.h"
 
 #include <linux/futex.h>
@@ -30,7 +30,8 @@ static atomic_uint sleeps;
 long __real_syscall(long number, ...);
 long __wrap_syscall(long number, ...);
 
-/* As the C library's, it hands on six words, however many there are: a sanitizer would mind. */
+/* Like that of the C library it passes six arguments, however many there are: a sanitizer would
+ * complain. */
 __attribute__((no_sanitize("address"))) long __wrap_syscall(long number, ...)
 {
     va_list given;
@@ -70,30 +71,30 @@ static int close_rounds(void **state)
     return unlink(path);
 }
 
-/* Who held the baton, turn by turn. */
+/* The holder of the token, turn by turn. */
 static unsigned turns[ROUNDS * MEMBERS];
 static atomic_uint taken, joined, waited;
 
 static void *take_turns(void *argument)
 {
-    struct core_token own;
+    struct core_token token;
 
-    core_token_join(&own, rounds, CORE);
+    core_token_join(&token, rounds, CORE);
     atomic_fetch_add(&joined, 1);
     while (atomic_load(&joined) < *(unsigned *)argument)
         sched_yield();
-    /* Whose first turn comes before it waits for one hands that on at once: count only when each
-     * has waited, from where it runs in its turn alone. */
-    core_token_pass(&own);
+    /* A member whose first turn comes before it waits passes that turn on at once. So turns are
+     * counted only after each member has waited. */
+    core_token_pass(&token);
     atomic_fetch_add(&waited, 1);
     while (atomic_load(&waited) < *(unsigned *)argument)
-        core_token_pass(&own);
+        core_token_pass(&token);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        turns[atomic_fetch_add(&taken, 1)] = own.place;
-        core_token_pass(&own);
+        turns[atomic_fetch_add(&taken, 1)] = token.place;
+        core_token_pass(&token);
     }
-    const uint64_t silent = own.counts.silent;
-    core_token_leave(&own);
+    const uint64_t silent = token.counts.silent;
+    core_token_leave(&token);
     return (void *)(uintptr_t)silent;
 }
 
@@ -118,33 +119,33 @@ static void go_round(unsigned members)
         assert_int_not_equal(turns[i], turns[0]);
 }
 
-static void test_two_alternate(void **state)
+static void two_members_alternate(void **state)
 {
     (void)state;
     go_round(2);
 }
 
-static void test_more_than_two_go_round(void **state)
+static void many_members_take_turns_in_order(void **state)
 {
     (void)state;
     go_round(MEMBERS);
 }
 
-static void test_alone_goes_on_at_once(void **state)
+static void single_member_continues_at_once(void **state)
 {
     (void)state;
-    struct core_token own, free_place = {0};
+    struct core_token token, free_place = {0};
 
     assert_false(core_token_pass(&free_place));
     core_token_leave(&free_place);
-    core_token_join(&own, rounds, CORE);
-    assert_false(core_token_pass(&own));
-    assert_int_equal(own.counts.passes, 0);
-    core_token_leave(&own);
-    assert_false(core_token_pass(&own));
+    core_token_join(&token, rounds, CORE);
+    assert_false(core_token_pass(&token));
+    assert_int_equal(token.counts.passes, 0);
+    core_token_leave(&token);
+    assert_false(core_token_pass(&token));
 }
 
-static void test_cores_are_apart(void **state)
+static void cores_are_independent(void **state)
 {
     (void)state;
     struct core_token here, there, nowhere;
@@ -157,8 +158,8 @@ static void test_cores_are_apart(void **state)
     assert_false(core_token_pass(&nowhere));
 }
 
-/* In a process of its own, by the file: it says when it has joined, gets the baton, keeps it until
- * it is told to go on, and passes it once more. */
+/* A member in a separate process that uses the file. It reports when it has joined, gets the token,
+ * keeps it until the test continues it, and passes it on once more. */
 struct partner {
     pid_t process;
     int says, hears;
@@ -168,38 +169,38 @@ static void be_partner(int says, int hears)
 {
     const struct timespec rest = {0, 10000000};
     char error[160], word;
-    struct core_token own;
+    struct core_token token;
 
-    core_token_join(&own, core_token_open(path, error, sizeof error), CORE);
+    core_token_join(&token, core_token_open(path, error, sizeof error), CORE);
     if (write(says, "j", 1) != 1)
         _exit(1);
-    while (!core_token_pass(&own)) /* until it is handed to this one */
+    while (!core_token_pass(&token)) /* until this member gets it */
         continue;
     if (read(hears, &word, 1) != 1)
         _exit(1);
-    bool again = core_token_pass(&own);
-    /* Alone at first, if it has just put the other one out, which comes back. */
+    bool again = core_token_pass(&token);
+    /* It is alone at first if it has just removed the other member, which then joins again. */
     for (unsigned tries = 0; tries < TRIES && !again; tries++) {
         nanosleep(&rest, NULL);
-        again = core_token_pass(&own);
+        again = core_token_pass(&token);
     }
-    core_token_leave(&own);
+    core_token_leave(&token);
     _exit(again ? 7 : 1);
 }
 
 static struct partner start_partner(void)
 {
-    int said[2], told[2];
+    int ready_pipe[2], go_pipe[2];
     char word;
 
-    assert_int_equal(pipe(said), 0);
-    assert_int_equal(pipe(told), 0);
-    const struct partner partner = {.process = fork(), .says = said[0], .hears = told[1]};
+    assert_int_equal(pipe(ready_pipe), 0);
+    assert_int_equal(pipe(go_pipe), 0);
+    const struct partner partner = {.process = fork(), .says = ready_pipe[0], .hears = go_pipe[1]};
     assert_true(partner.process >= 0);
     if (partner.process == 0)
-        be_partner(said[1], told[0]);
-    close(said[1]);
-    close(told[0]);
+        be_partner(ready_pipe[1], go_pipe[0]);
+    close(ready_pipe[1]);
+    close(go_pipe[0]);
     assert_int_equal(read(partner.says, &word, 1), 1);
     return partner;
 }
@@ -210,79 +211,79 @@ static void close_pipes(const struct partner *partner)
     close(partner->hears);
 }
 
-/* Pass until the holder has been put out for its silence. */
-static void pass_until_silent(struct core_token *own)
+/* Pass until the holder has been removed because of its silence. */
+static void pass_until_silent(struct core_token *token)
 {
-    while (own->counts.silent == 0)
-        core_token_pass(own);
-    assert_true(own->counts.longest >= clock_ns_to_ticks(TOKEN_SILENCE_NS / 2));
+    while (token->counts.silent == 0)
+        core_token_pass(token);
+    assert_true(token->counts.longest >= clock_ns_to_ticks(TOKEN_SILENCE_NS / 2));
 }
 
-static void test_goes_on_without_the_dead(void **state)
+static void dead_member_is_removed(void **state)
 {
     (void)state;
-    struct core_token own;
+    struct core_token token;
 
-    core_token_join(&own, rounds, CORE);
+    core_token_join(&token, rounds, CORE);
     const struct partner partner = start_partner();
     kill(partner.process, SIGKILL);
     waitpid(partner.process, NULL, 0);
-    pass_until_silent(&own);
-    assert_int_equal(own.counts.silent, 1);
-    assert_false(core_token_pass(&own)); /* it waits for the dead once */
-    core_token_leave(&own);
+    pass_until_silent(&token);
+    assert_int_equal(token.counts.silent, 1);
+    assert_false(core_token_pass(&token)); /* it waits for the dead member once */
+    core_token_leave(&token);
     close_pipes(&partner);
 }
 
-static void test_one_that_was_slow_joins_again(void **state)
+static void slow_member_joins_again(void **state)
 {
     (void)state;
-    struct core_token own;
+    struct core_token token;
     int status;
 
-    core_token_join(&own, rounds, CORE);
+    core_token_join(&token, rounds, CORE);
     const struct partner partner = start_partner();
-    pass_until_silent(&own);
+    pass_until_silent(&token);
     assert_int_equal(write(partner.hears, "g", 1), 1);
     while (waitpid(partner.process, &status, WNOHANG) == 0) /* alone, then in turns again */
-        core_token_pass(&own);
+        core_token_pass(&token);
     assert_int_equal(WEXITSTATUS(status), 7);
-    core_token_leave(&own);
+    core_token_leave(&token);
     close_pipes(&partner);
 }
 
-static void test_who_leaves_hands_on(void **state)
+static void leaving_member_passes_token_on(void **state)
 {
     (void)state;
-    struct core_token own, other, third;
+    struct core_token token, other, third;
 
-    core_token_join(&own, rounds, CORE);
+    core_token_join(&token, rounds, CORE);
     core_token_join(&other, rounds, CORE);
     core_token_join(&third, rounds, CORE);
-    assert_int_equal(rounds[CORE].turn & (TOKEN_MEMBERS - 1), own.place);
-    core_token_leave(&own);
+    assert_int_equal(rounds[CORE].turn & (TOKEN_MEMBERS - 1), token.place);
+    core_token_leave(&token);
     assert_int_equal(rounds[CORE].turn & (TOKEN_MEMBERS - 1), other.place);
-    core_token_leave(&third); /* it had nothing to hand on */
+    core_token_leave(&third); /* it had nothing to pass on */
     assert_false(core_token_pass(&other));
     core_token_leave(&other);
 }
 
-static void test_a_vacant_turn_is_taken_at_once(void **state)
+static void free_turn_is_taken_at_once(void **state)
 {
     (void)state;
-    struct core_token own, other, third;
+    struct core_token token, other, third;
 
-    core_token_join(&own, rounds, CORE);
+    core_token_join(&token, rounds, CORE);
     core_token_join(&other, rounds, CORE);
     core_token_join(&third, rounds, CORE);
-    atomic_store(&rounds[CORE].owners[own.place], 0); /* a leaver's, a moment too early */
+    atomic_store(&rounds[CORE].owners[token.place], 0); /* a member leaves, a moment too early */
     atomic_store(&sleeps, 0);
     assert_true(core_token_pass(&other));
     assert_int_equal(atomic_load(&sleeps), 0);
     assert_int_equal(other.counts.silent, 0);
 }
 
-static void test_no_room_is_no_round(void **state)
+static void full_ring_is_not_joined(void **state)
 {
     (void)state;
     static struct core_token many[TOKEN_MEMBERS], late;
@@ -296,7 +297,7 @@ static void test_no_room_is_no_round(void **state)
     assert_false(core_token_pass(&late));
 }
 
-static void test_says_why_a_file_cannot_be(void **state)
+static void invalid_file_has_reason(void **state)
 {
     (void)state;
     char error[160];
@@ -307,25 +308,25 @@ static void test_says_why_a_file_cannot_be(void **state)
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, open_rounds, close_rounds)
 
-/* One alone never rests: free_place is kept from the core by its turns. */
-static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state)
+/* A single member never rests, because its turns take the core from no other thread. */
+static void ring_is_quiet_after_long_time_without_work(void **state)
 {
     (void)state;
-    struct core_token one, other, free_place = {0};
+    struct core_token member, other, free_place = {0};
     const uint64_t now = clock_ticks(), long_after = now + 2 * clock_ns_to_ticks(TOKEN_QUIET_NS);
 
-    core_token_join(&one, rounds, CORE + 1);
-    assert_false(core_token_is_quiet(&one, long_after));
+    core_token_join(&member, rounds, CORE + 1);
+    assert_false(core_token_is_quiet(&member, long_after));
     core_token_join(&other, rounds, CORE + 1);
-    core_token_note_work(&one, now);
-    assert_false(core_token_is_quiet(&one, now));
+    core_token_note_work(&member, now);
+    assert_false(core_token_is_quiet(&member, now));
     assert_false(core_token_is_quiet(&other, now + clock_ns_to_ticks(TOKEN_QUIET_NS) / 2));
-    assert_true(core_token_is_quiet(&one, long_after));
+    assert_true(core_token_is_quiet(&member, long_after));
     assert_true(core_token_is_quiet(&other, long_after));
     core_token_note_work(&other, long_after);
-    assert_false(core_token_is_quiet(&one, long_after + 1));
+    assert_false(core_token_is_quiet(&member, long_after + 1));
     core_token_leave(&other);
-    core_token_leave(&one);
+    core_token_leave(&member);
     core_token_note_work(&free_place, now);
     assert_false(core_token_is_quiet(&free_place, long_after));
 }
@@ -333,17 +334,12 @@ static void test_a_round_is_quiet_when_nobody_has_had_work_for_long(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CASE(test_two_alternate),
-        CASE(test_more_than_two_go_round),
-        CASE(test_alone_goes_on_at_once),
-        CASE(test_cores_are_apart),
-        CASE(test_goes_on_without_the_dead),
-        CASE(test_one_that_was_slow_joins_again),
-        CASE(test_who_leaves_hands_on),
-        CASE(test_a_vacant_turn_is_taken_at_once),
-        CASE(test_no_room_is_no_round),
-        CASE(test_a_round_is_quiet_when_nobody_has_had_work_for_long),
-        CASE(test_says_why_a_file_cannot_be),
+        CASE(two_members_alternate),           CASE(many_members_take_turns_in_order),
+        CASE(single_member_continues_at_once), CASE(cores_are_independent),
+        CASE(dead_member_is_removed),          CASE(slow_member_joins_again),
+        CASE(leaving_member_passes_token_on),  CASE(free_turn_is_taken_at_once),
+        CASE(full_ring_is_not_joined),         CASE(ring_is_quiet_after_long_time_without_work),
+        CASE(invalid_file_has_reason),
     };
     clock_begin();
     clock_calibrate();

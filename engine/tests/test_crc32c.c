@@ -3,7 +3,7 @@
 
 #include "traffic/crc32c.h"
 
-static void known_vectors(void **state)
+static void crc32c_known_vectors(void **state)
 {
     (void)state;
     uint8_t bytes[32];
@@ -18,7 +18,7 @@ static void known_vectors(void **state)
     assert_int_equal(crc32c(crc32c(0, bytes, 13), bytes + 13, 19), 0x46dd794e);
 }
 
-/* The definition, bit by bit, without the tricks. */
+/* The definition, bit by bit. */
 static uint32_t slow_crc(uint32_t crc, const uint8_t *bytes, size_t length)
 {
     crc = ~crc;
@@ -30,7 +30,7 @@ static uint32_t slow_crc(uint32_t crc, const uint8_t *bytes, size_t length)
     return ~crc;
 }
 
-static void every_length_follows_the_definition(void **state)
+static void crc32c_every_length_equals_definition(void **state)
 {
     (void)state;
     uint8_t bytes[300];
@@ -44,8 +44,8 @@ static void every_length_follows_the_definition(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(known_vectors),
-        cmocka_unit_test(every_length_follows_the_definition),
+        cmocka_unit_test(crc32c_known_vectors),
+        cmocka_unit_test(crc32c_every_length_equals_definition),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,12 +1,12 @@
-/* Delays and their variation as a receiver reports them, against lists of every frame's own times:
- * frames sent late or in time, lost, overtaken and doubled, received in bursts. */
+/* Delays and their variation as a receiver reports them, compared with lists of the times of every
+ * frame: frames sent late or in time, lost, overtaken and duplicated, received in bursts. */
 #include "test.h"
 
 #include "fake_io.h"
 #include "traffic/receive.h"
 
 #define FRAMES 20000
-#define DELAY 5000000 /* ns, of which a thousandth is more than the jitter */
+#define DELAY 5000000 /* ns; a thousandth of it is more than the jitter */
 #define JITTER 3000
 
 static const struct frame_address peer = {
@@ -35,7 +35,7 @@ static int rising(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Ticks are nanoseconds here. What arrives together is received at one moment. */
+/* Ticks are nanoseconds here. Frames that arrive together are received at one moment. */
 static void make_arrivals(uint64_t *random)
 {
     count = 0;
@@ -63,11 +63,11 @@ static void receive_all(void)
                           .from_actual = &from_actual,
                           .from_intended = &from_intended,
                           .variation = &variation};
-    const struct frame_address own = frame_address_swapped(&peer);
+    const struct frame_address local = frame_address_swapped(&peer);
     static uint8_t bytes[IO_BURST_MAX][64];
     struct io_frame frames[IO_BURST_MAX];
 
-    receive_expect(&rx, &own, false, false, false, false);
+    receive_expect(&rx, &local, false, false, false, false);
     receive_begin(&rx, 0, 0);
     frame_template_build(&t, &peer, 64, 0, FRAME_DATA, 1, false);
     for (unsigned at = 0, burst; at < count; at += burst) {
@@ -86,11 +86,11 @@ static void receive_all(void)
     assert_int_equal(counters.rx_frames, count);
 }
 
-static void near(uint64_t told, uint64_t true_value)
+static void near(uint64_t reported, uint64_t true_value)
 {
-    const uint64_t error = told > true_value ? told - true_value : true_value - told;
+    const uint64_t error = reported > true_value ? reported - true_value : true_value - reported;
     if (error * 1000 > true_value && error > 1)
-        fail_msg("%llu, not %llu", (unsigned long long)told, (unsigned long long)true_value);
+        fail_msg("%llu, not %llu", (unsigned long long)reported, (unsigned long long)true_value);
 }
 
 static const double shares[] = {1, 25, 50, 90, 99, 99.9, 99.99, 100};
@@ -120,13 +120,13 @@ static void delays_are_those_of_the_list(void)
         for (unsigned i = 0; i < 8; i++)
             near(histogram_percentile(h, shares[i]), at_rank(list, count, shares[i]));
     }
-    /* RFC 5481; the list is that from the actual send time */
+    /* RFC 5481; the list has delays from the actual send time */
     for (unsigned i = 0; i < 8; i++)
         near(pdv_percentile(&variation.pdv, from_actual.min, shares[i]),
              at_rank(list, count, shares[i]) - list[0]);
 }
 
-/* RFC 3393, of first copies in order whose neighbour by number arrived in order, too. */
+/* RFC 3393: first copies in order whose neighbour by number also arrived in order. */
 static void changes_are_those_of_the_list(void)
 {
     static uint64_t shrunk[2 * FRAMES];
@@ -163,7 +163,7 @@ static void changes_are_those_of_the_list(void)
     }
 }
 
-static void what_is_reported_is_what_happened(void **state)
+static void reported_delays_equal_list(void **state)
 {
     (void)state;
     uint64_t random = 3;
@@ -180,7 +180,7 @@ static void what_is_reported_is_what_happened(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_reported_is_what_happened),
+        cmocka_unit_test(reported_delays_equal_list),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Which `dpdk` port specifications are well-formed; nothing is opened. */
+/* Valid and invalid `dpdk` port specifications; no port is opened. */
 #include "test.h"
 
 #include "io/dpdk_slots.h"
@@ -24,7 +24,7 @@ static void refused(const char *arguments, const char *because)
     assert_null(strchr(error, '\n'));
 }
 
-static void every_kind_is_known(void **state)
+static void every_kind_is_parsed(void **state)
 {
     (void)state;
     static const char *const good[] = {
@@ -46,15 +46,15 @@ static void every_kind_is_known(void **state)
     }
 }
 
-/* Some releases of DPDK have a driver that must not be asked to. */
-static void zero_copy_is_for_drivers_that_can(void **state)
+/* Some releases of DPDK have a driver with a bug. */
+static void zero_copy_needs_fixed_driver(void **state)
 {
     (void)state;
     if (!fits("memif=/tmp/a,role=client,id=4294967294,zero-copy"))
         assert_non_null(strstr(error, "writes beyond its ring"));
 }
 
-static void keys_belong_to_their_kinds(void **state)
+static void keys_are_valid_for_their_kinds(void **state)
 {
     (void)state;
     refused("", "virtio-user=PATH");
@@ -75,7 +75,7 @@ static void keys_belong_to_their_kinds(void **state)
     refused("af-packet=eth0,server", "'server'");
 }
 
-static void pci_addresses_are_addresses(void **state)
+static void pci_addresses_are_checked(void **state)
 {
     (void)state;
     static const char *const bad[] = {"pci=eth0", "pci=0000:03:20.0", "pci=0000:03:00.8",
@@ -84,7 +84,7 @@ static void pci_addresses_are_addresses(void **state)
         refused(bad[i], "is not a PCI address");
 }
 
-/* A block is of whole pages, a slot divides it, and the smallest ring fills its blocks. */
+/* A block consists of whole pages, a slot divides it, and the smallest ring fills its blocks. */
 static void slots_fill_blocks_of_whole_pages(void **state)
 {
     (void)state;
@@ -108,10 +108,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(slots_fill_blocks_of_whole_pages),
-        cmocka_unit_test(every_kind_is_known),
-        cmocka_unit_test(zero_copy_is_for_drivers_that_can),
-        cmocka_unit_test(keys_belong_to_their_kinds),
-        cmocka_unit_test(pci_addresses_are_addresses),
+        cmocka_unit_test(every_kind_is_parsed),
+        cmocka_unit_test(zero_copy_needs_fixed_driver),
+        cmocka_unit_test(keys_are_valid_for_their_kinds),
+        cmocka_unit_test(pci_addresses_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

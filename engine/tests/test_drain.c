@@ -1,4 +1,4 @@
-/* The end of a trial: late frames are waited for while some are missing, and never for ever. */
+/* The end of a trial: the drain waits for late frames while some are missing, but not for ever. */
 #include "test.h"
 
 #include "ends/end.h"
@@ -8,8 +8,8 @@
 #include "trial/loop.h"
 
 #define STREAM 7
-#define FIRST 10 /* frames that are there when the trial ends */
-#define LATE 5   /* those that come afterwards */
+#define FIRST 10 /* frames in the port when the trial ends */
+#define LATE 5   /* frames that arrive afterwards */
 
 static struct options options;
 static struct trial *trial;
@@ -30,7 +30,7 @@ static void queue(uint32_t sequence)
     fake_queue(port, t.bytes, t.length);
 }
 
-/* A trial whose loop is over; `late_ms` after this its last frames arrive. */
+/* A trial whose loop is over; its last frames arrive after `late_ms`. */
 static void make_trial(const struct role *role, unsigned late_ms)
 {
     options = (struct options){.role = role, .stream = STREAM, .idle = IDLE_YIELD};
@@ -68,7 +68,7 @@ static void end_trial(void)
     free(trial);
 }
 
-static void late_frames_are_waited_for_while_some_are_missing(void **state)
+static void drain_waits_for_missing_frames(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 100);
@@ -82,7 +82,7 @@ static void late_frames_are_waited_for_while_some_are_missing(void **state)
     end_trial();
 }
 
-static void they_are_when_nobody_said_how_many_were_sent(void **state)
+static void drain_waits_if_sent_is_unknown(void **state)
 {
     (void)state;
     make_trial(&role_duplex, 100);
@@ -92,11 +92,11 @@ static void they_are_when_nobody_said_how_many_were_sent(void **state)
     end_trial();
 }
 
-static void a_client_knows_what_it_sent(void **state)
+static void drain_of_client_uses_sent_frames(void **state)
 {
     (void)state;
     make_trial(&role_client, 100);
-    trial->ends->before.tx_offered = 3; /* of an earlier trial */
+    trial->ends->before.tx_offered = 3; /* sent in an earlier trial */
     trial->ends->counters.tx_offered = 3 + FIRST + LATE;
     atomic_store(&trial->request.sent, 0);
     drain(trial);
@@ -105,7 +105,7 @@ static void a_client_knows_what_it_sent(void **state)
     end_trial();
 }
 
-static void what_is_lost_is_not_waited_for_for_ever(void **state)
+static void drain_ends_if_frames_are_lost(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 3600000);
@@ -116,7 +116,7 @@ static void what_is_lost_is_not_waited_for_for_ever(void **state)
     end_trial();
 }
 
-static void less_patience_calls_them_lost_sooner(void **state)
+static void drain_with_short_patience_ends_early(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 100);
@@ -128,7 +128,7 @@ static void less_patience_calls_them_lost_sooner(void **state)
     end_trial();
 }
 
-static void frames_without_end_are_given_up(void **state)
+static void drain_ends_if_frames_never_end(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 0);
@@ -140,9 +140,9 @@ static void frames_without_end_are_given_up(void **state)
     end_trial();
 }
 
-/* The port was left alone for 10 ms, and its ring was full: what is missing behind that is the
- * engine's loss. */
-static void what_came_before_the_drain_is_known_to_be_missed(void **state)
+/* The port had no worker for 10 ms, and its ring was full: the missing frames after it are a loss
+ * of the engine. */
+static void loss_before_drain_is_attributed(void **state)
 {
     (void)state;
     make_trial(&role_receiver, 30);
@@ -160,8 +160,8 @@ static void what_came_before_the_drain_is_known_to_be_missed(void **state)
     end_trial();
 }
 
-/* A worker whose trial has ended goes on receiving until it is told to leave. */
-static void a_worker_receives_until_it_is_joined(void **state)
+/* A worker whose trial has ended continues to receive until it must leave. */
+static void worker_receives_until_joined(void **state)
 {
     (void)state;
     const struct timespec nap = {0, 1000000};
@@ -199,14 +199,14 @@ static void a_worker_receives_until_it_is_joined(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_came_before_the_drain_is_known_to_be_missed),
-        cmocka_unit_test(a_worker_receives_until_it_is_joined),
-        cmocka_unit_test(late_frames_are_waited_for_while_some_are_missing),
-        cmocka_unit_test(they_are_when_nobody_said_how_many_were_sent),
-        cmocka_unit_test(a_client_knows_what_it_sent),
-        cmocka_unit_test(what_is_lost_is_not_waited_for_for_ever),
-        cmocka_unit_test(less_patience_calls_them_lost_sooner),
-        cmocka_unit_test(frames_without_end_are_given_up),
+        cmocka_unit_test(loss_before_drain_is_attributed),
+        cmocka_unit_test(worker_receives_until_joined),
+        cmocka_unit_test(drain_waits_for_missing_frames),
+        cmocka_unit_test(drain_waits_if_sent_is_unknown),
+        cmocka_unit_test(drain_of_client_uses_sent_frames),
+        cmocka_unit_test(drain_ends_if_frames_are_lost),
+        cmocka_unit_test(drain_with_short_patience_ends_early),
+        cmocka_unit_test(drain_ends_if_frames_never_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

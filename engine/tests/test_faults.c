@@ -1,5 +1,6 @@
-/* Known truth must be true: faults strike as often as set, each by its own dice, the same with
- * the same seed; delayed frames leave in the order of their due times, none lost, none early. */
+/* Injected faults must be as configured: each is applied as often as set, independently of other
+ * faults, and the same with the same seed. Delayed frames leave in the order of their due times,
+ * without loss and not early. */
 #include "test.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ static unsigned strikes(const struct reference *r, enum fault fault, unsigned di
     return count;
 }
 
-static void every_nth_is_exact(void **state)
+static void every_nth_fault_is_exact(void **state)
 {
     (void)state;
     for (unsigned fault = 0; fault < FAULTS; fault++) {
@@ -33,8 +34,9 @@ static void every_nth_is_exact(void **state)
     }
 }
 
-/* Four deviations of the binomial distribution; the seeds are fixed, so it holds or it does not. */
-static void shares_are_binomial(void **state)
+/* Four standard deviations of the binomial distribution. The seeds are fixed, so the result is
+ * always the same. */
+static void fault_shares_are_binomial(void **state)
 {
     (void)state;
     const uint64_t shares[] = {1000, 1000000, 30000000, 500000000, 999000000};
@@ -51,7 +53,8 @@ static void shares_are_binomial(void **state)
     assert_int_equal(strikes(&all, FAULT_DROP, 0), FRAMES);
 }
 
-/* Both of two faults with p = q = 1/2 strike a quarter of the frames; so do both directions. */
+/* Both of two faults with p = q = 1/2 are applied to a quarter of the frames, and so are both
+ * directions. */
 static void faults_and_directions_are_independent(void **state)
 {
     (void)state;
@@ -109,28 +112,28 @@ static void delays_have_the_set_distribution(void **state)
     unsigned within = 0;
     for (uint64_t i = 0; i < FRAMES; i++)
         within += fabs((double)faults_delay_ns(&r, 0, i) - 100000) <= 10000;
-    assert_true(fabs((double)within / FRAMES - 0.683) < 0.01); /* one deviation */
+    assert_true(fabs((double)within / FRAMES - 0.683) < 0.01); /* one standard deviation */
     r.delay_ns = 0;
     for (uint64_t i = 0; i < 1000; i++)
         assert_true(faults_delay_ns(&r, 0, i) <= 60000); /* never below 0 */
 }
 
-static void flipped_bits_lie_where_they_are_seen(void **state)
+static void flipped_bits_are_detectable(void **state)
 {
     (void)state;
     const struct reference r = {.seed = 4};
     uint8_t plain[500] = {FRAME_SIGNATURE, FRAME_DATA << 4};
     uint8_t touched[500] = {FRAME_SIGNATURE, (FRAME_DATA | FRAME_TOUCHED) << 4};
-    bool seen[500 * 8] = {false};
+    bool drawn[500 * 8] = {false};
     for (uint64_t i = 0; i < FRAMES; i++) {
         const uint64_t bit = faults_bit(&r, 0, i, plain, sizeof plain);
         assert_true(bit >= 8 && bit < STAMP_BYTES * 8);
-        seen[faults_bit(&r, 0, i, touched, sizeof touched)] = true;
+        drawn[faults_bit(&r, 0, i, touched, sizeof touched)] = true;
     }
     for (unsigned bit = 0; bit < 8; bit++)
-        assert_false(seen[bit]);
+        assert_false(drawn[bit]);
     for (unsigned bit = 8; bit < 500 * 8; bit++)
-        assert_true(seen[bit]);
+        assert_true(drawn[bit]);
 }
 
 static void frames_leave_by_due_time(void **state)
@@ -143,7 +146,8 @@ static void frames_leave_by_due_time(void **state)
     while (out < 100000) {
         for (unsigned n = (unsigned)(test_random(&random) % 40); n > 0; n--) {
             uint8_t bytes[64] = {0};
-            const uint64_t due = now + 20 + test_random(&random) % 400; /* after all that is out */
+            const uint64_t due =
+                now + 20 + test_random(&random) % 400; /* later than all frames that have left */
             memcpy(bytes, &due, sizeof due);
             if (delay_line_add(&line, bytes, 40 + in % 20, due, 0))
                 in++;
@@ -167,11 +171,11 @@ static void frames_leave_by_due_time(void **state)
         out += taken;
         assert_int_equal(in - out, line.count + line.ready_count);
     }
-    assert_true(refused > 0 && line.arrived == in); /* it was full at times */
+    assert_true(refused > 0 && line.arrived == in); /* the line was full at times */
     delay_line_close(&line);
 }
 
-static void a_full_line_refuses_and_keeps_all(void **state)
+static void full_line_refuses_and_keeps_frames(void **state)
 {
     (void)state;
     struct delay_line line;
@@ -183,7 +187,7 @@ static void a_full_line_refuses_and_keeps_all(void **state)
     assert_false(delay_line_add(&line, bytes, 60, 1, 0));
     assert_int_equal(delay_line_next(&line), 5);
     assert_int_equal(delay_line_ready(&line, 5), 1);
-    assert_false(delay_line_add(&line, bytes, 60, 1, 0)); /* what stands ready still counts */
+    assert_false(delay_line_add(&line, bytes, 60, 1, 0)); /* ready frames still count */
     delay_line_sent(&line, 1);
     assert_int_equal(delay_line_next(&line), 9);
     assert_true(delay_line_add(&line, bytes, 60, 1, 0));
@@ -195,14 +199,14 @@ static void a_full_line_refuses_and_keeps_all(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_nth_is_exact),
-        cmocka_unit_test(shares_are_binomial),
+        cmocka_unit_test(every_nth_fault_is_exact),
+        cmocka_unit_test(fault_shares_are_binomial),
         cmocka_unit_test(faults_and_directions_are_independent),
         cmocka_unit_test(seeds_differ),
         cmocka_unit_test(delays_have_the_set_distribution),
-        cmocka_unit_test(flipped_bits_lie_where_they_are_seen),
+        cmocka_unit_test(flipped_bits_are_detectable),
         cmocka_unit_test(frames_leave_by_due_time),
-        cmocka_unit_test(a_full_line_refuses_and_keeps_all),
+        cmocka_unit_test(full_line_refuses_and_keeps_frames),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Flows: as many different ones as asked, in the ranges set, and Zipf's law where asked. */
+/* Flows: the requested number of different flows, in the given ranges, and Zipf's law if requested.
+ */
 #include "test.h"
 
 #include <math.h>
@@ -41,7 +42,7 @@ static int compare(const void *a, const void *b)
     return memcmp(a, b, FLOW_FIELDS * sizeof(uint32_t));
 }
 
-/* All flows are different, and every value lies in its range. */
+/* All flows are different, and every value is in its range. */
 static void check_distinct(const char *text)
 {
     make(text);
@@ -61,7 +62,7 @@ static void check_distinct(const char *text)
     free(all);
 }
 
-static void flows_are_as_many_as_asked(void **state)
+static void number_of_flows_is_as_requested(void **state)
 {
     (void)state;
     static const char *const sets[] = {
@@ -89,7 +90,7 @@ static void flows_are_as_many_as_asked(void **state)
         check_distinct(sets[i]);
 }
 
-static void ranges_count_from_the_address(void **state)
+static void ranges_begin_at_address(void **state)
 {
     (void)state;
     make("10:src-ip+src-port=5+vlan=2+src-mac");
@@ -108,7 +109,7 @@ static void ranges_count_from_the_address(void **state)
     assert_int_equal(flows.count, 1);
 }
 
-/* Fields whose counts have a common divisor make a grid: those before go on first. */
+/* Fields whose counts have a common divisor make a grid: earlier fields advance first. */
 static void fields_make_a_grid(void **state)
 {
     (void)state;
@@ -117,39 +118,42 @@ static void fields_make_a_grid(void **state)
         assert_int_equal(flow_value(&flows.fields[FLOW_SRC_IP], flow), 0xc6120001 + flow % 10);
         assert_int_equal(flow_value(&flows.fields[FLOW_SRC_PORT], flow), 5000 + flow / 10);
     }
-    make("10:src-ip=10+src-port=10"); /* enough without: they go on together */
+    make(
+        "10:src-ip=10+src-port=10"); /* enough combinations without a grid: they advance together */
     assert_int_equal(flow_value(&flows.fields[FLOW_SRC_PORT], 3), 5003);
 }
 
-/* A random order is one: no pattern of distances, and the place says nothing of the value. */
-static void a_seed_decides_the_order(void **state)
+/* A random order is random: distances have no pattern, and the place does not determine the value.
+ */
+static void seed_decides_order(void **state)
 {
     (void)state;
     enum { FLOWS = 1000, CELLS = 10 };
-    static unsigned seen[CELLS][CELLS];
+    static unsigned hits[CELLS][CELLS];
     make("1000:src-ip/random:seed=1");
-    const struct flow_set one = flows;
+    const struct flow_set single = flows;
     make("1000:src-ip/random:seed=2");
     unsigned like_before = 0, same = 0;
     uint32_t value = 0, last = 0, distance = 0;
-    memset(seen, 0, sizeof seen);
+    memset(hits, 0, sizeof hits);
     for (uint32_t i = 0; i < FLOWS; i++, last = value) {
-        value = flow_value(&one.fields[FLOW_SRC_IP], i);
+        value = flow_value(&single.fields[FLOW_SRC_IP], i);
         like_before += (value - last + FLOWS) % FLOWS == distance;
         distance = (value - last + FLOWS) % FLOWS;
         same += value == flow_value(&flows.fields[FLOW_SRC_IP], i);
-        seen[i * CELLS / FLOWS][(value - 0xc6120001) * CELLS / FLOWS]++;
+        hits[i * CELLS / FLOWS][(value - 0xc6120001) * CELLS / FLOWS]++;
     }
     assert_true(like_before < 20);
     assert_true(same < 20);
-    double chi_square = 0; /* 81 degrees of freedom: mean 81, deviation 13; the rest is even */
+    double chi_square =
+        0; /* 81 degrees of freedom: mean 81, standard deviation 13; the rest is uniform */
     for (unsigned i = 0; i < CELLS * CELLS; i++)
         chi_square +=
-            (seen[i / CELLS][i % CELLS] - 10.0) * (seen[i / CELLS][i % CELLS] - 10.0) / 10;
+            (hits[i / CELLS][i % CELLS] - 10.0) * (hits[i / CELLS][i % CELLS] - 10.0) / 10;
     assert_true(chi_square > 81 - 5 * 13 && chi_square < 81 + 5 * 13);
 }
 
-static void what_cannot_be_is_refused(void **state)
+static void impossible_flows_are_refused(void **state)
 {
     (void)state;
     is_bad("0", "from 1 to 1000000");
@@ -180,12 +184,12 @@ static void what_cannot_be_is_refused(void **state)
     assert_non_null(strstr(error, "--vlan"));
 }
 
-/* Ranks against the law itself, in bins that all expect 100 draws and more. */
+/* Ranks compared with the law, in bins with an expectation of at least 100 draws. */
 static void check_zipf(uint32_t count, double exponent)
 {
     static struct zipf z;
     const uint32_t draws = 2000000;
-    uint32_t *seen = calloc(count, sizeof *seen);
+    uint32_t *hits = calloc(count, sizeof *hits);
     double sum = 0, expected = 0, chi_square = 0;
     uint64_t drawn = 0;
     unsigned bins = 0;
@@ -194,13 +198,13 @@ static void check_zipf(uint32_t count, double exponent)
     for (uint32_t i = 0; i < draws; i++) {
         const uint32_t rank = zipf_rank(&z, 12345 + i * 0x9e3779b97f4a7c15ULL);
         assert_true(rank < count);
-        seen[rank]++;
+        hits[rank]++;
     }
     for (uint32_t k = 1; k <= count; k++)
         sum += pow(k, -exponent);
     for (uint32_t k = 1; k <= count; k++) {
         expected += draws * pow(k, -exponent) / sum;
-        drawn += seen[k - 1];
+        drawn += hits[k - 1];
         if (expected < 100 && k < count)
             continue;
         chi_square += ((double)drawn - expected) * ((double)drawn - expected) / expected;
@@ -212,10 +216,10 @@ static void check_zipf(uint32_t count, double exponent)
     if (bins > 1 && fabs(chi_square - freedom) > 5 * deviation)
         fail_msg("%u ranks, exponent %g: chi-square %g over %g degrees of freedom", count, exponent,
                  chi_square, freedom);
-    free(seen);
+    free(hits);
 }
 
-static void draws_together_are_draws_one_by_one(void **state)
+static void eight_draws_equal_single_draws(void **state)
 {
     (void)state;
     static struct zipf z;
@@ -231,7 +235,7 @@ static void draws_together_are_draws_one_by_one(void **state)
     }
 }
 
-static void zipf_is_zipf(void **state)
+static void zipf_ranks_follow_law(void **state)
 {
     (void)state;
     check_zipf(1, 1.0);
@@ -248,13 +252,13 @@ static void zipf_is_zipf(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(flows_are_as_many_as_asked),
-        cmocka_unit_test(ranges_count_from_the_address),
+        cmocka_unit_test(number_of_flows_is_as_requested),
+        cmocka_unit_test(ranges_begin_at_address),
         cmocka_unit_test(fields_make_a_grid),
-        cmocka_unit_test(a_seed_decides_the_order),
-        cmocka_unit_test(what_cannot_be_is_refused),
-        cmocka_unit_test(zipf_is_zipf),
-        cmocka_unit_test(draws_together_are_draws_one_by_one),
+        cmocka_unit_test(seed_decides_order),
+        cmocka_unit_test(impossible_flows_are_refused),
+        cmocka_unit_test(zipf_ranks_follow_law),
+        cmocka_unit_test(eight_draws_equal_single_draws),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* Frames taken in rows are judged, counted, tracked and timed as they are one by one. */
+/* Frames processed in rows are judged, counted, tracked and timed as if they were processed one by
+ * one. */
 #include "test.h"
 
 #include "traffic/receive.h"
@@ -9,7 +10,7 @@
 static const struct frame_address peer = {
     .src_ip = 0x0a000001, .dst_ip = 0x0a000002, .src_udp = 1000, .dst_udp = 2000};
 
-/* A receiver with all that it writes to. */
+/* A receiver with everything that it writes to. */
 struct side {
     struct receiver rx;
     struct counters counters;
@@ -22,7 +23,7 @@ static struct side whole, single;
 
 static void begin(struct side *side, bool touch)
 {
-    const struct frame_address own = frame_address_swapped(&peer);
+    const struct frame_address local = frame_address_swapped(&peer);
 
     memset(side, 0, sizeof *side);
     side->rx = (struct receiver){.counters = &side->counters,
@@ -33,39 +34,39 @@ static void begin(struct side *side, bool touch)
                                  .from_actual = &side->from_actual,
                                  .from_intended = &side->from_intended,
                                  .variation = &side->variation};
-    receive_expect(&side->rx, &own, true, true, true, true);
+    receive_expect(&side->rx, &local, true, true, true, true);
     receive_begin(&side->rx, 0, 0);
 }
 
-/* A sender that now and then does what switches do; most frames follow the one before. */
+/* A sender with occasional effects of switches; most frames follow the previous frame. */
 struct source {
     uint64_t random, intended;
     uint32_t sequence, size;
-    unsigned kind, harm; /* one frame in `harm` suffers something */
+    unsigned kind, harm; /* one frame in `harm` is affected */
 };
 
 static uint32_t make(struct source *s, uint8_t *bytes)
 {
     static struct frame_template t;
     uint32_t sequence = s->sequence++;
-    const uint64_t what = test_random(&s->random) % s->harm;
+    const uint64_t event = test_random(&s->random) % s->harm;
 
-    if (what == 0)
-        sequence = s->sequence++; /* one is lost */
-    else if (what == 1)
-        sequence -= 1 + (uint32_t)(test_random(&s->random) % 70); /* late, or twice */
-    else if (what == 2)
+    if (event == 0)
+        sequence = s->sequence++; /* a lost frame */
+    else if (event == 1)
+        sequence -= 1 + (uint32_t)(test_random(&s->random) % 70); /* a late or duplicated frame */
+    else if (event == 2)
         s->size = 64 + (uint32_t)(test_random(&s->random) % 3);
-    if (what < 6 && what != 1)
+    if (event < 6 && event != 1)
         s->intended += 700; /* another burst of the sender */
     frame_template_build(&t, &peer, s->size, 7, s->kind, 1, false);
     const struct frame_times times = frame_times_make(s->intended, s->intended + 50);
     frame_stamp(&t, t.bytes, sequence, &times);
-    if (what == 6)
+    if (event == 6)
         t.bytes[12 + test_random(&s->random) % (t.length - 12)] ^=
             (uint8_t)(1U << test_random(&s->random) % 8);
-    if (what == 7)
-        memset(t.bytes, (int)test_random(&s->random), 12); /* MAC addresses do not count */
+    if (event == 7)
+        memset(t.bytes, (int)test_random(&s->random), 12); /* MAC addresses are not compared */
     memcpy(bytes, t.bytes, t.length);
     return t.length;
 }
@@ -86,7 +87,7 @@ static void compare_sides(void)
 
 static void run(struct source source, bool touch)
 {
-    uint8_t *exact[IO_BURST_MAX]; /* so that a byte read too far is seen */
+    uint8_t *exact[IO_BURST_MAX]; /* so that a sanitizer finds a read beyond a frame */
     struct io_frame frames[IO_BURST_MAX];
     uint8_t bytes[LENGTH_MAX];
 
@@ -114,8 +115,8 @@ static void run(struct source source, bool touch)
     compare_sides();
 }
 
-/* Numbers and checksums run over in between: 3000 bursts are some 380,000 frames. */
-static void rows_count_as_single_frames(void **state)
+/* Numbers and checksums wrap in between: 3000 bursts are about 380,000 frames. */
+static void rows_count_like_single_frames(void **state)
 {
     (void)state;
     run(
@@ -129,7 +130,7 @@ static void rows_count_as_single_frames(void **state)
     run((struct source){.random = 3, .size = 64, .kind = FRAME_DATA, .harm = 8}, false);
 }
 
-static void rows_of_other_kinds_do(void **state)
+static void rows_of_other_kinds_count_like_single(void **state)
 {
     (void)state;
     run((struct source){.random = 4, .size = 64, .kind = FRAME_DATA, .harm = 100}, true);
@@ -140,7 +141,7 @@ static void rows_of_other_kinds_do(void **state)
 }
 
 /* Every bit behind the MAC addresses of a frame that could follow another. */
-static void any_flipped_bit_ends_a_row(void **state)
+static void flipped_bit_ends_row(void **state)
 {
     (void)state;
     struct source source = {.random = 7, .size = 64, .kind = FRAME_DATA, .harm = 1U << 31};
@@ -162,9 +163,9 @@ static void any_flipped_bit_ends_a_row(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_count_as_single_frames),
-        cmocka_unit_test(rows_of_other_kinds_do),
-        cmocka_unit_test(any_flipped_bit_ends_a_row),
+        cmocka_unit_test(rows_count_like_single_frames),
+        cmocka_unit_test(rows_of_other_kinds_count_like_single),
+        cmocka_unit_test(flipped_bit_ends_row),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

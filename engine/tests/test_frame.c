@@ -1,5 +1,5 @@
-/* Frames byte by byte: addresses in wire order and the right way round, lengths, checksums
- * computed again from their definition, stamps, echo. */
+/* Frames byte by byte: addresses in wire order, lengths, checksums calculated again by their
+ * definition, stamps, echo. */
 #include "test.h"
 
 #include "traffic/frame.h"
@@ -20,7 +20,7 @@ static unsigned be16(const uint8_t *p)
     return (unsigned)p[0] << 8 | p[1];
 }
 
-/* RFC 1071 as it is written down. */
+/* RFC 1071 as written. */
 static unsigned slow_sum(const uint8_t *p, size_t length, unsigned sum)
 {
     for (size_t i = 0; i < length; i++)
@@ -38,14 +38,14 @@ static void check_checksums(const uint8_t *f)
     assert_int_not_equal(be16(f + 40), 0);
 }
 
-/* An earlier tool swapped bytes twice: 10.0.3.16 went out as 16.3.0.10, port 13994 as 43574;
- * another had source and destination exchanged. */
+/* An earlier tool swapped bytes twice: 10.0.3.16 was sent as 16.3.0.10, port 13994 as 43574;
+ * another exchanged source and destination. */
 static void addresses_are_in_wire_order(void **state)
 {
     (void)state;
     frame_template_build(&t, &address, 64, 7, FRAME_DATA, 3, false);
-    const uint8_t wanted[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45};
-    assert_memory_equal(t.bytes, wanted, sizeof wanted);
+    const uint8_t expected_sum[] = {2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00, 0x45};
+    assert_memory_equal(t.bytes, expected_sum, sizeof expected_sum);
     assert_memory_equal(t.bytes + 26, "\x0a\x00\x03\x10\x0a\x00\x03\x11", 8);
     assert_int_equal(be16(t.bytes + 34), 13994);
     assert_int_equal(be16(t.bytes + 36), 5001);
@@ -74,7 +74,7 @@ static void every_size_is_right(void **state)
     }
 }
 
-static void checksum_follows_the_stamp(void **state)
+static void checksum_follows_stamp(void **state)
 {
     (void)state;
     uint64_t random = 42;
@@ -88,15 +88,16 @@ static void checksum_follows_the_stamp(void **state)
     }
 }
 
-/* A sender that may make up for minutes: what it was late by is told to a few parts in 100,000. */
-static void lateness_has_no_end_and_is_never_negative(void **state)
+/* A sender that may catch up with minutes: the lateness in the stamp is exact to a few parts in
+ * 100,000. */
+static void lateness_is_unbounded_and_not_negative(void **state)
 {
     (void)state;
     for (uint64_t late = 0; late < 1ULL << 46; late += 1 + late / 1000) {
-        const int64_t told = lateness_decode(lateness_encode(late));
-        assert_true(told <= (int64_t)late && late - (uint64_t)told <= late / 32768);
+        const int64_t decoded = lateness_decode(lateness_encode(late));
+        assert_true(decoded <= (int64_t)late && late - (uint64_t)decoded <= late / 32768);
         if (late < 1ULL << 31)
-            assert_int_equal(told, late);
+            assert_int_equal(decoded, late);
     }
     frame_template_build(&t, &address, 64, 1, FRAME_DATA, 0, false);
     struct frame_times times = frame_times_make(1000, 1000 + (1ULL << 50));
@@ -118,7 +119,7 @@ static void payload_only_has_no_headers(void **state)
     assert_true(frame_digest_is_right(t.bytes, t.payload_length));
 }
 
-static void echo_turns_all_addresses_and_keeps_checksums(void **state)
+static void echo_swaps_addresses_and_keeps_checksums(void **state)
 {
     (void)state;
     uint8_t payload[1472];
@@ -152,8 +153,8 @@ static void touched_payloads_differ(void **state)
     }
 }
 
-/* Sums and digests come from tables: here from their definitions. */
-static void tables_say_what_the_bytes_are(void **state)
+/* Sums and digests come from tables: here they are calculated by their definitions. */
+static void tables_equal_sums_of_bytes(void **state)
 {
     (void)state;
     uint8_t payload[1600];
@@ -166,13 +167,13 @@ static void tables_say_what_the_bytes_are(void **state)
                 payload[i] = (uint8_t)(length * 7 + i * 31);
             const uint32_t sequence = be16(payload + 4) << 16 | be16(payload + 6);
             uint64_t sum = frame_touch(p, payload, length, sequence);
-            const unsigned wanted = slow_sum(payload + STAMP_BYTES, length - STAMP_BYTES, 0);
-            assert_int_equal(__builtin_bswap16(sum_fold(sum)) % 0xffff, wanted % 0xffff);
+            const unsigned expected_sum = slow_sum(payload + STAMP_BYTES, length - STAMP_BYTES, 0);
+            assert_int_equal(__builtin_bswap16(sum_fold(sum)) % 0xffff, expected_sum % 0xffff);
             assert_true(frame_digest_is_right(payload, length));
             sum = 0;
             assert_true(frame_touched_alike(p, payload, length, &sum));
-            assert_int_equal(__builtin_bswap16(sum_fold(sum)) % 0xffff, wanted % 0xffff);
-            assert_int_equal(payload[length], 0xee); /* nothing behind */
+            assert_int_equal(__builtin_bswap16(sum_fold(sum)) % 0xffff, expected_sum % 0xffff);
+            assert_int_equal(payload[length], 0xee); /* no write behind it */
             for (uint32_t i = 8; i < length && length >= STAMP_BYTES + DIGEST_BYTES; i++) {
                 payload[i] ^= (uint8_t)(1 << i % 8);
                 assert_false(frame_digest_is_right(payload, length));
@@ -195,7 +196,7 @@ static struct frame_address address_of(bool ip6, unsigned tags)
     return a;
 }
 
-/* Every kind of frame against the RFCs, and parsed again. */
+/* Every kind of frame compared with the RFCs, and parsed again. */
 static void every_layout_is_right(void **state)
 {
     (void)state;
@@ -244,7 +245,7 @@ static void every_layout_is_right(void **state)
     }
 }
 
-static void echo_turns_every_layout(void **state)
+static void echo_swaps_every_layout(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < 6; i++) {
@@ -266,7 +267,7 @@ static void arbitrary_bytes_are_parsed_within_bounds(void **state)
     uint64_t random = 9;
     for (unsigned i = 0; i < 200000; i++) {
         const uint32_t length = (uint32_t)(test_random(&random) % 100);
-        uint8_t *bytes = malloc(length + 1); /* exact, for the sanitizer */
+        uint8_t *bytes = malloc(length + 1); /* exact size, for the sanitizer */
         struct frame_layout at;
         for (uint32_t j = 0; j < length; j++)
             bytes[j] = (uint8_t)test_random(&random);
@@ -286,14 +287,14 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(addresses_are_in_wire_order),
         cmocka_unit_test(every_size_is_right),
-        cmocka_unit_test(checksum_follows_the_stamp),
-        cmocka_unit_test(lateness_has_no_end_and_is_never_negative),
+        cmocka_unit_test(checksum_follows_stamp),
+        cmocka_unit_test(lateness_is_unbounded_and_not_negative),
         cmocka_unit_test(payload_only_has_no_headers),
-        cmocka_unit_test(echo_turns_all_addresses_and_keeps_checksums),
+        cmocka_unit_test(echo_swaps_addresses_and_keeps_checksums),
         cmocka_unit_test(touched_payloads_differ),
-        cmocka_unit_test(tables_say_what_the_bytes_are),
+        cmocka_unit_test(tables_equal_sums_of_bytes),
         cmocka_unit_test(every_layout_is_right),
-        cmocka_unit_test(echo_turns_every_layout),
+        cmocka_unit_test(echo_swaps_every_layout),
         cmocka_unit_test(arbitrary_bytes_are_parsed_within_bounds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

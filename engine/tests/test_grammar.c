@@ -1,4 +1,4 @@
-/* The engine reads values as tests/grammar.txt has them, and so does the bench: see there. */
+/* The engine reads values as tests/grammar.txt specifies, and so does the bench. */
 #include "test.h"
 
 #include <inttypes.h>
@@ -19,7 +19,7 @@
 
 static const char *path;
 
-/* A reader puts what it has understood into `value`, or returns false. */
+/* A reader writes its interpretation into `value`, or returns false. */
 typedef bool reader(const char *text, char *value);
 
 static bool read_count(const char *text, char *value)
@@ -185,32 +185,32 @@ static const struct {
     {"vlan", read_vlan},   {"schedule", read_schedule},
 };
 
-static void check(const char *kind, const char *wanted, const char *text)
+static void check(const char *kind, const char *expected, const char *text)
 {
     char value[VALUE_BYTES] = "";
 
     if (strncmp(kind, "--", 2) == 0) {
         const bool good = read_option(kind + 2, text, value);
-        if (strcmp(good ? value : "refused", wanted) != 0)
-            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", wanted);
+        if (strcmp(good ? value : "refused", expected) != 0)
+            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", expected);
         return;
     }
     for (unsigned i = 0; i < sizeof readers / sizeof readers[0]; i++) {
         if (strcmp(readers[i].kind, kind) != 0)
             continue;
         const bool good = readers[i].read(text, value);
-        if (strcmp(good ? value : "refused", wanted) != 0)
-            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", wanted);
+        if (strcmp(good ? value : "refused", expected) != 0)
+            fail_msg("%s '%s': read as %s, not %s", kind, text, good ? value : "refused", expected);
         return;
     }
     fail_msg("%s: no such kind", kind);
 }
 
-static void every_example_is_read_as_written(void **state)
+static void every_example_is_parsed(void **state)
 {
     (void)state;
     FILE *file = fopen(path, "r");
-    char line[200], kind[24], wanted[VALUE_BYTES];
+    char line[200], kind[24], expected[VALUE_BYTES];
     unsigned examples = 0;
     int text = 0;
 
@@ -219,8 +219,8 @@ static void every_example_is_read_as_written(void **state)
         line[strcspn(line, "\n")] = '\0';
         if (line[0] == '\0' || line[0] == '#')
             continue;
-        assert_int_equal(sscanf(line, "%23s %95s %n", kind, wanted, &text), 2);
-        check(kind, wanted, line + text);
+        assert_int_equal(sscanf(line, "%23s %95s %n", kind, expected, &text), 2);
+        check(kind, expected, line + text);
         examples++;
     }
     fclose(file);
@@ -229,7 +229,7 @@ static void every_example_is_read_as_written(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_example_is_read_as_written)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_example_is_parsed)};
 
     path = argc > 1 ? argv[1] : "tests/grammar.txt";
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* What the kernel and the core tell of a trial: counted rightly, or missing with a reason. */
+/* Counters of the kernel and the core for a trial: right, or missing with a reason. */
 #include "test.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static uint64_t instructions_of(uint64_t rounds, bool in_thread, struct hardware
     return h->fds[INSTRUCTIONS] >= 0 ? h->counts[INSTRUCTIONS] : 0;
 }
 
-/* The kernel may have no counter, or none to spare this time. */
+/* The kernel may have no counter, or no free counter at the moment. */
 static bool were_counted(const struct hardware *h)
 {
     for (unsigned i = 0; i < HARDWARE_EVENTS; i++)
@@ -45,7 +45,7 @@ static bool were_counted(const struct hardware *h)
     return h->fds[INSTRUCTIONS] >= 0;
 }
 
-static void work_is_counted_or_a_reason_given(void **state)
+static void work_is_counted_or_has_reason(void **state)
 {
     (void)state;
     for (unsigned in_thread = 0; in_thread < 2; in_thread++) {
@@ -56,13 +56,13 @@ static void work_is_counted_or_a_reason_given(void **state)
         const uint64_t many = instructions_of(11000000, in_thread, &h);
         if (!were_counted(&h))
             return;
-        const uint64_t more = many - few; /* of ten million rounds: 3 or more instructions each */
+        const uint64_t more = many - few; /* for ten million rounds of at least 3 instructions */
         assert_true(many > few && more >= 20000000 && more < 500000000);
         assert_true(h.counted_share > 0 && h.counted_share <= 1);
     }
 }
 
-static void nothing_counts_when_not_started(void **state)
+static void no_count_without_start(void **state)
 {
     (void)state;
     struct hardware h;
@@ -85,13 +85,13 @@ static void stolen_time_of_all_cores_is_their_sum(void **state)
     const struct cpu_stolen none = cpu_stolen_read(cores, 0);
     assert_int_equal(none.cores_ns, 0);
     assert_true(none.all_ns >= before.all_ns);
-    /* each core's sum is rounded down to ticks by itself */
+    /* the sum of each core is rounded down to ticks separately */
     const uint64_t rounding_ns = (uint64_t)count * 1000000000U / (uint64_t)sysconf(_SC_CLK_TCK);
     assert_true(before.cores_ns <= none.all_ns + rounding_ns);
     assert_true(before.cores_ns + rounding_ns >= before.all_ns);
 }
 
-static void stolen_time_is_the_eighth_number_of_the_kernel(void **state)
+static void stolen_time_is_eighth_number(void **state)
 {
     (void)state;
     unsigned long long n[8];
@@ -102,18 +102,18 @@ static void stolen_time_is_the_eighth_number_of_the_kernel(void **state)
                             &n[2], &n[3], &n[4], &n[5], &n[6], &n[7]),
                      8);
     fclose(file);
-    const uint64_t there = n[7] * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
-    assert_true(before.all_ns <= there);
-    assert_true(cpu_stolen_read(NULL, 0).all_ns >= there);
+    const uint64_t stolen_ns = n[7] * (1000000000ULL / (uint64_t)sysconf(_SC_CLK_TCK));
+    assert_true(before.all_ns <= stolen_ns);
+    assert_true(cpu_stolen_read(NULL, 0).all_ns >= stolen_ns);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(work_is_counted_or_a_reason_given),
-        cmocka_unit_test(nothing_counts_when_not_started),
+        cmocka_unit_test(work_is_counted_or_has_reason),
+        cmocka_unit_test(no_count_without_start),
         cmocka_unit_test(stolen_time_of_all_cores_is_their_sum),
-        cmocka_unit_test(stolen_time_is_the_eighth_number_of_the_kernel),
+        cmocka_unit_test(stolen_time_is_eighth_number),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ static void error_is_below_a_thousandth(void **state)
     }
 }
 
-static void a_reset_forgets_every_value(void **state)
+static void reset_removes_all_values(void **state)
 {
     (void)state;
     uint64_t random = 5;
@@ -39,7 +39,7 @@ static void a_reset_forgets_every_value(void **state)
             histogram_record(&h, (int64_t)(test_random(&random) >> (i * 3)));
         histogram_record_magnitude(&h, round % 2 ? 0 : 5000);
         histogram_reset(&h);
-        assert_memory_equal(&h, &other, sizeof h); /* as one that never held a value */
+        assert_memory_equal(&h, &other, sizeof h); /* equal to a histogram that never had a value */
     }
 }
 
@@ -55,15 +55,16 @@ static void slots_are_in_order_and_inside(void **state)
     assert_true(histogram_index(HISTOGRAM_HIGHEST) < HISTOGRAM_COUNTS);
 }
 
-/* Both ends of every slot from 100 ns to 100 s: what is reported of a value differs from it by
- * less than a thousandth, wherever in its slot it lies. */
+/* Both ends of every slot from 100 ns to 100 s: the reported value differs from the true value by
+ * less than a thousandth, wherever it is in its slot. */
 static void every_slot_is_narrow_enough(void **state)
 {
     (void)state;
     uint64_t first = 100;
     while (first <= HISTOGRAM_HIGHEST) {
         uint64_t end = first + 1, step = 1;
-        while (histogram_index(end) == histogram_index(first)) /* doubling, then back */
+        while (histogram_index(end) ==
+               histogram_index(first)) /* double the distance, then search back */
             end += step, step *= 2;
         for (uint64_t low = first; end - low > 1;) {
             const uint64_t middle = low + (end - low) / 2;
@@ -78,13 +79,14 @@ static void every_slot_is_narrow_enough(void **state)
         histogram_record(&h, (int64_t)first);
         histogram_record(&h, HISTOGRAM_HIGHEST);
         const uint64_t due = last < HISTOGRAM_HIGHEST ? last : HISTOGRAM_HIGHEST;
-        if (histogram_index(first) % 64 == 0) /* the percentile walks all slots: a sample */
+        if (histogram_index(first) % 64 ==
+            0) /* the percentile walks all slots, so only a sample is tested */
             assert_int_equal(histogram_percentile(&h, 50), due);
         first = end;
     }
 }
 
-static void magnitudes_begin_at_nothing(void **state)
+static void magnitudes_begin_at_0(void **state)
 {
     (void)state;
     histogram_record_magnitude(&h, 0);
@@ -97,8 +99,8 @@ static void magnitudes_begin_at_nothing(void **state)
     assert_int_equal(h.max, HISTOGRAM_HIGHEST);
 }
 
-/* Merged from any parts, the summary is that of all samples in one. */
-static void merged_parts_are_the_whole(void **state)
+/* The summary of merged parts equals that of all samples in one histogram. */
+static void merged_parts_equal_whole(void **state)
 {
     (void)state;
     static struct histogram parts[5], merged;
@@ -107,7 +109,7 @@ static void merged_parts_are_the_whole(void **state)
         histogram_reset(&parts[i]);
     for (unsigned i = 0; i < 100000; i++) {
         const int64_t value = (int64_t)(test_random(&random) >> (test_random(&random) % 40 + 20));
-        histogram_record(&parts[test_random(&random) % 4], value); /* the fifth stays empty */
+        histogram_record(&parts[test_random(&random) % 4], value); /* the fifth part stays empty */
         histogram_record(&h, value);
     }
     histogram_reset(&merged);
@@ -116,7 +118,7 @@ static void merged_parts_are_the_whole(void **state)
     assert_memory_equal(&merged, &h, sizeof h);
 }
 
-static void nothing_is_discarded(void **state)
+static void no_sample_is_dropped(void **state)
 {
     (void)state;
     const int64_t values[] = {INT64_MIN, -1, 0, 1, 100000000000, 100000000001, INT64_MAX};
@@ -146,9 +148,9 @@ static void summary_of_a_ramp(void **state)
     assert_int_equal(histogram_percentile(&h, 0), 1);
 }
 
-/* A long delay that never changes has no deviation, and a little jitter on it keeps its size: the
- * slots of 20 ms are 16 us wide. */
-static void the_deviation_is_that_of_the_values(void **state)
+/* A constant long delay has standard deviation 0, and a small jitter on it is measured exactly,
+ * although the slots of 20 ms are 16 us wide. */
+static void deviation_is_exact(void **state)
 {
     (void)state;
     const int64_t delays[] = {20000777, HISTOGRAM_HIGHEST - 10};
@@ -159,7 +161,7 @@ static void the_deviation_is_that_of_the_values(void **state)
         assert_true(histogram_stdev(&h) == 0.0);
         for (unsigned n = 0; n < 1000; n++)
             histogram_record_times(&other, delays[i] + 6, 1);
-        histogram_add(&h, &other); /* half of them 3 ns above, half below */
+        histogram_add(&h, &other); /* half of the values 3 ns above, half below */
         assert_true(fabs(histogram_stdev(&h) - 3.0) < 1e-6);
         histogram_subtract(&h, &other);
         assert_true(histogram_stdev(&h) == 0.0);
@@ -167,7 +169,7 @@ static void the_deviation_is_that_of_the_values(void **state)
     }
 }
 
-static void merging_adds(void **state)
+static void merge_adds_counts(void **state)
 {
     (void)state;
     histogram_record(&h, 5);
@@ -180,7 +182,7 @@ static void merging_adds(void **state)
     assert_true((uint64_t)h.sum == 9000008);
 }
 
-static void empty_is_sound(void **state)
+static void empty_histogram_is_valid(void **state)
 {
     (void)state;
     assert_int_equal(histogram_percentile(&h, 50), 0);
@@ -191,7 +193,7 @@ static void empty_is_sound(void **state)
     free(text);
 }
 
-static void what_is_taken_out_was_never_in(void **state)
+static void subtracted_samples_are_removed(void **state)
 {
     (void)state;
     static struct histogram all, some, rest;
@@ -218,18 +220,18 @@ static void what_is_taken_out_was_never_in(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(what_is_taken_out_was_never_in),
+        cmocka_unit_test(subtracted_samples_are_removed),
         cmocka_unit_test_setup(error_is_below_a_thousandth, reset),
-        cmocka_unit_test_setup(a_reset_forgets_every_value, reset),
+        cmocka_unit_test_setup(reset_removes_all_values, reset),
         cmocka_unit_test_setup(slots_are_in_order_and_inside, reset),
         cmocka_unit_test_setup(every_slot_is_narrow_enough, reset),
-        cmocka_unit_test_setup(magnitudes_begin_at_nothing, reset),
-        cmocka_unit_test_setup(merged_parts_are_the_whole, reset),
-        cmocka_unit_test_setup(nothing_is_discarded, reset),
+        cmocka_unit_test_setup(magnitudes_begin_at_0, reset),
+        cmocka_unit_test_setup(merged_parts_equal_whole, reset),
+        cmocka_unit_test_setup(no_sample_is_dropped, reset),
         cmocka_unit_test_setup(summary_of_a_ramp, reset),
-        cmocka_unit_test_setup(the_deviation_is_that_of_the_values, reset),
-        cmocka_unit_test_setup(merging_adds, reset),
-        cmocka_unit_test_setup(empty_is_sound, reset),
+        cmocka_unit_test_setup(deviation_is_exact, reset),
+        cmocka_unit_test_setup(merge_adds_counts, reset),
+        cmocka_unit_test_setup(empty_histogram_is_valid, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,7 @@
 
 #include "report/json.h"
 
-static void one_line(void **state)
+static void json_line_has_commas_and_escapes(void **state)
 {
     (void)state;
     struct json j = {0};
@@ -34,12 +34,12 @@ static void one_line(void **state)
     close(pipes[0]);
     close(pipes[1]);
     json_begin(&j);
-    assert_false(json_write(&j, pipes[1])); /* the reader is gone */
+    assert_false(json_write(&j, pipes[1])); /* the reader has closed the pipe */
     json_free(&j);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(one_line)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(json_line_has_commas_and_escapes)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

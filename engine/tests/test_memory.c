@@ -1,4 +1,4 @@
-/* How much memory is left, from accounts that this test has written. */
+/* Free memory, from files that this test has written in place of the kernel's. */
 #include "test.h"
 
 #include <stdio.h>
@@ -46,7 +46,7 @@ static int finish(void **state)
     return system(command);
 }
 
-static void nobody_tells(void **state)
+static void memory_unknown_without_files(void **state)
 {
     (void)state;
     assert_true(memory_left(proc, groups) > 1ULL << 60);
@@ -54,7 +54,7 @@ static void nobody_tells(void **state)
     assert_true(memory_left(proc, groups) > 1ULL << 60);
 }
 
-static void the_machine_has_an_end(void **state)
+static void memory_limited_by_machine(void **state)
 {
     (void)state;
     put("proc/meminfo", "MemTotal: 900 kB\nMemAvailable:   2048 kB\nSwapFree: 1024 kB\n");
@@ -62,8 +62,8 @@ static void the_machine_has_an_end(void **state)
     assert_int_equal(memory_left(proc, groups), 3 * MB);
 }
 
-/* The narrowest of a group and those above it; pages of files count as free. */
-static void groups_of_version_2(void **state)
+/* The minimum of a group and the groups above it; pages of files count as free. */
+static void memory_limited_by_groups_version_2(void **state)
 {
     (void)state;
     put("proc/self/cgroup", "0::/a/b\n");
@@ -79,18 +79,19 @@ static void groups_of_version_2(void **state)
     assert_int_equal(memory_left(proc, groups), 0);
 }
 
-static void groups_of_version_1(void **state)
+static void memory_limited_by_groups_version_1(void **state)
 {
     (void)state;
     put("proc/self/cgroup", "5:cpu:/other\n4:memory:/docker/abc\n0::/\n");
     put("groups/memory/docker/memory.limit_in_bytes", "9223372036854771712\n");
-    put("groups/memory/memory.limit_in_bytes", "10485760\n"); /* the container's own, seen inside */
+    put("groups/memory/memory.limit_in_bytes",
+        "10485760\n"); /* the group of the container, as seen inside */
     put("groups/memory/memory.usage_in_bytes", "5242880\n");
     put("groups/memory/memory.stat", "inactive_file 7\ntotal_inactive_file 1048576\n");
     assert_int_equal(memory_left(proc, groups), 6 * MB);
 }
 
-static void too_much_is_said(void **state)
+static void memory_too_large_has_message(void **state)
 {
     (void)state;
     char error[256] = "";
@@ -102,11 +103,11 @@ static void too_much_is_said(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(nobody_tells, begin, finish),
-        cmocka_unit_test_setup_teardown(the_machine_has_an_end, begin, finish),
-        cmocka_unit_test_setup_teardown(groups_of_version_2, begin, finish),
-        cmocka_unit_test_setup_teardown(groups_of_version_1, begin, finish),
-        cmocka_unit_test(too_much_is_said),
+        cmocka_unit_test_setup_teardown(memory_unknown_without_files, begin, finish),
+        cmocka_unit_test_setup_teardown(memory_limited_by_machine, begin, finish),
+        cmocka_unit_test_setup_teardown(memory_limited_by_groups_version_2, begin, finish),
+        cmocka_unit_test_setup_teardown(memory_limited_by_groups_version_1, begin, finish),
+        cmocka_unit_test(memory_too_large_has_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* NUMA nodes as a kernel of two sockets tells them, and random names. */
+/* NUMA nodes from files like those of a machine with two sockets, and random names. */
 #include "test.h"
 
 #include <stdio.h>
@@ -29,7 +29,7 @@ static void make(const char *folders, const char *content)
     fclose(file);
 }
 
-static void a_function_and_a_core_have_their_node(void **state)
+static void nodes_of_function_and_core(void **state)
 {
     (void)state;
     assert_true(own_folder(sys, sizeof sys, "node"));
@@ -44,7 +44,7 @@ static void a_function_and_a_core_have_their_node(void **state)
     assert_int_equal(node_of_core(sys, 8), NODE_UNKNOWN);
 }
 
-static void names_differ(void **state)
+static void random_names_differ(void **state)
 {
     (void)state;
     unsigned char a[16] = {0}, b[16] = {0};
@@ -56,8 +56,8 @@ static void names_differ(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_function_and_a_core_have_their_node),
-        cmocka_unit_test(names_differ),
+        cmocka_unit_test(nodes_of_function_and_core),
+        cmocka_unit_test(random_names_differ),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* The command line: what is accepted, what is refused and with which words; and noise. */
+/* The command line: valid and invalid options, error messages, and random text. */
 #include "test.h"
 
 #include <stdio.h>
@@ -11,22 +11,22 @@
 static struct options o;
 static char error[512];
 
-/* Parse words separated by blanks. */
+/* Parse arguments separated by blanks. */
 static enum parse_result parse(const char *text)
 {
     static char copy[1024];
-    static char *words[64];
+    static char *arguments[64];
     int count = 1;
     char *rest = NULL;
 
     snprintf(copy, sizeof copy, "%s", text);
-    words[0] = copy;
+    arguments[0] = copy;
     for (char *w = strtok_r(copy, " ", &rest); w != NULL && count < 63;
          w = strtok_r(NULL, " ", &rest))
-        words[count++] = w;
-    words[count] = NULL;
+        arguments[count++] = w;
+    arguments[count] = NULL;
     error[0] = '\0';
-    return options_parse(&o, count, words, error, sizeof error);
+    return options_parse(&o, count, arguments, error, sizeof error);
 }
 
 static void refused(const char *text, const char *because)
@@ -37,7 +37,7 @@ static void refused(const char *text, const char *because)
     assert_null(strchr(error, '\n'));
 }
 
-static void everything_is_read(void **state)
+static void all_options_are_parsed(void **state)
 {
     (void)state;
     assert_int_equal(
@@ -81,7 +81,7 @@ static void small_pages_refuse_drivers_that_need_hugepages(void **state)
             "dpdk:pci=0000:03:00.0, whose driver needs hugepages");
     assert_int_equal(parse("receiver --port dpdk:memif=/run/a,role=client --dpdk-pages 4KiB"),
                      PARSE_OK);
-    /* Where the driver must not be asked for zero-copy at all, the port is malformed. */
+    /* If the driver cannot do zero-copy, the port specification is invalid. */
     parse("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages huge");
     if (strstr(error, "writes beyond its ring") == NULL)
         refused("receiver --port dpdk:memif=/run/a,role=client,zero-copy --dpdk-pages 4KiB",
@@ -89,7 +89,7 @@ static void small_pages_refuse_drivers_that_need_hugepages(void **state)
 #endif
 }
 
-static void functions_are_named_or_blocked(void **state)
+static void pci_functions_are_named_or_blocked(void **state)
 {
     (void)state;
 #ifdef HAVE_DPDK
@@ -109,8 +109,9 @@ static void functions_are_named_or_blocked(void **state)
 #endif
 }
 
-/* Earlier tools divided by a rate of 0, let sizes run below the headers, and read 32 bits. */
-static void bounds_hold(void **state)
+/* Earlier tools divided by a rate of 0, permitted sizes below the headers, and read only 32 bits.
+ */
+static void bounds_are_checked(void **state)
 {
     (void)state;
     refused("sender --port null: --rate 0", "--rate: '0' is neither 'max' nor a rate");
@@ -133,7 +134,7 @@ static void bounds_hold(void **state)
     assert_int_equal(o.traffic.rate.amount, 0);
 }
 
-static void schedules_and_rates_go_together(void **state)
+static void schedules_and_rates_fit(void **state)
 {
     (void)state;
     assert_int_equal(parse("sender --port null: --rate 80% --line-rate 10Gbps"), PARSE_OK);
@@ -149,7 +150,7 @@ static void schedules_and_rates_go_together(void **state)
     refused("sender --port null: --schedule poison --rate 5", "'poison' is not a schedule");
 }
 
-static void probe_streams_are_asked_of_the_right_role(void **state)
+static void probe_options_need_right_role(void **state)
 {
     (void)state;
     assert_int_equal(parse("client --port null: --probe-rate 1k"), PARSE_OK);
@@ -184,16 +185,16 @@ static void probe_streams_are_asked_of_the_right_role(void **state)
 
 static void refused_with_many_ports(void)
 {
-    char *words[2 + 65] = {"switchmark-traffic", "forwarder"};
+    char *arguments[2 + 65] = {"switchmark-traffic", "forwarder"};
     for (unsigned i = 2; i < 67; i++)
-        words[i] = "--port=null:";
-    assert_int_equal(options_parse(&o, 66, words, error, sizeof error), PARSE_OK);
+        arguments[i] = "--port=null:";
+    assert_int_equal(options_parse(&o, 66, arguments, error, sizeof error), PARSE_OK);
     assert_int_equal(o.port_count, 64);
-    assert_int_equal(options_parse(&o, 67, words, error, sizeof error), PARSE_BAD);
+    assert_int_equal(options_parse(&o, 67, arguments, error, sizeof error), PARSE_BAD);
     assert_non_null(strstr(error, "one port too many; at most 64"));
 }
 
-static void errors_name_the_remedy(void **state)
+static void errors_have_remedies(void **state)
 {
     (void)state;
     refused("", "no role given");
@@ -233,8 +234,8 @@ static void errors_name_the_remedy(void **state)
     refused("forwarder --port null: --port null: --gather-us 100", "use dpdk ports");
 }
 
-/* Replayed frames keep their sizes; those of probes beside them must hold a stamp. */
-static void probes_beside_a_replay(void **state)
+/* Replayed frames keep their sizes; the size of probes next to them must have room for a stamp. */
+static void probes_with_a_replay(void **state)
 {
     (void)state;
     assert_int_equal(parse("sender --port null: --replay f --ip-version 6 --probe-rate 1k"),
@@ -271,21 +272,22 @@ static void help_and_version(void **state)
     assert_int_equal(o.cores[3], 1);
 }
 
-/* Of every option with a value, the help names its default, and what it names changes nothing. */
-static void defaults_are_as_the_help_says(void **state)
+/* The help of every option with a value names its default, and giving that default changes nothing.
+ */
+static void defaults_equal_help(void **state)
 {
     (void)state;
     static struct options as_said;
     for (unsigned i = 0; i < option_rows; i++) {
         const struct option_row *row = &option_table[i];
-        const char *said = strstr(row->help, "(default");
+        const char *default_text = strstr(row->help, "(default");
         char word[32];
         if (row->kind == KIND_FLAG)
             continue;
-        if (said == NULL && strstr(row->help, "needed") == NULL)
+        if (default_text == NULL && strstr(row->help, "needed") == NULL)
             fail_msg("--%s: no default in '%s'", row->name, row->help);
-        if (said == NULL || sscanf(said, "(default %31[^ ,;:)]", word) != 1)
-            continue; /* in words */
+        if (default_text == NULL || sscanf(default_text, "(default %31[^ ,;:)]", word) != 1)
+            continue; /* described in words */
         assert_int_equal(parse("sender --port null:"), PARSE_OK);
         as_said = o;
         assert_true(option_apply(&as_said, row, word, error, sizeof error));
@@ -294,17 +296,17 @@ static void defaults_are_as_the_help_says(void **state)
         as_said.ip4_given = false;
         if (row->kind == KIND_FLOWS)
             as_said.flows = o.flows;
-        if (as_said.traffic.schedule.shape == SCHEDULE_CONSTANT) /* the rest is not looked at */
+        if (as_said.traffic.schedule.shape == SCHEDULE_CONSTANT) /* the other values are not used */
             as_said.traffic.schedule = o.traffic.schedule;
-        if (strcmp(row->name, "dpdk-memory-mb") == 0) /* 0 until the backend is asked for */
+        if (strcmp(row->name, "dpdk-memory-mb") == 0) /* 0 until the backend is opened */
             as_said.dpdk_memory_mb = 0;
         if (memcmp(&as_said, &o, sizeof o) != 0)
             fail_msg("--%s: the default is not %s", row->name, word);
     }
 }
 
-/* An earlier tool lost the last CPU of every range: "2-3" became core 2 alone. */
-static void core_lists_keep_their_last_core(void **state)
+/* An earlier tool lost the last CPU of every range: "2-3" became core 2. */
+static void core_lists_include_last_core(void **state)
 {
     (void)state;
     int cores[8];
@@ -323,7 +325,7 @@ static void core_lists_keep_their_last_core(void **state)
     assert_int_equal(o.cores[1], 3);
 }
 
-static void overrides_change_only_the_traffic(void **state)
+static void overrides_change_only_traffic(void **state)
 {
     (void)state;
     struct traffic t = {.rate = {.amount = 1, .unit = RATE_PPS}, .burst = 2, .frame_size = 64};
@@ -344,7 +346,7 @@ static void overrides_change_only_the_traffic(void **state)
     assert_int_equal(t.burst, 2);
 }
 
-static void noise_never_breaks_the_parser(void **state)
+static void random_options_are_handled(void **state)
 {
     (void)state;
     static const char *const pieces[] = {"sender",    "tester",
@@ -363,7 +365,7 @@ static void noise_never_breaks_the_parser(void **state)
     uint64_t random = 77;
     for (unsigned i = 0; i < 50000; i++) {
         static char words_text[24][64];
-        char *words[25];
+        char *arguments[25];
         const int count = 1 + (int)(test_random(&random) % 23);
         for (int w = 0; w < count; w++) {
             snprintf(words_text[w], sizeof words_text[w], "%s",
@@ -371,16 +373,16 @@ static void noise_never_breaks_the_parser(void **state)
             if (test_random(&random) % 4 == 0 && words_text[w][0] != '\0')
                 words_text[w][test_random(&random) % strlen(words_text[w])] =
                     (char)(1 + test_random(&random) % 255);
-            words[w] = words_text[w];
+            arguments[w] = words_text[w];
         }
-        words[count] = NULL;
+        arguments[count] = NULL;
         error[0] = '\0';
-        const enum parse_result result = options_parse(&o, count, words, error, sizeof error);
+        const enum parse_result result = options_parse(&o, count, arguments, error, sizeof error);
         assert_true((result == PARSE_BAD) == (error[0] != '\0'));
     }
 }
 
-static void faults_of_the_reference(void **state)
+static void fault_options_are_checked(void **state)
 {
     (void)state;
     const char *ports = "reference --port raw:dev=a --port raw:dev=b ";
@@ -410,20 +412,20 @@ static void faults_of_the_reference(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(everything_is_read),
+        cmocka_unit_test(all_options_are_parsed),
         cmocka_unit_test(small_pages_refuse_drivers_that_need_hugepages),
-        cmocka_unit_test(functions_are_named_or_blocked),
-        cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(errors_name_the_remedy),
-        cmocka_unit_test(schedules_and_rates_go_together),
-        cmocka_unit_test(probe_streams_are_asked_of_the_right_role),
-        cmocka_unit_test(probes_beside_a_replay),
+        cmocka_unit_test(pci_functions_are_named_or_blocked),
+        cmocka_unit_test(bounds_are_checked),
+        cmocka_unit_test(errors_have_remedies),
+        cmocka_unit_test(schedules_and_rates_fit),
+        cmocka_unit_test(probe_options_need_right_role),
+        cmocka_unit_test(probes_with_a_replay),
         cmocka_unit_test(help_and_version),
-        cmocka_unit_test(defaults_are_as_the_help_says),
-        cmocka_unit_test(core_lists_keep_their_last_core),
-        cmocka_unit_test(overrides_change_only_the_traffic),
-        cmocka_unit_test(noise_never_breaks_the_parser),
-        cmocka_unit_test(faults_of_the_reference),
+        cmocka_unit_test(defaults_equal_help),
+        cmocka_unit_test(core_lists_include_last_core),
+        cmocka_unit_test(overrides_change_only_traffic),
+        cmocka_unit_test(random_options_are_handled),
+        cmocka_unit_test(fault_options_are_checked),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

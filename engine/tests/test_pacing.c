@@ -15,9 +15,9 @@ static uint64_t frames_until(uint64_t end)
     return frames;
 }
 
-/* A trial has the bursts that are due before its end: the one due at the very end is none of them,
- * even where clock and rate go together so well that a rounding error would decide. */
-static void counts_are_exact(void **state)
+/* A trial has the bursts that are due before its end. The burst that is due exactly at the end does
+ * not belong to it, even for rates and clocks with which a rounding error would decide. */
+static void pacing_counts_are_exact(void **state)
 {
     (void)state;
     const uint64_t rates[] = {1, 3, 7, 1000, 999983, 100000, 3000000, 7000000, 10000000};
@@ -32,7 +32,7 @@ static void counts_are_exact(void **state)
     }
 }
 
-static void rates_beyond_32_bits_and_beyond_the_clock(void **state)
+static void pacing_rates_beyond_32_bits_and_clock(void **state)
 {
     (void)state;
     pacing_begin(&p, 5000000000ULL, 1, 1e9, 0, UINT64_MAX, 0);
@@ -49,7 +49,7 @@ static void slow_schedules_do_not_overflow(void **state)
     assert_int_equal(pacing_due(&p) - (1ULL << 62), 65536 * 5000000000ULL);
 }
 
-static void unlimited_is_due_until_its_end(void **state)
+static void pacing_unlimited_is_due_until_end(void **state)
 {
     (void)state;
     pacing_begin(&p, 0, 32, 1e9, 100, 200, 0);
@@ -59,7 +59,7 @@ static void unlimited_is_due_until_its_end(void **state)
     assert_int_equal(pacing_give_up_before(&p, 150), 0);
 }
 
-static void giving_up_equals_counting(void **state)
+static void pacing_give_up_equals_counting(void **state)
 {
     (void)state;
     uint64_t random = 5;
@@ -84,11 +84,11 @@ static void giving_up_equals_counting(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(counts_are_exact),
-        cmocka_unit_test(rates_beyond_32_bits_and_beyond_the_clock),
+        cmocka_unit_test(pacing_counts_are_exact),
+        cmocka_unit_test(pacing_rates_beyond_32_bits_and_clock),
         cmocka_unit_test(slow_schedules_do_not_overflow),
-        cmocka_unit_test(unlimited_is_due_until_its_end),
-        cmocka_unit_test(giving_up_equals_counting),
+        cmocka_unit_test(pacing_unlimited_is_due_until_end),
+        cmocka_unit_test(pacing_give_up_equals_counting),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

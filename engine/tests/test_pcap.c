@@ -1,5 +1,5 @@
-/* The pcap reader on files of every kind, good and broken, and on noise; and replay: times,
- * rounds, stamps. */
+/* The pcap parser on files of every kind, valid, invalid and random; and replays: times, rounds,
+ * stamps. */
 #include "test.h"
 
 #include <stdio.h>
@@ -54,7 +54,7 @@ static bool begin(struct pcap_reader *reader)
     return pcap_begin(reader, file, file_size, error, sizeof error);
 }
 
-static void every_kind_is_read(void **state)
+static void pcap_every_kind_is_read(void **state)
 {
     (void)state;
     const uint8_t bytes[100] = {[0] = 1, [99] = 9};
@@ -81,7 +81,7 @@ static void every_kind_is_read(void **state)
     big = false;
 }
 
-static void a_stated_fcs_is_taken_off(void **state)
+static void pcap_fcs_is_removed(void **state)
 {
     (void)state;
     const uint8_t bytes[64] = {0};
@@ -95,14 +95,14 @@ static void a_stated_fcs_is_taken_off(void **state)
     pcap_next(&reader, &frame, error, sizeof error);
     assert_int_equal(frame.length, 60);
     pcap_next(&reader, &frame, error, sizeof error);
-    assert_int_equal(frame.length, 30); /* the FCS is in what was cut off */
+    assert_int_equal(frame.length, 30); /* the FCS is in the missing part */
     assert_int_equal(frame.wire_length, 60);
     pcap_next(&reader, &frame, error, sizeof error);
-    assert_int_equal(frame.length, 60); /* the frame is whole, only its FCS was cut */
+    assert_int_equal(frame.length, 60); /* the frame is complete, only its FCS was cut */
     assert_int_equal(frame.wire_length, 60);
 }
 
-static void others_are_refused_with_the_remedy(void **state)
+static void pcap_other_formats_have_remedy(void **state)
 {
     (void)state;
     const struct {
@@ -125,7 +125,7 @@ static void others_are_refused_with_the_remedy(void **state)
     assert_false(pcap_begin(&reader, file, 0, error, sizeof error));
 }
 
-static void broken_and_cut_files_say_where(void **state)
+static void pcap_invalid_file_reports_place(void **state)
 {
     (void)state;
     const uint8_t bytes[100] = {0};
@@ -141,7 +141,7 @@ static void broken_and_cut_files_say_where(void **state)
         assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_CUT);
     }
     put_frame(0, 0, bytes, 0, 100);
-    memset(file + whole + 8, 0xff, 4); /* a length that cannot be */
+    memset(file + whole + 8, 0xff, 4); /* an impossible length */
     assert_true(begin(&reader));
     pcap_next(&reader, &frame, error, sizeof error);
     pcap_next(&reader, &frame, error, sizeof error);
@@ -150,14 +150,15 @@ static void broken_and_cut_files_say_where(void **state)
     assert_int_equal(pcap_next(&reader, &frame, error, sizeof error), PCAP_BAD);
 }
 
-/* Whatever the bytes are, every frame lies inside of them and the end comes. */
-static void noise_is_survived(void **state)
+/* For any content, every frame is inside the file, and the end is reached. */
+static void pcap_random_bytes_are_handled(void **state)
 {
     (void)state;
     uint64_t random = 3;
     for (unsigned i = 0; i < 3000; i++) {
         const size_t size = test_random(&random) % 2000;
-        uint8_t *noise = malloc(size > 0 ? size : 1); /* exact: a sanitizer sees any step beyond */
+        uint8_t *noise =
+            malloc(size > 0 ? size : 1); /* exact size: a sanitizer finds any access beyond it */
         struct pcap_reader reader;
         struct pcap_frame frame;
         for (size_t k = 0; k < size; k++)
@@ -206,7 +207,7 @@ static void write_file(void)
     fclose(out);
 }
 
-/* Three frames of ours, of 64, 100 and 1518 bytes, at 0, 10 and 40 us. */
+/* Three frames of the engine, of 64, 100 and 1518 bytes, at 0, 10 and 40 us. */
 static void put_three(void)
 {
     static struct frame_template t;
@@ -234,7 +235,7 @@ static struct replay load(void)
     return replay;
 }
 
-static void replays_know_their_times(void **state)
+static void replay_has_times_of_file(void **state)
 {
     (void)state;
     put_three();
@@ -242,7 +243,7 @@ static void replays_know_their_times(void **state)
     assert_int_equal(replay.count, 3);
     assert_int_equal(replay.longest, 1514);
     assert_true(replay_mean_frame_bytes(&replay) == (64 + 100 + 1518) / 3.0);
-    assert_int_equal(replay.length_ns, 60000); /* 40 us and the mean distance, 20 us */
+    assert_int_equal(replay.length_ns, 60000); /* 40 us plus the mean distance, 20 us */
     const uint64_t due[] = {0, 10000, 40000, 60000, 70000, 100000, 120000};
     for (unsigned i = 0; i < 7; i++) {
         assert_int_equal(replay_time_ns(&replay, i), due[i]);
@@ -293,8 +294,8 @@ static void check_replayed(const struct replay *replay, unsigned count)
     fake_close(port);
 }
 
-/* Byte for byte, in rounds, and not one frame more; whatever the port refuses meanwhile. */
-static void frames_leave_as_they_are(void **state)
+/* Byte for byte, in rounds, and not one frame more, even if the ring is full at times. */
+static void replay_sends_frames_unchanged(void **state)
 {
     (void)state;
     put_three();
@@ -321,15 +322,16 @@ static void frames_leave_as_they_are(void **state)
     replay_free(&replay);
 }
 
-/* After a stall the next frame is the one that is due, not one of those given up. */
-static void a_recorded_schedule_keeps_frames_and_times_together(void **state)
+/* After a stall the next frame is the frame that is due, not a frame that was given up. */
+static void replay_recorded_keeps_frames_with_times(void **state)
 {
     (void)state;
     put_three();
     struct replay replay = load();
     begin_replay(&replay, SCHEDULE_RECORDED, 0, 1000);
     transmit_step(&tx, 1000);
-    transmit_step(&tx, 1000 + 3 * 60000 + 10000 + 5001); /* gives up what lies 5 us back */
+    transmit_step(&tx,
+                  1000 + 3 * 60000 + 10000 + 5001); /* gives up frames that were due 5 us ago */
     assert_int_equal(counters.tx_dropped, 3 * 3 + 2 - 1);
     transmit_step(&tx, 1000 + 3 * 60000 + 40000);
     assert_int_equal(port->sent_count, 2);
@@ -341,7 +343,7 @@ static void a_recorded_schedule_keeps_frames_and_times_together(void **state)
     replay_free(&replay);
 }
 
-static void stamped_frames_pass_every_check(void **state)
+static void replay_stamped_frames_are_valid(void **state)
 {
     (void)state;
     put_three();
@@ -361,7 +363,7 @@ static void stamped_frames_pass_every_check(void **state)
     replay_free(&replay);
 }
 
-static void unfit_files_are_refused(void **state)
+static void replay_unusable_files_are_refused(void **state)
 {
     (void)state;
     const uint8_t arp[60] = {[12] = 8, [13] = 6};
@@ -394,14 +396,14 @@ static void unfit_files_are_refused(void **state)
 
 static struct io_port *open_port(uint32_t longest)
 {
-    char words[128];
+    char argument_text[128];
     const struct io_config config = {.spec = "",
-                                     .arguments = words,
+                                     .arguments = argument_text,
                                      .frame_length = 60,
                                      .frame_length_max = longest,
                                      .address = &address};
 
-    snprintf(words, sizeof words, "read=%s", path);
+    snprintf(argument_text, sizeof argument_text, "read=%s", path);
     const struct io_ops *ops = io_of("pcap:", NULL);
     struct io_port *opened = ops->open(&config, error, sizeof error);
     assert_non_null(opened);
@@ -409,9 +411,9 @@ static struct io_port *open_port(uint32_t longest)
     return opened;
 }
 
-/* What a role writes into a frame, be it longer than the frame, changes neither the next frame nor
- * the next trial. */
-static void a_port_gives_copies_of_what_is_in_the_file(void **state)
+/* A role may write into a received frame, even beyond its end; the next frame and the next trial
+ * are unchanged. */
+static void pcap_port_returns_copies(void **state)
 {
     (void)state;
     static const uint8_t bytes[1515] = {1, 2, 3};
@@ -434,7 +436,7 @@ static void a_port_gives_copies_of_what_is_in_the_file(void **state)
             assert_memory_equal(frames[i].data, bytes, frames[i].length);
             memset(frames[i].data, 0xee, frames[i].length > 14 ? frames[i].length : 14);
         }
-        assert_int_equal(reading->ops->rx_drops(reading), reading->trial); /* the longest */
+        assert_int_equal(reading->ops->rx_drops(reading), reading->trial); /* the longest frame */
     }
     reading->ops->close(reading);
 }
@@ -442,17 +444,17 @@ static void a_port_gives_copies_of_what_is_in_the_file(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_kind_is_read),
-        cmocka_unit_test(a_stated_fcs_is_taken_off),
-        cmocka_unit_test(others_are_refused_with_the_remedy),
-        cmocka_unit_test(broken_and_cut_files_say_where),
-        cmocka_unit_test(noise_is_survived),
-        cmocka_unit_test(replays_know_their_times),
-        cmocka_unit_test(frames_leave_as_they_are),
-        cmocka_unit_test(a_recorded_schedule_keeps_frames_and_times_together),
-        cmocka_unit_test(stamped_frames_pass_every_check),
-        cmocka_unit_test(unfit_files_are_refused),
-        cmocka_unit_test(a_port_gives_copies_of_what_is_in_the_file),
+        cmocka_unit_test(pcap_every_kind_is_read),
+        cmocka_unit_test(pcap_fcs_is_removed),
+        cmocka_unit_test(pcap_other_formats_have_remedy),
+        cmocka_unit_test(pcap_invalid_file_reports_place),
+        cmocka_unit_test(pcap_random_bytes_are_handled),
+        cmocka_unit_test(replay_has_times_of_file),
+        cmocka_unit_test(replay_sends_frames_unchanged),
+        cmocka_unit_test(replay_recorded_keeps_frames_with_times),
+        cmocka_unit_test(replay_stamped_frames_are_valid),
+        cmocka_unit_test(replay_unusable_files_are_refused),
+        cmocka_unit_test(pcap_port_returns_copies),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

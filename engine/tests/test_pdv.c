@@ -1,5 +1,5 @@
-/* Delay variation against the shortest delay, compared with the sorted list of all delays: good to
- * a thousandth of the variation, however long the delays are. */
+/* Delay variation relative to the shortest delay, compared with the sorted list of all delays:
+ * exact to a thousandth of the variation, however long the delays are. */
 #include "test.h"
 
 #include "measure/pdv.h"
@@ -22,22 +22,22 @@ static int rising(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* `found` has these delays: every percentile is that of the list, `steps` slots wide at the most.
- */
-static void check(const struct pdv *found, unsigned count, double steps)
+/* `pdv` has these delays: every percentile is that of the list, within `steps` widths of a slot. */
+static void check(const struct pdv *pdv, unsigned count, double steps)
 {
-    static const double asked[] = {0, 0.1, 1, 10, 25, 50, 75, 90, 99, 99.9, 99.99, 99.999, 100};
+    static const double percentiles[] = {0,  0.1, 1,    10,    25,     50, 75,
+                                         90, 99,  99.9, 99.99, 99.999, 100};
 
     qsort(delays, count, sizeof delays[0], rising);
-    assert_int_equal(found->above.count + found->below.count, count);
-    for (unsigned i = 0; i < sizeof asked / sizeof asked[0]; i++) {
-        const uint64_t due = delays[histogram_rank(count, asked[i]) - 1] - delays[0];
-        const uint64_t told = pdv_percentile(found, delays[0], asked[i]);
-        const double error = (double)(told > due ? told - due : due - told);
+    assert_int_equal(pdv->above.count + pdv->below.count, count);
+    for (unsigned i = 0; i < sizeof percentiles / sizeof percentiles[0]; i++) {
+        const uint64_t due = delays[histogram_rank(count, percentiles[i]) - 1] - delays[0];
+        const uint64_t reported = pdv_percentile(pdv, delays[0], percentiles[i]);
+        const double error = (double)(reported > due ? reported - due : due - reported);
         const double scale =
-            due > found->base_ns - delays[0] ? (double)due : (double)(found->base_ns - delays[0]);
+            due > pdv->base_ns - delays[0] ? (double)due : (double)(pdv->base_ns - delays[0]);
         if (error > steps + 0.001 * steps * scale)
-            fail_msg("percentile %g: %llu, not %llu", asked[i], (unsigned long long)told,
+            fail_msg("percentile %g: %llu, not %llu", percentiles[i], (unsigned long long)reported,
                      (unsigned long long)due);
     }
 }
@@ -45,7 +45,7 @@ static void check(const struct pdv *found, unsigned count, double steps)
 static void fill(struct pdv *to, uint64_t *list, uint64_t least, uint64_t spread, uint64_t *random)
 {
     for (unsigned i = 0; i < SAMPLES; i++) {
-        /* the first is slow, as first frames are; some few are much slower than the rest */
+        /* the first delay is long, as usual; a few are much longer than the others */
         const uint64_t slow = i == 0 || test_random(random) % 1000 == 0 ? 30 : 1;
         list[i] = least + test_random(random) % (spread * slow);
         pdv_add(to, (int64_t)list[i], 1);
@@ -53,7 +53,7 @@ static void fill(struct pdv *to, uint64_t *list, uint64_t least, uint64_t spread
     pdv_finish(to);
 }
 
-static void jitter_on_long_delays_is_told_as_well_as_on_short_ones(void **state)
+static void pdv_is_exact_for_long_delays(void **state)
 {
     (void)state;
     const uint64_t least[] = {300, 5000, 20000777, 3000000000, HISTOGRAM_HIGHEST - 1000000};
@@ -66,7 +66,7 @@ static void jitter_on_long_delays_is_told_as_well_as_on_short_ones(void **state)
     }
 }
 
-static void few_delays_are_enough(void **state)
+static void pdv_few_delays(void **state)
 {
     (void)state;
     const uint64_t few[] = {7000100, 7000000, 7000050, 7000050};
@@ -81,8 +81,8 @@ static void few_delays_are_enough(void **state)
     assert_int_equal(pdv_percentile(&p, 0, 50), 0);
 }
 
-/* A path that becomes shorter once the base is chosen. */
-static void delays_below_the_base_count(void **state)
+/* A path that becomes shorter after the base was chosen. */
+static void pdv_delays_below_base_count(void **state)
 {
     (void)state;
     for (unsigned i = 0; i < SAMPLES; i++) {
@@ -94,7 +94,7 @@ static void delays_below_the_base_count(void **state)
     check(&p, SAMPLES, 1);
 }
 
-static void several_frames_may_share_a_delay(void **state)
+static void pdv_several_frames_with_one_delay(void **state)
 {
     (void)state;
     unsigned count = 0;
@@ -107,27 +107,27 @@ static void several_frames_may_share_a_delay(void **state)
     check(&p, count, 1);
 }
 
-static void queues_are_merged_whatever_their_bases(void **state)
+static void pdv_merge_of_different_bases(void **state)
 {
     (void)state;
-    static struct pdv one, other;
+    static struct pdv left, other;
     uint64_t random = 11;
-    fill(&one, delays, 20000000, 10000, &random);
+    fill(&left, delays, 20000000, 10000, &random);
     fill(&other, delays + SAMPLES, 20004000, 90000, &random);
     pdv_finish(&p);
     pdv_merge(&p, &other);
-    pdv_merge(&p, &one);
-    check(&p, 2 * SAMPLES, 2); /* a slot of its own, and one of the sum */
+    pdv_merge(&p, &left);
+    check(&p, 2 * SAMPLES, 2); /* its slot, and one slot of the sum */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(jitter_on_long_delays_is_told_as_well_as_on_short_ones, reset),
-        cmocka_unit_test_setup(few_delays_are_enough, reset),
-        cmocka_unit_test_setup(delays_below_the_base_count, reset),
-        cmocka_unit_test_setup(several_frames_may_share_a_delay, reset),
-        cmocka_unit_test_setup(queues_are_merged_whatever_their_bases, reset),
+        cmocka_unit_test_setup(pdv_is_exact_for_long_delays, reset),
+        cmocka_unit_test_setup(pdv_few_delays, reset),
+        cmocka_unit_test_setup(pdv_delays_below_base_count, reset),
+        cmocka_unit_test_setup(pdv_several_frames_with_one_delay, reset),
+        cmocka_unit_test_setup(pdv_merge_of_different_bases, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* A result is called partial when, and only when, a fault took something from it. */
+/* A result is partial if, and only if, a fault made it incomplete. */
 #include "test.h"
 
 #include <stdio.h>
@@ -40,7 +40,7 @@ static void begin(const struct role *role)
     port_faults_begin(trial);
 }
 
-/* An interval in which the port took `offered` frames and refused `refused` times. */
+/* An interval in which the port accepted `offered` frames and the ring was full `refused` times. */
 static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
 {
     trial->ends[0].counters.tx_offered += offered;
@@ -49,11 +49,11 @@ static void interval(unsigned end_s, uint64_t offered, uint64_t refused)
     port_faults_check(trial, trial->outcome.ended_ns);
 }
 
-/* Judge, clean up, and say whether it was partial with these words. */
-static bool partial(const char *words)
+/* Judge, clean up, and return true if the result is partial and the fault has this text. */
+static bool partial(const char *text)
 {
     port_faults_judge(trial);
-    const bool found = trial->outcome.partial && strstr(trial->outcome.fault, words) != NULL;
+    const bool found = trial->outcome.partial && strstr(trial->outcome.fault, text) != NULL;
     assert_int_equal(trial->outcome.partial, trial->outcome.fault[0] != '\0');
     fake_close(port);
     free(trial->ends);
@@ -66,12 +66,12 @@ static bool whole(void)
     return !partial("");
 }
 
-static void undisturbed_trials_are_whole(void **state)
+static void trial_without_fault_is_complete(void **state)
 {
     (void)state;
     begin(&role_sender);
     interval(1, 1000, 0);
-    interval(2, 1000, 50); /* full now and then */
+    interval(2, 1000, 50); /* full at times */
     interval(3, 0, 0);     /* a slow schedule */
     assert_true(whole());
     begin(&role_receiver);
@@ -79,7 +79,7 @@ static void undisturbed_trials_are_whole(void **state)
     assert_true(whole());
 }
 
-static void a_ring_that_nobody_empties(void **state)
+static void full_ring_makes_result_partial(void **state)
 {
     (void)state;
     begin(&role_sender);
@@ -87,17 +87,17 @@ static void a_ring_that_nobody_empties(void **state)
     interval(3, 0, 100000);
     interval(4, 1000, 0);
     assert_true(partial("took nothing for 2.0 s"));
-    begin(&role_sender); /* from its beginning, however short */
+    begin(&role_sender); /* from its begin, however short */
     trial->ends[0].counters.ring_full_polls += 5;
     trial->outcome.ended_ns = trial->outcome.started_ns + SECOND / 10;
     port_faults_check(trial, trial->outcome.ended_ns);
     assert_true(partial("took nothing for 0.1 s"));
 }
 
-static void a_peer_that_leaves(void **state)
+static void lost_peer_makes_result_partial(void **state)
 {
     (void)state;
-    begin(&role_sender); /* and is back before anybody looks */
+    begin(&role_sender); /* and returns before the next check */
     interval(1, 1000, 0);
     port->base.links_lost++;
     interval(2, 1000, 0);
@@ -109,7 +109,7 @@ static void a_peer_that_leaves(void **state)
     assert_true(partial("went away during the trial"));
 }
 
-static void a_sender_may_end_before_its_receiver(void **state)
+static void sender_may_end_before_receiver(void **state)
 {
     (void)state;
     begin(&role_receiver);
@@ -119,14 +119,14 @@ static void a_sender_may_end_before_its_receiver(void **state)
     interval(2, 0, 0);
     assert_true(whole());
     begin(&role_receiver);
-    trial->traffic.duration_ns = 5 * SECOND; /* this one was to be there till then */
+    trial->traffic.duration_ns = 5 * SECOND; /* it should have been connected until then */
     interval(1, 0, 0);
     link_is_up = false;
     interval(2, 0, 0);
     assert_true(partial("went away"));
 }
 
-static void a_broken_port_is_named(void **state)
+static void failed_port_is_named(void **state)
 {
     (void)state;
     begin(&role_sender);
@@ -139,11 +139,11 @@ static void a_broken_port_is_named(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(undisturbed_trials_are_whole),
-        cmocka_unit_test(a_ring_that_nobody_empties),
-        cmocka_unit_test(a_peer_that_leaves),
-        cmocka_unit_test(a_sender_may_end_before_its_receiver),
-        cmocka_unit_test(a_broken_port_is_named),
+        cmocka_unit_test(trial_without_fault_is_complete),
+        cmocka_unit_test(full_ring_makes_result_partial),
+        cmocka_unit_test(lost_peer_makes_result_partial),
+        cmocka_unit_test(sender_may_end_before_receiver),
+        cmocka_unit_test(failed_port_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

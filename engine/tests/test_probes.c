@@ -1,5 +1,5 @@
-/* The probe stream beside a load: two streams on one port that never mix, whatever the port
- * refuses; a server that echoes one of them or both. */
+/* The probe stream next to a load: two streams on one port that do not mix, even if the ring is
+ * full at times; a server that echoes one or both of them. */
 #include "test.h"
 
 #include "ends/end.h"
@@ -71,23 +71,23 @@ static uint16_t stream_of(const uint8_t *frame)
     return __builtin_bswap16(load16(frame + 44));
 }
 
-/* Each stream counts from 0 without a gap, and every frame is whole. */
+/* Each stream counts from 0 without a gap, and every frame is complete. */
 static void check_sent(uint64_t loads, uint64_t probes)
 {
-    uint64_t seen[2] = {0};
+    uint64_t numbers[2] = {0};
     struct receiver check = {.stream = __builtin_bswap16(LOAD)};
 
     for (unsigned i = 0; i < port->sent_count; i++) {
         const bool probe = stream_of(port->sent[i]) == PROBES;
         assert_int_equal(stream_of(port->sent[i]), probe ? PROBES : LOAD);
-        assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 46)), seen[probe]++);
+        assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 46)), numbers[probe]++);
         assert_true(receive_is_intact(&check, port->sent[i], port->sent_length[i]));
     }
-    assert_int_equal(seen[0], loads);
-    assert_int_equal(seen[1], probes);
+    assert_int_equal(numbers[0], loads);
+    assert_int_equal(numbers[1], probes);
 }
 
-static void streams_share_a_port_without_mixing(void **state)
+static void probe_and_load_do_not_mix(void **state)
 {
     (void)state;
     for (unsigned persistent = 0; persistent < 2; persistent++) {
@@ -107,7 +107,7 @@ static void streams_share_a_port_without_mixing(void **state)
     }
 }
 
-static void the_next_due_frame_is_of_either(void **state)
+static void next_due_frame_of_both_streams(void **state)
 {
     (void)state;
     make_trial(&role_client, false);
@@ -139,7 +139,7 @@ static void queue_both(unsigned count)
     }
 }
 
-static void receivers_keep_them_apart(void **state)
+static void receiver_separates_probe_and_load(void **state)
 {
     (void)state;
     make_trial(&role_receiver, false);
@@ -157,8 +157,9 @@ static void receivers_keep_them_apart(void **state)
     end_trial();
 }
 
-/* Both ways at once: what is sent and what comes are of one stream ID, and of two counts. */
-static void a_duplex_sends_probes_and_times_its_peers(void **state)
+/* Both directions at once: sent and received probes have the same stream ID and separate counters.
+ */
+static void duplex_sends_and_times_probes(void **state)
 {
     (void)state;
     make_trial(&role_duplex, false);
@@ -190,7 +191,7 @@ static void serve(enum echo echo)
     role_server.run(trial, 0);
 }
 
-static void servers_echo_probes_or_all(void **state)
+static void server_echoes_probes_or_all(void **state)
 {
     (void)state;
     serve(ECHO_PROBES);
@@ -208,7 +209,7 @@ static void servers_echo_probes_or_all(void **state)
     end_trial();
 }
 
-static void without_probes_there_is_no_second_stream(void **state)
+static void no_second_stream_without_probes(void **state)
 {
     (void)state;
     char error[128];
@@ -227,12 +228,12 @@ static void without_probes_there_is_no_second_stream(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(streams_share_a_port_without_mixing),
-        cmocka_unit_test(the_next_due_frame_is_of_either),
-        cmocka_unit_test(receivers_keep_them_apart),
-        cmocka_unit_test(a_duplex_sends_probes_and_times_its_peers),
-        cmocka_unit_test(servers_echo_probes_or_all),
-        cmocka_unit_test(without_probes_there_is_no_second_stream),
+        cmocka_unit_test(probe_and_load_do_not_mix),
+        cmocka_unit_test(next_due_frame_of_both_streams),
+        cmocka_unit_test(receiver_separates_probe_and_load),
+        cmocka_unit_test(duplex_sends_and_times_probes),
+        cmocka_unit_test(server_echoes_probes_or_all),
+        cmocka_unit_test(no_second_stream_without_probes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

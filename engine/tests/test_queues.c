@@ -1,5 +1,5 @@
-/* Several queues: whatever way frames of the workers' streams are spread over the receiving
- * queues, what was lost, doubled and received is counted exactly. */
+/* Several queues: lost, duplicated and received frames are counted exactly, however the frames of
+ * the workers' streams are spread over the queues. */
 #include "test.h"
 
 #include "fake_io.h"
@@ -89,12 +89,12 @@ static uint64_t received(void)
     return sum;
 }
 
-static void a_stream_on_each_queue(void **state)
+static void queues_one_stream_each(void **state)
 {
     (void)state;
     for (unsigned stream = 0; stream < QUEUES; stream++) {
         for (uint32_t i = 0; i < 100; i++) {
-            if (i % 10 != 5 || stream != 1) /* stream 1 loses ten */
+            if (i % 10 != 5 || stream != 1) /* stream 1 loses ten frames */
                 arrive(stream, FIRST_STREAM + stream, i);
         }
     }
@@ -108,8 +108,8 @@ static void a_stream_on_each_queue(void **state)
     assert_int_equal(s.last_sequence, 99);
 }
 
-/* A switch that spreads one stream over all queues neither loses nor reorders by that. */
-static void streams_spread_over_all_queues(void **state)
+/* A switch that spreads one stream over all queues does not lose or reorder frames by that. */
+static void queues_streams_spread_over_all(void **state)
 {
     (void)state;
     uint64_t seed = 1, dropped = 0;
@@ -130,16 +130,16 @@ static void streams_spread_over_all_queues(void **state)
     assert_int_equal(s.duplicates + s.reordered, 0);
 }
 
-static void duplicates_and_order_are_each_streams_own(void **state)
+static void queues_duplicates_and_order_per_stream(void **state)
 {
     (void)state;
     arrive(0, FIRST_STREAM, 0);
     arrive(0, FIRST_STREAM + 1, 0);
-    arrive(0, FIRST_STREAM, 0); /* doubled */
+    arrive(0, FIRST_STREAM, 0); /* duplicated */
     arrive(0, FIRST_STREAM + 1, 2);
     arrive(0, FIRST_STREAM + 1, 1); /* overtaken */
     arrive(2, FIRST_STREAM + 2, 5);
-    arrive(1, FIRST_STREAM + 2, 5); /* doubled over another queue */
+    arrive(1, FIRST_STREAM + 2, 5); /* duplicated over another queue */
     const struct sequence_summary s = receive_all();
     assert_int_equal(s.expected, 5);
     assert_int_equal(s.received_unique, 5);
@@ -148,7 +148,7 @@ static void duplicates_and_order_are_each_streams_own(void **state)
     assert_int_equal(s.reordered, 1);
 }
 
-static void other_streams_and_noise_are_not_ours(void **state)
+static void queues_ignore_other_streams(void **state)
 {
     (void)state;
     const uint8_t arp[60] = {[12] = 8, [13] = 6};
@@ -165,7 +165,7 @@ static void other_streams_and_noise_are_not_ours(void **state)
     assert_int_equal(trial->ends[2].counters.rx_other, 2);
 }
 
-static void every_stream_is_timed(void **state)
+static void queues_time_every_stream(void **state)
 {
     (void)state;
     for (unsigned stream = 0; stream < QUEUES; stream++)
@@ -174,7 +174,8 @@ static void every_stream_is_timed(void **state)
     receive_all();
     assert_int_equal(all.receiving.from_actual.count, 4);
     assert_int_equal(all.receiving.from_intended.count, 4);
-    assert_int_equal(all.receiving.variation.grown.count, 0); /* no two neighbours on one queue */
+    assert_int_equal(all.receiving.variation.grown.count,
+                     0); /* no two consecutive frames on one queue */
 }
 
 int main(void)
@@ -182,13 +183,12 @@ int main(void)
     clock_begin();
     clock_calibrate();
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(a_stream_on_each_queue, make_trial, end_trial),
-        cmocka_unit_test_setup_teardown(streams_spread_over_all_queues, make_trial, end_trial),
-        cmocka_unit_test_setup_teardown(duplicates_and_order_are_each_streams_own, make_trial,
+        cmocka_unit_test_setup_teardown(queues_one_stream_each, make_trial, end_trial),
+        cmocka_unit_test_setup_teardown(queues_streams_spread_over_all, make_trial, end_trial),
+        cmocka_unit_test_setup_teardown(queues_duplicates_and_order_per_stream, make_trial,
                                         end_trial),
-        cmocka_unit_test_setup_teardown(other_streams_and_noise_are_not_ours, make_trial,
-                                        end_trial),
-        cmocka_unit_test_setup_teardown(every_stream_is_timed, make_trial, end_trial),
+        cmocka_unit_test_setup_teardown(queues_ignore_other_streams, make_trial, end_trial),
+        cmocka_unit_test_setup_teardown(queues_time_every_stream, make_trial, end_trial),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* What arrives is judged rightly, corruption of any bit is seen, and noise does no harm. */
+/* Received frames are judged right, corruption of any bit is found, and random data does no harm.
+ */
 #include "test.h"
 
 #include "fake_io.h"
@@ -20,7 +21,7 @@ static struct frame_template t;
 static int reset(void **state)
 {
     (void)state;
-    const struct frame_address own = frame_address_swapped(&peer);
+    const struct frame_address local = frame_address_swapped(&peer);
     memset(&counters, 0, sizeof counters);
     rx = (struct receiver){.counters = &counters,
                            .stream = __builtin_bswap16(7),
@@ -30,8 +31,8 @@ static int reset(void **state)
                            .from_intended = &from_intended,
                            .variation = &variation,
                            .mac_known = true};
-    memcpy(rx.mac, own.src_mac, 6);
-    receive_expect(&rx, &own, true, true, true, true);
+    memcpy(rx.mac, local.src_mac, 6);
+    receive_expect(&rx, &local, true, true, true, true);
     receive_begin(&rx, 0, 0);
     return 0;
 }
@@ -62,9 +63,9 @@ static void each_kind_has_its_counter(void **state)
     arrive(t.bytes, t.length, 2000);
     make(64, 7, FRAME_VERIFICATION, 0, 0, 1000);
     arrive(t.bytes, t.length, 2000);
-    memset(t.bytes, 0xff, 6); /* a verification frame to all */
+    memset(t.bytes, 0xff, 6); /* a verification frame to the broadcast address */
     arrive(t.bytes, t.length, 2000);
-    t.bytes[0] = 2; /* one of our stream to somebody else: flooded */
+    t.bytes[0] = 2; /* a frame of our stream to another host: flooded */
     arrive(t.bytes, t.length, 2000);
     const uint8_t arp[60] = {[12] = 8, [13] = 6};
     arrive(arp, sizeof arp, 2000);
@@ -78,9 +79,9 @@ static void each_kind_has_its_counter(void **state)
     assert_int_equal(tracker.unique, 1);
 }
 
-/* An earlier tool had an 8-bit sum that only counted. Behind the MAC addresses, which nothing
- * protects, no flipped bit may pass as data of our stream. */
-static void any_flipped_bit_is_seen(void **state)
+/* An earlier tool had an 8-bit sum that was only counted. Behind the MAC addresses, which no
+ * checksum protects, a flipped bit must not pass as data of our stream. */
+static void flipped_bits_are_detected(void **state)
 {
     (void)state;
     const uint32_t sizes[] = {64, 65, 68, 128, 601};
@@ -98,12 +99,13 @@ static void any_flipped_bit_is_seen(void **state)
         const uint64_t bits = (t.length - 12) * 8U;
         assert_int_equal(counters.rx_corrupt + counters.rx_other + counters.rx_foreign, bits);
         assert_true(counters.rx_corrupt > bits - 80);
-        assert_int_equal(counters.rx_foreign, 0); /* a changed stream number fails its checksum */
+        assert_int_equal(counters.rx_foreign,
+                         0); /* the checksum fails if the stream number is changed */
     }
 }
 
-/* What an additive checksum cannot see: two words exchanged. */
-static void exchanged_words_are_seen(void **state)
+/* An additive checksum cannot detect two exchanged words. */
+static void exchanged_words_are_detected(void **state)
 {
     (void)state;
     make(256, 7, FRAME_DATA | FRAME_TOUCHED, 1, 5, 1000);
@@ -115,7 +117,7 @@ static void exchanged_words_are_seen(void **state)
     assert_int_equal(counters.rx_corrupt, 1);
 }
 
-static void stamps_are_verified_without_touching(void **state)
+static void stamps_are_verified_without_touch(void **state)
 {
     (void)state;
     rx.touch = false;
@@ -129,8 +131,9 @@ static void stamps_are_verified_without_touching(void **state)
     assert_int_equal(counters.rx_frames, 0);
 }
 
-/* A flipped bit that makes a frame look touched, or of a later trial, must not undo the trial. */
-static void flipped_marks_do_no_harm_without_touching(void **state)
+/* A flipped bit that makes a frame look touched, or like a frame of a later trial, must not affect
+ * the trial. */
+static void flipped_signatures_do_no_harm(void **state)
 {
     (void)state;
     rx.touch = false;
@@ -158,7 +161,7 @@ static void truncated_frames_are_corrupt(void **state)
     assert_int_equal(counters.rx_corrupt, t.length - 60);
 }
 
-static void other_addresses_are_corrupt_only_where_given(void **state)
+static void other_addresses_are_corrupt_if_given(void **state)
 {
     (void)state;
     struct frame_address stranger = peer;
@@ -166,21 +169,21 @@ static void other_addresses_are_corrupt_only_where_given(void **state)
     frame_template_build(&t, &stranger, 64, 7, FRAME_DATA, 1, false);
     arrive(t.bytes, t.length, 2000);
     assert_int_equal(counters.rx_corrupt, 1);
-    const struct frame_address own = frame_address_swapped(&peer);
-    receive_expect(&rx, &own, true, false, true, true);
+    const struct frame_address local = frame_address_swapped(&peer);
+    receive_expect(&rx, &local, true, false, true, true);
     arrive(t.bytes, t.length, 2000);
     assert_int_equal(counters.rx_frames, 1);
 }
 
-static void latency_counts_from_both_times(void **state)
+static void latency_from_both_times(void **state)
 {
     (void)state;
     rx.latency_wanted = true;
-    make(64, 7, FRAME_DATA, 1, 0, 0xffffffffff00ULL); /* the 48 bits run over in between */
+    make(64, 7, FRAME_DATA, 1, 0, 0xffffffffff00ULL); /* the 48 bits wrap in between */
     arrive(t.bytes, t.length, 0x1000000000100ULL);
     assert_int_equal(from_intended.max, clock_ticks_to_ns(0x200));
     assert_int_equal(from_actual.max, clock_ticks_to_ns(0x200 - 50));
-    make(64, 7, FRAME_DATA, 1, 1, 5000); /* from the future by clock skew: kept, clamped */
+    make(64, 7, FRAME_DATA, 1, 1, 5000); /* from the future because of clock skew: recorded as 0 */
     arrive(t.bytes, t.length, 4000);
     assert_int_equal(from_actual.count, 2);
     assert_int_equal(from_actual.clamped, 1);
@@ -193,8 +196,8 @@ static void latency_counts_from_both_times(void **state)
     assert_int_equal(from_actual.max, clock_ticks_to_ns(0x300));
 }
 
-/* A sender that counts from elsewhere, at half our pace, and whose 48 bits run over in between. */
-static void a_sender_on_another_host_has_its_own_clock(void **state)
+/* A sender with another clock, at half our rate, whose 48 bits wrap in between. */
+static void remote_sender_clock_is_converted(void **state)
 {
     (void)state;
     const struct sender_clock clock = {
@@ -213,7 +216,7 @@ static void a_sender_on_another_host_has_its_own_clock(void **state)
     arrive(t.bytes, t.length, clock.here - 2 * 0xf0 + 5000);
     assert_int_equal(from_intended.max, clock_ticks_to_ns(5000));
     assert_int_equal(from_actual.clamped, 0);
-    for (uint64_t days = 1; days < 40; days++) { /* of its 2^48 ticks, and a bit */
+    for (uint64_t days = 1; days < 40; days++) { /* days in its 2^48 ticks, slightly more */
         const uint64_t later = days * 0x1012345678901ULL;
         make(64, 7, FRAME_DATA, 1, 2, clock.ticks + later);
         arrive(t.bytes, t.length, clock.here + 2 * later + 6000 + days);
@@ -222,7 +225,7 @@ static void a_sender_on_another_host_has_its_own_clock(void **state)
     assert_int_equal(from_actual.clamped, 0);
 }
 
-/* However frames are bundled into bursts, times are what they are frame by frame. */
+/* Times are the same for any distribution of frames to bursts. */
 static void times_do_not_depend_on_bursts(void **state)
 {
     (void)state;
@@ -243,9 +246,9 @@ static void times_do_not_depend_on_bursts(void **state)
                 uint32_t sequence = next++;
                 if (kind == 0) /* a gap */
                     sequence = next++;
-                else if (kind == 1 && next > 20) /* late, or twice */
+                else if (kind == 1 && next > 20) /* a late or duplicated frame */
                     sequence = --next - 1 - (uint32_t)(test_random(&random) % 15);
-                /* sent in bursts that do not fit those received; some from the future */
+                /* sent in bursts that differ from those received; some from the future */
                 const uint64_t sent = 900000 + sequence / 7 * 20000;
                 make(64, 7, FRAME_DATA, 1, sequence, sent);
                 memcpy(bytes[i], t.bytes, t.length);
@@ -268,8 +271,8 @@ static void times_do_not_depend_on_bursts(void **state)
     assert_memory_equal(&varied[0].shrunk, &varied[1].shrunk, sizeof varied[0].shrunk);
 }
 
-/* A burst that holds the end of one trial and the beginning of the next. */
-static void stragglers_in_one_burst_leave_no_times(void **state)
+/* A burst with the end of one trial and the begin of the next. */
+static void late_frames_in_burst_leave_no_times(void **state)
 {
     (void)state;
     static uint8_t bytes[6][64];
@@ -287,8 +290,8 @@ static void stragglers_in_one_burst_leave_no_times(void **state)
     assert_int_equal(variation.grown.count, 2);
 }
 
-/* Frames of the trial before, still in the switch when this one began. */
-static void stragglers_are_not_this_trials(void **state)
+/* Frames of the previous trial that were still in the switch when this trial began. */
+static void late_frames_belong_to_earlier_trial(void **state)
 {
     (void)state;
     make(64, 7, FRAME_DATA, 1, 1000000, 100);
@@ -314,17 +317,19 @@ static void deliver(unsigned epoch, uint32_t sequence, uint64_t intended)
     arrive(t.bytes, t.length, intended + 1000);
 }
 
-/* Another run whose four bits of epoch are the same by chance: its times tell it. */
-static void another_run_of_the_same_epoch_is_told_by_its_times(void **state)
+/* Another run has the same four bits of epoch by chance: its times distinguish it. */
+static void run_of_same_epoch_differs_by_times(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 37; i++)
         deliver(3, i, 1000 + i);
     for (uint32_t i = 0; i < 10; i++)
-        deliver(3, i, 5000 + i); /* the sender begins anew */
+        deliver(3, i, 5000 + i); /* the sender restarts */
     assert_int_equal(counters.rx_stale, 37);
     assert_int_equal(counters.rx_frames, 10);
-    deliver(3, 36, 1036); /* stragglers of before: ahead, and among what came */
+    deliver(
+        3, 36,
+        1036); /* late frames of the earlier run: with higher numbers, and with received numbers */
     deliver(3, 5, 1005);
     assert_int_equal(counters.rx_stale, 39);
     assert_int_equal(counters.rx_frames, 10);
@@ -334,8 +339,9 @@ static void another_run_of_the_same_epoch_is_told_by_its_times(void **state)
     assert_int_equal(s.duplicates, 0);
 }
 
-/* Frames of our own have the mark that we gave them: nobody else's begins our trial anew. */
-static void a_known_mark_is_not_given_up(void **state)
+/* If this process sends the frames, their signature is known: frames with other signatures do not
+ * restart the trial. */
+static void known_signature_is_kept(void **state)
 {
     (void)state;
     make(64, 7, FRAME_DATA, 3, 0, 1000);
@@ -352,8 +358,8 @@ static void a_known_mark_is_not_given_up(void **state)
     assert_int_equal(tracker.duplicates, 0);
 }
 
-/* A foreign frame is classed by its length, else by its tag; each frame counts once. */
-static void runts_jumbos_and_tagged_frames_have_counters(void **state)
+/* A foreign frame is classified by its length, otherwise by its tag; each frame counts once. */
+static void runts_jumbos_and_tagged_are_counted(void **state)
 {
     (void)state;
     static const uint8_t tag[] = {0x81, 0, 0, 5}, service[] = {0x88, 0xa8, 0, 6};
@@ -385,7 +391,7 @@ static void runts_jumbos_and_tagged_frames_have_counters(void **state)
 }
 
 /* Late and early frames are in no rate, no loss and no histogram of delays. */
-static void frames_far_from_all_others_are_counted_by_themselves(void **state)
+static void distant_frames_are_counted_separately(void **state)
 {
     (void)state;
     const uint32_t far = 3 * SEQUENCE_WINDOW;
@@ -426,7 +432,7 @@ static void payloads_without_headers(void **state)
     assert_int_equal(counters.rx_other, 1);
 }
 
-static void noise_does_no_harm(void **state)
+static void random_frames_are_handled(void **state)
 {
     (void)state;
     uint64_t random = 123;
@@ -450,23 +456,23 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup(each_kind_has_its_counter, reset),
-        cmocka_unit_test_setup(any_flipped_bit_is_seen, reset),
-        cmocka_unit_test_setup(exchanged_words_are_seen, reset),
-        cmocka_unit_test_setup(stamps_are_verified_without_touching, reset),
-        cmocka_unit_test_setup(flipped_marks_do_no_harm_without_touching, reset),
+        cmocka_unit_test_setup(flipped_bits_are_detected, reset),
+        cmocka_unit_test_setup(exchanged_words_are_detected, reset),
+        cmocka_unit_test_setup(stamps_are_verified_without_touch, reset),
+        cmocka_unit_test_setup(flipped_signatures_do_no_harm, reset),
         cmocka_unit_test_setup(truncated_frames_are_corrupt, reset),
-        cmocka_unit_test_setup(other_addresses_are_corrupt_only_where_given, reset),
-        cmocka_unit_test_setup(latency_counts_from_both_times, reset),
-        cmocka_unit_test_setup(a_sender_on_another_host_has_its_own_clock, reset),
+        cmocka_unit_test_setup(other_addresses_are_corrupt_if_given, reset),
+        cmocka_unit_test_setup(latency_from_both_times, reset),
+        cmocka_unit_test_setup(remote_sender_clock_is_converted, reset),
         cmocka_unit_test_setup(times_do_not_depend_on_bursts, reset),
-        cmocka_unit_test_setup(stragglers_in_one_burst_leave_no_times, reset),
-        cmocka_unit_test_setup(stragglers_are_not_this_trials, reset),
-        cmocka_unit_test_setup(another_run_of_the_same_epoch_is_told_by_its_times, reset),
-        cmocka_unit_test_setup(a_known_mark_is_not_given_up, reset),
-        cmocka_unit_test_setup(runts_jumbos_and_tagged_frames_have_counters, reset),
-        cmocka_unit_test_setup(frames_far_from_all_others_are_counted_by_themselves, reset),
+        cmocka_unit_test_setup(late_frames_in_burst_leave_no_times, reset),
+        cmocka_unit_test_setup(late_frames_belong_to_earlier_trial, reset),
+        cmocka_unit_test_setup(run_of_same_epoch_differs_by_times, reset),
+        cmocka_unit_test_setup(known_signature_is_kept, reset),
+        cmocka_unit_test_setup(runts_jumbos_and_tagged_are_counted, reset),
+        cmocka_unit_test_setup(distant_frames_are_counted_separately, reset),
         cmocka_unit_test_setup(payloads_without_headers, reset),
-        cmocka_unit_test_setup(noise_does_no_harm, reset),
+        cmocka_unit_test_setup(random_frames_are_handled, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

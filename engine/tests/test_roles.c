@@ -1,5 +1,5 @@
-/* Roles over scripted ports: the server answers exactly our frames, each with its own payload;
- * the forwarder passes everything once; nothing received is kept or released twice. */
+/* Roles with scripted ports: the server echoes exactly its stream, each frame with its payload; the
+ * forwarder passes every frame once; every received frame is released exactly once. */
 #include "test.h"
 
 #include <pthread.h>
@@ -82,8 +82,8 @@ static void queue_mixture(unsigned count)
     }
 }
 
-/* An earlier tool's filter moved packets but not their payloads: frames that were not ours
- * made all behind them carry the wrong data. */
+/* An earlier tool's filter moved packets but not their payloads: after a foreign frame all
+ * following frames carried wrong data. */
 static void check_server(bool can_forward)
 {
     make_trial(&role_server, can_forward);
@@ -107,14 +107,14 @@ static void check_server(bool can_forward)
     end_trial();
 }
 
-static void server_answers_only_ours(void **state)
+static void server_echoes_only_its_stream(void **state)
 {
     (void)state;
     check_server(false);
     check_server(true);
 }
 
-static void server_drops_what_a_full_port_refuses(void **state)
+static void server_drops_if_ring_is_full(void **state)
 {
     (void)state;
     for (unsigned can_forward = 0; can_forward < 2; can_forward++) {
@@ -128,7 +128,7 @@ static void server_drops_what_a_full_port_refuses(void **state)
     }
 }
 
-static void server_tries_again_after_a_part(void **state)
+static void server_retries_after_partial_send(void **state)
 {
     (void)state;
     for (unsigned can_forward = 0; can_forward < 2; can_forward++) {
@@ -145,7 +145,7 @@ static void server_tries_again_after_a_part(void **state)
     }
 }
 
-static void forwarder_passes_everything_once(void **state)
+static void forwarder_passes_every_frame_once(void **state)
 {
     (void)state;
     for (unsigned can_forward = 0; can_forward < 2; can_forward++) {
@@ -186,7 +186,7 @@ static void forwarder_writes_macs_and_counts_drops(void **state)
     end_trial();
 }
 
-static void forwarder_in_a_chain_gives_each_port_its_own_macs(void **state)
+static void forwarder_in_chain_sets_macs_per_port(void **state)
 {
     (void)state;
     make_trial(&role_forwarder, false);
@@ -201,7 +201,7 @@ static void forwarder_in_a_chain_gives_each_port_its_own_macs(void **state)
     end_trial();
 }
 
-/* Full bursts go at once, and the rest at the end of the trial. */
+/* Full bursts leave at once, and the rest at the end of the trial. */
 static void forwarder_gathers_as_l2fwd_does(void **state)
 {
     (void)state;
@@ -223,7 +223,7 @@ static void forwarder_gathers_as_l2fwd_does(void **state)
     end_trial();
 }
 
-static void forwarder_lets_go_what_it_holds_when_the_timer_is_up(void **state)
+static void forwarder_releases_frames_after_timer(void **state)
 {
     (void)state;
     make_trial(&role_forwarder, true);
@@ -241,7 +241,7 @@ static void forwarder_lets_go_what_it_holds_when_the_timer_is_up(void **state)
 static unsigned (*fake_forward)(struct io_port *from, struct io_port *to, struct io_frame *frames,
                                 unsigned count);
 
-/* It takes a while, and is the last thing that happens. */
+/* It takes a while, and is the last action. */
 static unsigned forward_slowly(struct io_port *from, struct io_port *to, struct io_frame *frames,
                                unsigned count)
 {
@@ -253,7 +253,7 @@ static unsigned forward_slowly(struct io_port *from, struct io_port *to, struct 
     return fake_forward(from, to, frames, count);
 }
 
-static void forwarder_works_when_it_lets_go(void **state)
+static void forwarder_release_counts_as_work(void **state)
 {
     (void)state;
     make_trial(&role_forwarder, true);
@@ -270,8 +270,8 @@ static void forwarder_works_when_it_lets_go(void **state)
     end_trial();
 }
 
-/* The kernel, or a port opened for jumbo frames, may hand over frames longer than were asked for:
- * they are passed on or dropped, and hold up nothing. */
+/* The kernel, or a port opened for jumbo frames, may hand over frames longer than configured: they
+ * are passed on or dropped, and block no other frame. */
 static void reference_takes_frames_of_any_length(void **state)
 {
     (void)state;
@@ -295,8 +295,8 @@ static void reference_takes_frames_of_any_length(void **state)
     }
 }
 
-/* One frame that the far port cannot send takes none of its burst with it. */
-static void forwarder_drops_what_the_port_cannot_send_alone(void **state)
+/* A frame that the other port cannot send does not affect the other frames of its burst. */
+static void forwarder_drops_only_too_long_frames(void **state)
 {
     (void)state;
     static uint8_t tagged[1519] = {[12] = 0x81};
@@ -308,7 +308,7 @@ static void forwarder_drops_what_the_port_cannot_send_alone(void **state)
         fake_queue(ports[0], plain, 9000);
         fake_queue(ports[0], tagged, 1518); /* one 802.1Q tag does not count */
         fake_queue(ports[0], tagged, 1519);
-        fake_queue(ports[0], service, 1518); /* any other does */
+        fake_queue(ports[0], service, 1518); /* any other tag counts */
         fake_queue(ports[0], plain, 1515);
         fake_queue(ports[0], plain, 13); /* no whole header */
         fake_queue(ports[0], plain, 0);
@@ -324,8 +324,8 @@ static void forwarder_drops_what_the_port_cannot_send_alone(void **state)
     }
 }
 
-/* By its MTU the far port might send it, but it has no buffer for it. */
-static void forwarder_drops_what_there_is_no_room_for_alone(void **state)
+/* The MTU of the other port permits it, but the port has no buffer for it. */
+static void forwarder_drops_only_frames_without_room(void **state)
 {
     (void)state;
     static uint8_t tagged[1518] = {[12] = 0x81};
@@ -343,8 +343,8 @@ static void forwarder_drops_what_there_is_no_room_for_alone(void **state)
     end_trial();
 }
 
-/* As they may come from a file. */
-static void forwarder_writes_no_macs_into_what_has_no_header(void **state)
+/* Such frames may come from a file. */
+static void forwarder_writes_no_macs_without_header(void **state)
 {
     (void)state;
     static const uint8_t bytes[14] = {9, 8, 7};
@@ -359,15 +359,15 @@ static void forwarder_writes_no_macs_into_what_has_no_header(void **state)
     end_trial();
 }
 
-/* A frame that is to be overtaken is not early when nothing overtakes it. */
-static void reference_holds_every_frame_for_its_delay(void **state)
+/* A frame that should be overtaken is not early if no frame overtakes it. */
+static void reference_delays_every_frame(void **state)
 {
     (void)state;
     make_trial(&role_reference, false);
     options.reference =
         (struct reference){.queue = 64, .delay_ns = NS_PER_S, .every[FAULT_REORDER] = 2};
     queue(0, 7, FRAME_DATA, 0);
-    queue(0, 7, FRAME_DATA, 1); /* held, and patience ends after 2 ms */
+    queue(0, 7, FRAME_DATA, 1); /* it waits for a follower for at most 2 ms */
     run();
     assert_int_equal(ports[1]->sent_count, 0);
     assert_int_equal(trial->ends[1].faults.did[FAULT_REORDER], 0);
@@ -375,8 +375,8 @@ static void reference_holds_every_frame_for_its_delay(void **state)
     end_trial();
 }
 
-/* A fault that a full queue has undone was not made, and a frame is dropped once at most. */
-static void reference_counts_the_faults_that_it_made(void **state)
+/* A fault that a full queue has undone does not count, and a frame is dropped at most once. */
+static void reference_counts_applied_faults(void **state)
 {
     (void)state;
     for (unsigned blocked = 0; blocked < 2; blocked++) {
@@ -407,8 +407,8 @@ static void reference_counts_the_faults_that_it_made(void **state)
     }
 }
 
-/* What came before the schedule begins is received, and nothing is sent until then. */
-static void duplex_listens_before_it_sends(void **state)
+/* Frames that arrive before the schedule begins are received, and none is sent until then. */
+static void duplex_receives_before_it_sends(void **state)
 {
     (void)state;
     make_trial(&role_duplex, false);
@@ -444,22 +444,22 @@ static void duplex_listens_before_it_sends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(server_answers_only_ours),
-        cmocka_unit_test(server_drops_what_a_full_port_refuses),
-        cmocka_unit_test(server_tries_again_after_a_part),
-        cmocka_unit_test(forwarder_passes_everything_once),
+        cmocka_unit_test(server_echoes_only_its_stream),
+        cmocka_unit_test(server_drops_if_ring_is_full),
+        cmocka_unit_test(server_retries_after_partial_send),
+        cmocka_unit_test(forwarder_passes_every_frame_once),
         cmocka_unit_test(forwarder_writes_macs_and_counts_drops),
-        cmocka_unit_test(forwarder_in_a_chain_gives_each_port_its_own_macs),
+        cmocka_unit_test(forwarder_in_chain_sets_macs_per_port),
         cmocka_unit_test(forwarder_gathers_as_l2fwd_does),
-        cmocka_unit_test(forwarder_lets_go_what_it_holds_when_the_timer_is_up),
-        cmocka_unit_test(forwarder_works_when_it_lets_go),
-        cmocka_unit_test(forwarder_drops_what_the_port_cannot_send_alone),
-        cmocka_unit_test(forwarder_drops_what_there_is_no_room_for_alone),
-        cmocka_unit_test(forwarder_writes_no_macs_into_what_has_no_header),
+        cmocka_unit_test(forwarder_releases_frames_after_timer),
+        cmocka_unit_test(forwarder_release_counts_as_work),
+        cmocka_unit_test(forwarder_drops_only_too_long_frames),
+        cmocka_unit_test(forwarder_drops_only_frames_without_room),
+        cmocka_unit_test(forwarder_writes_no_macs_without_header),
         cmocka_unit_test(reference_takes_frames_of_any_length),
-        cmocka_unit_test(reference_counts_the_faults_that_it_made),
-        cmocka_unit_test(reference_holds_every_frame_for_its_delay),
-        cmocka_unit_test(duplex_listens_before_it_sends),
+        cmocka_unit_test(reference_counts_applied_faults),
+        cmocka_unit_test(reference_delays_every_frame),
+        cmocka_unit_test(duplex_receives_before_it_sends),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,4 @@
-/* Rates with units, and the shapes of schedules against what they promise. */
+/* Rates with units, and the properties of the shapes of schedules. */
 #include "test.h"
 
 #include <math.h>
@@ -31,13 +31,13 @@ static void rates_are_converted(void **state)
     assert_true(fabs(pps_of("80%", 10000000000ULL, 64) - 0.8 * line) < 1e-6);
     assert_true(fabs(pps_of("0.5%", 10000000000ULL, 64) - 0.005 * line) < 1e-6);
     assert_true(pps_of("100%", 1000000000, 1518) == 1e9 / (8 * 1538));
-    assert_true(fabs(pps_of("1Gbps-l2", 0, 353.833) - 1e9 / 8 / 353.833) < 1e-6); /* a mean */
+    assert_true(fabs(pps_of("1Gbps-l2", 0, 353.833) - 1e9 / 8 / 353.833) < 1e-6); /* a mean size */
     assert_true(pps_of("max", 0, 64) == 0);
     assert_true(fabs(rate_l1_bps(line, 64) - 10e9) < 1e-3);
     assert_true(fabs(rate_l2_bps(1e6, 64) - 512e6) < 1e-3);
 }
 
-static void rates_that_say_too_little_are_refused(void **state)
+static void incomplete_rates_are_refused(void **state)
 {
     (void)state;
     const char *const bad[][2] = {
@@ -63,7 +63,7 @@ static void rates_that_say_too_little_are_refused(void **state)
     assert_false(rate_parse_line("10Gbps-l2", &line));
 }
 
-static void schedules_are_read(void **state)
+static void schedules_are_parsed(void **state)
 {
     (void)state;
     struct schedule s;
@@ -111,8 +111,8 @@ static struct schedule_plan poisson(double pps, uint64_t seed)
     return (struct schedule_plan){.shape = SCHEDULE_POISSON, .rate_pps = pps, .seed = seed};
 }
 
-/* Mean, deviation and shape of the gaps, each within four standard errors (and the seed is
- * fixed, so that a pass is a pass). Successive gaps must be uncorrelated. */
+/* Mean, standard deviation and shape of the gaps, each within four standard errors, with a fixed
+ * seed. Consecutive gaps must be uncorrelated. */
 static void poisson_gaps_are_exponential(void **state)
 {
     (void)state;
@@ -137,7 +137,8 @@ static void poisson_gaps_are_exponential(void **state)
     const double deviation = sqrt(squares / COUNT - mean * mean);
     const double error_of_mean = 1 / sqrt(COUNT);
     assert_true(fabs(mean - 1) < 4 * error_of_mean);
-    assert_true(fabs(deviation / mean - 1) < 4 * error_of_mean * sqrt(2)); /* CV of 1 */
+    assert_true(fabs(deviation / mean - 1) <
+                4 * error_of_mean * sqrt(2)); /* coefficient of variation 1 */
     assert_true(fabs(products / COUNT) < 4 * error_of_mean);
     for (unsigned k = 0; k < 4; k++) {
         const double expected = exp(-0.5 * (double)(1U << (2 * k)) / 2);
@@ -146,8 +147,8 @@ static void poisson_gaps_are_exponential(void **state)
     }
 }
 
-/* Counts in equal windows: variance as large as the mean. */
-static void poisson_counts_vary_as_they_should(void **state)
+/* Counts in equal windows: the variance equals the mean. */
+static void poisson_counts_have_poisson_variance(void **state)
 {
     (void)state;
     enum { WINDOWS = 20000 };
@@ -166,10 +167,10 @@ static void poisson_counts_vary_as_they_should(void **state)
     assert_true(fabs(variance / mean - 1) < 4 * sqrt(2.0 / WINDOWS));
 }
 
-static void a_seed_is_a_schedule(void **state)
+static void poisson_seed_decides_schedule(void **state)
 {
     (void)state;
-    /* Written down once: the same on every machine, or results cannot be repeated. */
+    /* Recorded once: equal on every machine, so that results can be repeated. */
     static const uint64_t expected[] = {3226, 13852, 14124, 15527, 17589, 21199, 23174, 26072};
     begin(poisson(1e6, 7), 1, 0);
     for (unsigned i = 0; i < sizeof expected / sizeof expected[0]; i++) {
@@ -182,7 +183,7 @@ static void a_seed_is_a_schedule(void **state)
     assert_int_not_equal(pacing_due(&p), expected[0]);
 }
 
-/* A long stall is given up by drawing how much was missed, and quickly. */
+/* After a long stall the number of missed bursts is drawn, in bounded time. */
 static void poisson_gives_up_in_bounded_time(void **state)
 {
     (void)state;
@@ -218,8 +219,8 @@ static void on_off_counts_are_exact(void **state)
     assert_int_equal(in_off, 0);
 }
 
-/* The mean is that of the rate and the share of on-times, whatever an on-time holds of bursts; none
- * is due in an off-time, and all on-times are used. */
+/* The mean follows from the rate and the share of on-times, however many bursts an on-time has;
+ * none is due in an off-time, and all on-times are used. */
 static void on_off_has_the_right_mean(void **state)
 {
     (void)state;
@@ -228,7 +229,7 @@ static void on_off_has_the_right_mean(void **state)
         uint64_t on_ns, off_ns;
         uint32_t burst;
     } cases[] = {
-        {1e6, 1000000, 9000000, 32},    /* 31.25 bursts an on-time */
+        {1e6, 1000000, 9000000, 32},    /* 31.25 bursts per on-time */
         {1000, 10000000, 90000000, 32}, /* an on-time is shorter than the distance of bursts */
         {14880952.4, 333333, 77777, 7}, {50, 1000000, 1000000, 1}, {3e6, 1000, 2000, 1},
     };
@@ -279,7 +280,7 @@ static void ramp_counts_are_exact(void **state)
     }
 }
 
-/* Giving up jumps; it must land where stepping would have, and count the same. */
+/* Giving up jumps: it must reach the same state as stepping, and count the same. */
 static void giving_up_equals_stepping(void **state)
 {
     (void)state;
@@ -309,7 +310,7 @@ static void giving_up_equals_stepping(void **state)
     }
 }
 
-static void on_off_without_a_rate_is_open_in_its_on_times(void **state)
+static void on_off_unlimited_is_open_in_on_times(void **state)
 {
     (void)state;
     const struct schedule_plan plan = {
@@ -332,17 +333,17 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_are_converted),
-        cmocka_unit_test(rates_that_say_too_little_are_refused),
-        cmocka_unit_test(schedules_are_read),
+        cmocka_unit_test(incomplete_rates_are_refused),
+        cmocka_unit_test(schedules_are_parsed),
         cmocka_unit_test(poisson_gaps_are_exponential),
-        cmocka_unit_test(poisson_counts_vary_as_they_should),
-        cmocka_unit_test(a_seed_is_a_schedule),
+        cmocka_unit_test(poisson_counts_have_poisson_variance),
+        cmocka_unit_test(poisson_seed_decides_schedule),
         cmocka_unit_test(poisson_gives_up_in_bounded_time),
         cmocka_unit_test(on_off_counts_are_exact),
         cmocka_unit_test(on_off_has_the_right_mean),
         cmocka_unit_test(ramp_counts_are_exact),
         cmocka_unit_test(giving_up_equals_stepping),
-        cmocka_unit_test(on_off_without_a_rate_is_open_in_its_on_times),
+        cmocka_unit_test(on_off_unlimited_is_open_in_on_times),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* The sender's manners: where it shares its core it gives way even when its port never fills,
- * or the receiver on that core would not be heard. */
+/* If a sender shares its core, it gives way even when its ring is never full, so that the receiver
+ * on that core can run. */
 #include "test.h"
 
 #include "fake_io.h"
@@ -15,7 +15,7 @@ static uint64_t offered_before;
 int __wrap_sched_yield(void);
 int __wrap_sched_yield(void)
 {
-    if (trial == NULL) /* a sanitizer that is linked in gives way by it, too, when all is over */
+    if (trial == NULL) /* a linked sanitizer also calls it at the end */
         return 0;
 
     const uint64_t offered = trial->ends[0].counters.tx_offered;
@@ -28,7 +28,7 @@ int __wrap_sched_yield(void)
     return 0;
 }
 
-/* A sender on a port that takes everything; `rate_pps` 0: all it can. */
+/* A sender on a port that accepts everything; `rate_pps` 0: unlimited. */
 static struct fake_port *begin(double rate_pps, uint64_t start)
 {
     static struct histogram lateness;
@@ -67,7 +67,7 @@ static void finish(struct fake_port *port)
     trial = NULL;
 }
 
-static void test_gives_way_though_the_port_takes_everything(void **state)
+static void sender_gives_way_if_ring_is_never_full(void **state)
 {
     (void)state;
     struct fake_port *port = begin(0, clock_ticks());
@@ -75,14 +75,14 @@ static void test_gives_way_though_the_port_takes_everything(void **state)
 
     role_sender.run(trial, 0);
     assert_int_equal(turns, TURNS);
-    assert_in_range(longest, 32, 256); /* no more than a usual ring holds */
+    assert_in_range(longest, 32, 256); /* at most a usual ring */
     assert_int_equal(end->counters.tx_offered, offered_before);
     finish(port);
 }
 
-/* What it is behind at the end goes out in turns, too: in one go it would find a full ring. (At so
- * low a rate next to nothing more is due while the machine keeps this thread waiting.) */
-static void test_gives_way_while_it_sends_the_rest(void **state)
+/* Late frames at the end are also sent in turns: sent at once they would find a full ring. At so
+ * low a rate almost no further frame becomes due while this thread waits for the machine. */
+static void sender_gives_way_while_sending_rest(void **state)
 {
     (void)state;
     const uint64_t behind = 1000, rate_pps = 500;
@@ -102,8 +102,8 @@ static void test_gives_way_while_it_sends_the_rest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gives_way_though_the_port_takes_everything),
-        cmocka_unit_test(test_gives_way_while_it_sends_the_rest),
+        cmocka_unit_test(sender_gives_way_if_ring_is_never_full),
+        cmocka_unit_test(sender_gives_way_while_sending_rest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

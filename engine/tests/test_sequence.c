@@ -1,4 +1,5 @@
-/* Sequence tracking against a plain model that remembers everything (RFC 4737 as written). */
+/* Sequence tracking compared with a simple model that remembers everything (RFC 4737 as written).
+ */
 #include <math.h>
 
 #include "test.h"
@@ -15,7 +16,7 @@ static int reset(void **state)
     return 0;
 }
 
-#define TICKS_APART 10 /* of arrivals in these tests */
+#define TICKS_APART 10 /* distance of arrivals in these tests */
 
 static void arrive(uint32_t sequence)
 {
@@ -23,10 +24,10 @@ static void arrive(uint32_t sequence)
     sequence_add(&t, sequence, now += TICKS_APART);
 }
 
-/* What RFC 4737 says of one late frame, from a list of all first copies. */
+/* The metrics of RFC 4737 for late frames, from a list of all first copies. */
 struct model {
     uint32_t firsts[100000];
-    unsigned when[100000]; /* place in all arrivals */
+    unsigned when[100000]; /* place among all arrivals */
     unsigned unique;
     uint64_t duplicates, reordered, highest, lowest;
     uint64_t max_extent, extent_sum, max_late, late_sum, max_degree, degrees[REORDER_DEGREES];
@@ -134,7 +135,7 @@ static void check(const uint32_t *arrivals, unsigned count)
     assert_memory_equal(t.reorder.degrees, m.degrees, sizeof m.degrees);
 }
 
-static void random_disorder_matches_the_model(void **state)
+static void sequence_random_disorder_equals_model(void **state)
 {
     (void)state;
     static uint32_t arrivals[4000];
@@ -157,16 +158,16 @@ static void random_disorder_matches_the_model(void **state)
             const unsigned reach = round % 2 ? 5 : 400;
             unsigned b = a + (unsigned)(test_random(&random) % reach);
             b = b < count ? b : count - 1;
-            const uint32_t kept = arrivals[a];
+            const uint32_t saved = arrivals[a];
             arrivals[a] = arrivals[b];
-            arrivals[b] = kept;
+            arrivals[b] = saved;
         }
         if (count > 0)
             check(arrivals, count);
     }
 }
 
-static void textbook_cases(void **state)
+static void sequence_textbook_cases(void **state)
 {
     (void)state;
     const uint32_t in_order[] = {0, 1, 2, 3};
@@ -194,7 +195,7 @@ static void textbook_cases(void **state)
     assert_int_equal(t.reorder.degrees[2], 1);
 }
 
-static void numbers_grow_beyond_32_bits(void **state)
+static void sequence_numbers_beyond_32_bits(void **state)
 {
     (void)state;
     const uint32_t start = 0xfffff000;
@@ -211,7 +212,7 @@ static void numbers_grow_beyond_32_bits(void **state)
     assert_int_equal(s.last_sequence, (uint64_t)start + 3 * 4096 - 1);
 }
 
-static void many_windows_keep_duplicates_exact(void **state)
+static void sequence_many_windows_exact_duplicates(void **state)
 {
     (void)state;
     uint64_t lost = 0, duplicates = 0;
@@ -232,7 +233,7 @@ static void many_windows_keep_duplicates_exact(void **state)
     assert_int_equal(s.reordered, 0);
 }
 
-static void late_by_almost_a_window_is_exact(void **state)
+static void sequence_late_by_almost_a_window(void **state)
 {
     (void)state;
     arrive(0);
@@ -248,20 +249,20 @@ static void late_by_almost_a_window_is_exact(void **state)
     assert_int_equal(s.beyond_window, 0);
     for (uint32_t i = SEQUENCE_WINDOW - 128; i < 2 * SEQUENCE_WINDOW; i++)
         arrive(i);
-    arrive(1); /* cannot be told any more: said so */
+    arrive(1); /* cannot be distinguished any more, and is counted */
     s = sequence_summarise(&t);
     assert_int_equal(s.beyond_window, 1);
 }
 
-static void a_leap_forgets_what_the_ring_held(void **state)
+static void sequence_jump_clears_ring(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < 1000; i++)
         arrive(i);
     arrive(500 + SEQUENCE_WINDOW); /* same place in the ring as 500 */
-    arrive(499 + SEQUENCE_WINDOW); /* late, no duplicate of 499 */
+    arrive(499 + SEQUENCE_WINDOW); /* late, not a duplicate of 499 */
     arrive(10000 + 3 * SEQUENCE_WINDOW);
-    arrive(10001 + 3 * SEQUENCE_WINDOW); /* the leap is no mistake */
+    arrive(10001 + 3 * SEQUENCE_WINDOW); /* the jump is valid */
     const struct sequence_summary s = sequence_summarise(&t);
     assert_int_equal(s.duplicates, 0);
     assert_int_equal(s.reordered, 1);
@@ -269,7 +270,7 @@ static void a_leap_forgets_what_the_ring_held(void **state)
     assert_int_equal(s.early, 0);
 }
 
-static void too_many_gaps_are_admitted(void **state)
+static void sequence_too_many_gaps_are_reported(void **state)
 {
     (void)state;
     const uint32_t last = 4 * SEQUENCE_GAPS;
@@ -281,36 +282,37 @@ static void too_many_gaps_are_admitted(void **state)
     assert_true(t.reorder.max_extent >= SEQUENCE_GAPS);
 }
 
-/* A frame that waits for as long as the stack of late ones is deep, and longer. */
-static void more_late_frames_than_the_stack_holds_give_a_lower_bound(void **state)
+/* A frame that waits for as many late frames as the stack has room for, and more. */
+static void sequence_full_stack_gives_lower_bound(void **state)
 {
     (void)state;
     const uint32_t far = 100000;
     arrive(0);
     arrive(far);
     for (uint32_t i = 0; i < 3 * REORDER_STACK; i++)
-        arrive(1000 + i); /* each late, each 0-reordered but the first */
+        arrive(1000 + i); /* each is late, each except the first 0-reordered */
     assert_int_equal(t.reorder.degrees[0], 1);
-    arrive(999); /* the entries that were pushed out might have been lower: not certain */
+    arrive(999); /* the removed entries might have been lower: uncertain */
     assert_int_equal(t.reorder.max_extent, 3 * REORDER_STACK + 1);
     assert_true(t.reorder.max_degree >= REORDER_STACK &&
                 t.reorder.max_degree <= t.reorder.max_extent);
 }
 
-/* Any arrivals: the groups together are the whole, and each is what a tracker of its own says. */
-static void groups_add_up_and_are_right(void **state)
+/* For any arrivals: the sum of the groups is the total, and each equals the result of a separate
+ * tracker. */
+static void flow_groups_add_up(void **state)
 {
     (void)state;
     static struct flow_groups groups;
     enum { GROUPS = 8 };
     uint64_t random = 21, unique[GROUPS] = {0}, again[GROUPS] = {0};
-    const uint32_t first = 0xfffffff3U; /* runs over 32 bits */
+    const uint32_t first = 0xfffffff3U; /* wraps at 32 bits */
     static uint8_t arrived[3000];
     groups = (struct flow_groups){.count = GROUPS};
     memset(arrived, 0, sizeof arrived);
     for (unsigned i = 0; i < 6000; i++) {
         const uint32_t near = i / 2 + (uint32_t)(test_random(&random) % 20);
-        if (near >= 3000 || near % 13 == 5) /* some never come */
+        if (near >= 3000 || near % 13 == 5) /* some never arrive */
             continue;
         const uint32_t sequence = i == 0 ? first : first + near;
         flow_groups_add(&groups, sequence, sequence_add(&t, sequence, i));
@@ -337,8 +339,8 @@ static void groups_add_up_and_are_right(void **state)
     assert_true(all.lost > 0 && all.reordered > 0 && all.duplicates > 0);
 }
 
-/* Wherever the last trial's numbers lay: none of this one's is a duplicate of them. */
-static void a_reset_forgets_every_number(void **state)
+/* Wherever the numbers of the last trial were: no number of this trial is a duplicate of them. */
+static void sequence_reset_clears_numbers(void **state)
 {
     (void)state;
     uint64_t random = 9;
@@ -354,8 +356,9 @@ static void a_reset_forgets_every_number(void **state)
     }
 }
 
-/* Frames lost before the first and after the last that came, all of them, or fewer than came. */
-static void what_was_sent_and_never_came_is_lost(void **state)
+/* Frames lost before the first and after the last arrival, all frames lost, or fewer sent than
+ * arrived. */
+static void sequence_sent_frames_give_loss(void **state)
 {
     (void)state;
     static struct flow_groups groups = {.count = 4};
@@ -383,7 +386,7 @@ static void what_was_sent_and_never_came_is_lost(void **state)
 
 /* A ring that is sent again after a stall: old copies are neither first copies nor duplicates, and
  * hide no loss. */
-static void copies_beyond_the_window_hide_no_loss(void **state)
+static void sequence_old_copies_hide_no_loss(void **state)
 {
     (void)state;
     for (uint32_t i = 0; i < SEQUENCE_WINDOW + 2000; i++) {
@@ -406,13 +409,13 @@ static void copies_beyond_the_window_hide_no_loss(void **state)
     assert_int_equal(s.lost_at_least, 5);
 }
 
-/* One stray number moves no boundary: neither in the middle, nor again, nor as the first of all. */
-static void an_early_frame_moves_nothing(void **state)
+/* A single stray number moves no boundary: not in the middle, not repeated, not as the first. */
+static void sequence_early_frame_moves_no_boundary(void **state)
 {
     (void)state;
     const uint32_t far = 5 * SEQUENCE_WINDOW;
     arrive(far);
-    arrive(far); /* its copy, of which nobody knows whether it is one */
+    arrive(far); /* its copy, which cannot be recognised as a copy */
     for (uint32_t i = 0; i < 200; i++) {
         arrive(i);
         if (i % 50 == 0) {
@@ -429,8 +432,8 @@ static void an_early_frame_moves_nothing(void **state)
     assert_int_equal(s.beyond_window, 0);
 }
 
-/* A frame near an early one confirms it, whichever of the two is the higher. */
-static void an_outage_longer_than_the_window_is_exact(void **state)
+/* A frame near an early frame confirms it, whichever is higher. */
+static void sequence_long_outage_is_exact(void **state)
 {
     (void)state;
     for (unsigned swapped = 0; swapped < 2; swapped++) {
@@ -452,9 +455,9 @@ static void an_outage_longer_than_the_window_is_exact(void **state)
     }
 }
 
-/* 32 bits cannot tell an outage of more than 2^31 frames from a frame that comes late. What was
- * sent tells how many were lost all the same, and what could not be told is counted. */
-static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
+/* With 32 bits an outage of more than 2^31 frames looks like a late frame. The number of sent
+ * frames still gives the loss, and undecided frames are counted. */
+static void sequence_outage_beyond_31_bits(void **state)
 {
     (void)state;
     const uint64_t outage = (1ULL << 31) + 1000;
@@ -471,7 +474,7 @@ static void an_outage_of_half_of_all_numbers_is_lost_frames(void **state)
     assert_int_equal(s.duplicates, 0);
 }
 
-static void empty_is_sound(void **state)
+static void sequence_without_frames_is_valid(void **state)
 {
     (void)state;
     assert_false(sequence_summarise(&t).any);
@@ -481,22 +484,22 @@ static void empty_is_sound(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup(random_disorder_matches_the_model, reset),
-        cmocka_unit_test_setup(textbook_cases, reset),
-        cmocka_unit_test_setup(numbers_grow_beyond_32_bits, reset),
-        cmocka_unit_test_setup(many_windows_keep_duplicates_exact, reset),
-        cmocka_unit_test_setup(late_by_almost_a_window_is_exact, reset),
-        cmocka_unit_test_setup(a_leap_forgets_what_the_ring_held, reset),
-        cmocka_unit_test_setup(too_many_gaps_are_admitted, reset),
-        cmocka_unit_test_setup(more_late_frames_than_the_stack_holds_give_a_lower_bound, reset),
-        cmocka_unit_test_setup(groups_add_up_and_are_right, reset),
-        cmocka_unit_test_setup(a_reset_forgets_every_number, reset),
-        cmocka_unit_test_setup(what_was_sent_and_never_came_is_lost, reset),
-        cmocka_unit_test_setup(copies_beyond_the_window_hide_no_loss, reset),
-        cmocka_unit_test_setup(an_early_frame_moves_nothing, reset),
-        cmocka_unit_test_setup(an_outage_longer_than_the_window_is_exact, reset),
-        cmocka_unit_test_setup(an_outage_of_half_of_all_numbers_is_lost_frames, reset),
-        cmocka_unit_test_setup(empty_is_sound, reset),
+        cmocka_unit_test_setup(sequence_random_disorder_equals_model, reset),
+        cmocka_unit_test_setup(sequence_textbook_cases, reset),
+        cmocka_unit_test_setup(sequence_numbers_beyond_32_bits, reset),
+        cmocka_unit_test_setup(sequence_many_windows_exact_duplicates, reset),
+        cmocka_unit_test_setup(sequence_late_by_almost_a_window, reset),
+        cmocka_unit_test_setup(sequence_jump_clears_ring, reset),
+        cmocka_unit_test_setup(sequence_too_many_gaps_are_reported, reset),
+        cmocka_unit_test_setup(sequence_full_stack_gives_lower_bound, reset),
+        cmocka_unit_test_setup(flow_groups_add_up, reset),
+        cmocka_unit_test_setup(sequence_reset_clears_numbers, reset),
+        cmocka_unit_test_setup(sequence_sent_frames_give_loss, reset),
+        cmocka_unit_test_setup(sequence_old_copies_hide_no_loss, reset),
+        cmocka_unit_test_setup(sequence_early_frame_moves_no_boundary, reset),
+        cmocka_unit_test_setup(sequence_long_outage_is_exact, reset),
+        cmocka_unit_test_setup(sequence_outage_beyond_31_bits, reset),
+        cmocka_unit_test_setup(sequence_without_frames_is_valid, reset),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

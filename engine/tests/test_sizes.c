@@ -1,4 +1,4 @@
-/* Sizes as they are written, and that a mix has exactly the frames it says. */
+/* The forms of sizes, and that a mix has exactly the given frames. */
 #include "test.h"
 
 #include "traffic/imix.h"
@@ -22,7 +22,7 @@ static uint64_t counted(uint32_t size, uint64_t frames)
     return count;
 }
 
-static void one_size(void **state)
+static void sizes_one_size(void **state)
 {
     (void)state;
     assert_true(sizes_parse("1518", &sizes, error, sizeof error));
@@ -60,22 +60,22 @@ static void counts_are_exact_at_every_frame(void **state)
 }
 
 /* RFC 6985, section 4: "aaafag" is 64, 64, 64, 1280, 64, 1518. */
-static void genomes(void **state)
+static void sizes_genomes(void **state)
 {
     (void)state;
     assert_true(sizes_parse("genome:aaafag", &sizes, error, sizeof error));
-    const uint16_t wanted[] = {64, 64, 64, 1280, 64, 1518};
+    const uint16_t expected[] = {64, 64, 64, 1280, 64, 1518};
     assert_int_equal(sizes.cycle_length, 6);
-    assert_memory_equal(sizes.cycle, wanted, sizeof wanted);
+    assert_memory_equal(sizes.cycle, expected, sizeof expected);
     assert_true(sizes_parse("genome:bcdehi", &sizes, error, sizeof error));
     const uint16_t others[] = {128, 256, 512, 1024, 2112, 9000};
     assert_memory_equal(sizes.cycle, others, sizeof others);
     assert_true(sizes_parse("genome:aABz:A=300:B=70:z=1522", &sizes, error, sizeof error));
     const uint16_t custom[] = {64, 300, 70, 1522};
     assert_memory_equal(sizes.cycle, custom, sizeof custom);
-    assert_true(sizes_parse("genome:3afa1g", &sizes, error, sizeof error)); /* 6.1: runs */
+    assert_true(sizes_parse("genome:3afa1g", &sizes, error, sizeof error)); /* section 6.1: runs */
     assert_int_equal(sizes.cycle_length, 6);
-    assert_memory_equal(sizes.cycle, wanted, sizeof wanted);
+    assert_memory_equal(sizes.cycle, expected, sizeof expected);
     assert_true(sizes_parse("genome:12a1000A12a:A=300", &sizes, error, sizeof error));
     assert_int_equal(sizes.cycle_length, 1024);
     assert_int_equal(sizes_count(&sizes, 300, 1024), 1000);
@@ -99,7 +99,7 @@ static void genomes(void **state)
     is_bad("genome:A:", "''");
 }
 
-static void lists_that_are_none(void **state)
+static void sizes_invalid_lists_are_refused(void **state)
 {
     (void)state;
     static const char *const bad[] = {"",      "63",     "9019", "64+",   "+64",  "64*0",
@@ -111,22 +111,22 @@ static void lists_that_are_none(void **state)
     is_bad("64*1000+65*25", "at most 1024");
 }
 
-/* Every size comes, about equally often, the same for the same seed. */
+/* Every size occurs, about equally often, and equally for the same seed. */
 static void random_sizes(void **state)
 {
     (void)state;
-    static uint32_t seen[9019];
+    static uint32_t hits[9019];
     assert_true(sizes_parse("random:64-1518", &sizes, error, sizeof error));
-    memset(seen, 0, sizeof seen);
+    memset(hits, 0, sizeof hits);
     const uint32_t frames = 1455 * 200;
     for (uint32_t i = 0; i < frames; i++) {
         const uint32_t size = sizes_at(&sizes, i);
         assert_in_range(size, 64, 1518);
-        seen[size]++;
+        hits[size]++;
     }
-    double chi_square = 0; /* 1454 degrees of freedom: mean 1454, deviation 54 */
+    double chi_square = 0; /* 1454 degrees of freedom: mean 1454, standard deviation 54 */
     for (uint32_t size = 64; size <= 1518; size++)
-        chi_square += (seen[size] - 200.0) * (seen[size] - 200.0) / 200.0;
+        chi_square += (hits[size] - 200.0) * (hits[size] - 200.0) / 200.0;
     assert_true(chi_square > 1454 - 5 * 54 && chi_square < 1454 + 5 * 54);
     assert_true(sizes_mean(&sizes) == 791);
 
@@ -145,7 +145,7 @@ static void random_sizes(void **state)
     is_bad("random:64-100:sed=1", "range");
 }
 
-/* RFC 6985, sections 6.2 and 6.5: proportions, in a pseudorandom order. */
+/* RFC 6985, sections 6.2 and 6.5: proportions, in pseudorandom order. */
 static void sizes_drawn_from_a_list(void **state)
 {
     (void)state;
@@ -160,7 +160,8 @@ static void sizes_drawn_from_a_list(void **state)
         medium += size == 570;
         after_small += i > 0 && size == 64 && sizes_at(&sizes, i - 1) == 64;
     }
-    assert_in_range(small, FRAMES * 7 / 12 - 2200, FRAMES * 7 / 12 + 2200); /* 4 deviations */
+    assert_in_range(small, FRAMES * 7 / 12 - 2200,
+                    FRAMES * 7 / 12 + 2200); /* 4 standard deviations */
     assert_in_range(medium, FRAMES / 3 - 2100, FRAMES / 3 + 2100);
     assert_in_range(after_small, FRAMES * 49.0 / 144 - 2500, FRAMES * 49.0 / 144 + 2500);
     struct sizes other;
@@ -176,7 +177,7 @@ static void sizes_drawn_from_a_list(void **state)
     is_bad("random:64+65:seed=x", "nor a list");
 }
 
-static void noise_is_never_a_crash(void **state)
+static void sizes_random_text_is_handled(void **state)
 {
     (void)state;
     static const char letters[] = "genome:radi-mx+*=0123456789aAzZ:seed";
@@ -199,14 +200,14 @@ static void noise_is_never_a_crash(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_size),
+        cmocka_unit_test(sizes_one_size),
         cmocka_unit_test(simple_imix_is_7_to_4_to_1),
         cmocka_unit_test(counts_are_exact_at_every_frame),
-        cmocka_unit_test(genomes),
-        cmocka_unit_test(lists_that_are_none),
+        cmocka_unit_test(sizes_genomes),
+        cmocka_unit_test(sizes_invalid_lists_are_refused),
         cmocka_unit_test(random_sizes),
         cmocka_unit_test(sizes_drawn_from_a_list),
-        cmocka_unit_test(noise_is_never_a_crash),
+        cmocka_unit_test(sizes_random_text_is_handled),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* Sockets: port arguments, and partial sends of sendmmsg and send, which are wrapped here to
- * take as many frames as the test says. */
+/* Sockets: port arguments, and partial sends of sendmmsg and send, which are wrapped here and
+ * accept as many frames as the test sets. */
 #include "test.h"
 
 #include <errno.h>
@@ -9,8 +9,8 @@
 #include "io/socket.h"
 #include "traffic/frame.h"
 
-static unsigned takes;       /* frames the next calls accept */
-static int then_error;       /* errno after that */
+static unsigned takes;       /* frames that the next calls accept */
+static int then_error;       /* errno after these frames */
 static uint32_t taken[4096]; /* first four bytes of each accepted frame */
 static unsigned taken_count;
 static const struct frame_address address;
@@ -56,7 +56,7 @@ ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags)
     return (ssize_t)length;
 }
 
-/* Number frames as a sender does, offer them, and let the port take parts. */
+/* Number frames like a sender, offer them, and accept parts of them. */
 static void check_parts(bool mmsg)
 {
     const struct socket_arguments arguments = {.mmsg = mmsg};
@@ -96,7 +96,7 @@ static void partial_sends_lose_and_repeat_nothing(void **state)
     check_parts(false);
 }
 
-static void what_is_not_sent_keeps_its_place(void **state)
+static void unsent_frames_keep_their_place(void **state)
 {
     (void)state;
     const struct socket_arguments arguments = {.mmsg = true};
@@ -115,7 +115,7 @@ static void what_is_not_sent_keeps_its_place(void **state)
     socket_close(&port->base);
 }
 
-/* Every header that the kernel has written into is prepared again, and no other is touched. */
+/* Every header that the kernel has written is prepared again, and no other. */
 static void only_used_headers_are_prepared_again(void **state)
 {
     (void)state;
@@ -163,7 +163,7 @@ static void only_used_headers_are_prepared_again(void **state)
     socket_close(&port->base);
 }
 
-static void only_lasting_errors_are_failures(void **state)
+static void only_permanent_errors_are_failures(void **state)
 {
     (void)state;
     const struct socket_arguments arguments = {.mmsg = true};
@@ -185,9 +185,9 @@ static void only_lasting_errors_are_failures(void **state)
     socket_close(&port->base);
 }
 
-/* Datagrams that go back where they came from, one call each: an answer that cannot be sent is not
- * taken for a full queue. */
-static void an_answer_that_cannot_go_is_a_failure(void **state)
+/* Datagrams that are echoed, with one call each: an echo that cannot be sent is not mistaken for a
+ * full queue. */
+static void echo_without_route_is_a_failure(void **state)
 {
     (void)state;
     char error[200] = "";
@@ -245,18 +245,18 @@ static void missing_devices_are_named(void **state)
 
 static uint32_t buffer_of(int fd, int set_by, int option)
 {
-    const int asked = 64 << 20;
+    const int requested = 64 << 20;
     int granted = 0;
     socklen_t length = sizeof granted;
 
-    if (set_by != 0 && setsockopt(fd, SOL_SOCKET, set_by, &asked, sizeof asked) != 0)
+    if (set_by != 0 && setsockopt(fd, SOL_SOCKET, set_by, &requested, sizeof requested) != 0)
         return 0;
     assert_int_equal(getsockopt(fd, SOL_SOCKET, option, &granted, &length), 0);
     return (uint32_t)granted;
 }
 
-/* What the kernel grants differs from machine to machine and from user to user; what is reported is
- * what is in force. */
+/* The kernel grants different sizes on different machines and to different users; the reported
+ * sizes are those in force. */
 static void granted_buffers_are_those_in_force(void **state)
 {
     (void)state;
@@ -281,10 +281,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(partial_sends_lose_and_repeat_nothing),
-        cmocka_unit_test(what_is_not_sent_keeps_its_place),
+        cmocka_unit_test(unsent_frames_keep_their_place),
         cmocka_unit_test(only_used_headers_are_prepared_again),
-        cmocka_unit_test(only_lasting_errors_are_failures),
-        cmocka_unit_test(an_answer_that_cannot_go_is_a_failure),
+        cmocka_unit_test(only_permanent_errors_are_failures),
+        cmocka_unit_test(echo_without_route_is_a_failure),
         cmocka_unit_test(arguments_are_checked),
         cmocka_unit_test(missing_devices_are_named),
         cmocka_unit_test(granted_buffers_are_those_in_force),

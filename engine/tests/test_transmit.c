@@ -1,5 +1,5 @@
-/* Sending into ports that refuse, accept parts or have no buffers: earlier tools crashed on an
- * empty pool and sent the head of a burst twice after a partial send. */
+/* Sending into ports that are full, accept parts or have no buffers. Earlier tools crashed on an
+ * empty pool and sent the first frames of a burst twice after a partial send. */
 #include "test.h"
 
 #include <unistd.h>
@@ -44,7 +44,7 @@ static void check_sequences(unsigned count)
         assert_int_equal(__builtin_bswap32(load32(port->sent[i] + 46)), i);
 }
 
-static void parts_keep_order_and_numbers(void **state)
+static void partial_sends_keep_order_and_numbers(void **state)
 {
     (void)state;
     begin(0, 32, UINT64_MAX, 0);
@@ -59,7 +59,7 @@ static void parts_keep_order_and_numbers(void **state)
     assert_int_equal(counters.tx_polls, 100);
 }
 
-static void an_empty_pool_is_only_a_full_port(void **state)
+static void empty_pool_is_like_full_ring(void **state)
 {
     (void)state;
     begin(0, 32, UINT64_MAX, 0);
@@ -72,7 +72,7 @@ static void an_empty_pool_is_only_a_full_port(void **state)
     assert_int_equal(counters.ring_full_polls, 11);
 }
 
-static void refused_frames_are_stamped_anew(void **state)
+static void unsent_frames_are_stamped_again(void **state)
 {
     (void)state;
     begin(1000000, 4, UINT64_MAX, 1000000);
@@ -86,12 +86,12 @@ static void refused_frames_are_stamped_anew(void **state)
     }
 }
 
-static void catching_up_is_bounded(void **state)
+static void catch_up_is_bounded(void **state)
 {
     (void)state;
-    begin(1000000, 1, 10000000, 50000); /* a frame each 1000 ticks */
+    begin(1000000, 1, 10000000, 50000); /* one frame per 1000 ticks */
     assert_int_equal(transmit_step(&tx, 0), 1);
-    uint64_t now = 5000500; /* a stall of 5 ms: 50 us of it may be made up for */
+    uint64_t now = 5000500; /* a stall of 5 ms: the bound permits to catch up with 50 us of it */
     unsigned sent = 0;
     while (transmit_step(&tx, now) == 1)
         sent++;
@@ -100,16 +100,16 @@ static void catching_up_is_bounded(void **state)
     assert_int_equal(counters.tx_dropped, 5000 - sent);
     assert_int_equal(counters.tx_offered + counters.tx_dropped, counters.tx_intended);
     assert_int_equal(tx.skipped, counters.tx_dropped);
-    assert_int_equal(counters.tx_late, counters.tx_dropped); /* no port has refused them */
-    check_sequences(sent + 1);                               /* what was given up took no numbers */
+    assert_int_equal(counters.tx_late, counters.tx_dropped); /* the port was not full */
+    check_sequences(sent + 1); /* frames that were given up used no numbers */
 }
 
-/* Asked for more than it can, a sender is always too late, and must not spend its rounds on giving
- * up alone. */
-static void an_overloaded_sender_sends_in_every_round(void **state)
+/* If the rate is too high, a sender is always too late, and must not spend its rounds only on
+ * giving up. */
+static void overloaded_sender_sends_in_every_round(void **state)
 {
     (void)state;
-    begin(1000000000, 1, UINT64_MAX, 1000); /* a frame each tick, a round each 100 */
+    begin(1000000000, 1, UINT64_MAX, 1000); /* one frame per tick, one round per 100 ticks */
     for (uint64_t now = 0; now < 200000; now += 100)
         assert_int_equal(transmit_step(&tx, now), 1);
     assert_in_range(counters.tx_intended, 200000 - 1100, 200000);
@@ -117,7 +117,7 @@ static void an_overloaded_sender_sends_in_every_round(void **state)
     assert_int_equal(counters.tx_late, counters.tx_dropped);
 }
 
-static void a_full_port_gives_up_in_time(void **state)
+static void full_ring_gives_up_in_time(void **state)
 {
     (void)state;
     begin(1000000, 10, UINT64_MAX, 20000);
@@ -132,13 +132,13 @@ static void a_full_port_gives_up_in_time(void **state)
     assert_in_range(counters.tx_dropped, 70, 90);
     assert_int_equal(counters.tx_late, 0);
     const uint64_t refused = counters.tx_dropped;
-    transmit_step(&tx, 1000000); /* away for longer than may be made up for */
+    transmit_step(&tx, 1000000); /* away for longer than the bound */
     assert_true(counters.tx_late > 0);
     assert_int_equal(counters.tx_late, counters.tx_dropped - refused);
     check_sequences((unsigned)counters.tx_offered);
 }
 
-static void the_end_accounts_for_everything(void **state)
+static void end_accounts_for_all_frames(void **state)
 {
     (void)state;
     begin(1000000, 8, 1000000, 0);
@@ -149,12 +149,12 @@ static void the_end_accounts_for_everything(void **state)
     assert_int_equal(counters.tx_offered + counters.tx_dropped, 1000);
 }
 
-/* Kept from its core while it sends what is late at the end, for longer than a port is asked that
- * takes nothing, but for less than it may make up for. */
-static void the_rest_is_sent_however_long_that_takes(void **state)
+/* The sender has no core while it sends late frames at the end, for longer than it would poll a
+ * full port, but for less than the bound. */
+static void rest_is_sent_within_bound(void **state)
 {
     (void)state;
-    const uint64_t now = clock_ticks(), hour = 3600 * NS_PER_S; /* (a tick is a ns) */
+    const uint64_t now = clock_ticks(), hour = 3600 * NS_PER_S; /* a tick is a nanosecond here */
     begin(0, 8, now, hour);
     pacing_begin(&tx.pacing, 400, 8, 1e9, now - NS_PER_S, now, hour);
     port->pause_ns = 5 * 1000 * 1000;
@@ -163,9 +163,9 @@ static void the_rest_is_sent_however_long_that_takes(void **state)
     check_sequences(400);
 }
 
-/* A frame each 1000 ticks (of a ns); the loop looks every 50, but was away from 20,050 to 25,120.
- */
-static void lateness_of_an_absence_is_told_apart(void **state)
+/* One frame per 1000 ticks of 1 ns; the loop checks every 50 ticks, but was away from 20,050 to
+ * 25,120. */
+static void lateness_of_absence_is_separate(void **state)
 {
     (void)state;
     static struct histogram away;
@@ -184,11 +184,11 @@ static void lateness_of_an_absence_is_told_apart(void **state)
     assert_int_equal(away.max, 4120);
     histogram_subtract(tx.lateness, &away);
     assert_true(tx.lateness->max <= 50);
-    transmit_idle_round(&tx, 60000, 9000000); /* longer than may be made up for */
+    transmit_idle_round(&tx, 60000, 9000000); /* longer than the bound */
     assert_int_equal(transmit_step(&tx, 9000000), 1);
     assert_true(tx.skipped > 0);
     transmit_idle_round(&tx, 9000000, 9000050);
-    assert_true(tx.away); /* what is left to make up for is late for the same reason */
+    assert_true(tx.away); /* the remaining frames are late for the same reason */
     tx.lateness_away = NULL;
 }
 
@@ -197,8 +197,8 @@ static void lateness_of_an_absence_is_told_apart(void **state)
 #define COUNTER_NEAR(name) counters.name = NEAR;
 #define COUNTER_RISES(name) assert_true(counters.name >= before.name && counters.name >= NEAR);
 
-/* A trial of hours: counts go on beyond 2^32, and so do numbers for whoever follows them. */
-static void counts_and_numbers_go_on_beyond_32_bits(void **state)
+/* A trial of hours: counts go on beyond 2^32, and so do numbers for receivers that follow them. */
+static void counts_and_numbers_beyond_32_bits(void **state)
 {
     (void)state;
     static struct sequence_tracker tracker;
@@ -225,8 +225,8 @@ static void counts_and_numbers_go_on_beyond_32_bits(void **state)
     assert_int_equal(s.lost + s.duplicates + s.reordered, 0);
 }
 
-/* What is told of them is as wide. */
-static void counts_beyond_32_bits_are_reported_whole(void **state)
+/* Reports have as many digits. */
+static void counts_beyond_32_bits_are_reported(void **state)
 {
     (void)state;
     struct json j = {0};
@@ -246,7 +246,7 @@ static void counts_beyond_32_bits_are_reported_whole(void **state)
     json_free(&j);
 }
 
-static void large_bursts_go_in_several_calls(void **state)
+static void large_bursts_use_several_calls(void **state)
 {
     (void)state;
     begin(1000, 1000, UINT64_MAX, 1000000000);
@@ -273,7 +273,7 @@ static void prepared_and_copied_frames_are_the_same(void **state)
     fake_close(copied);
 }
 
-static void verification_stops_at_what_is_accepted(void **state)
+static void verification_ends_if_ring_is_full(void **state)
 {
     (void)state;
     static struct frame_template frame;
@@ -286,7 +286,7 @@ static void verification_stops_at_what_is_accepted(void **state)
     check_sequences(3);
 }
 
-static void a_bound_of_frames_is_exact_however_many_are_late(void **state)
+static void number_of_frames_is_exact_if_late(void **state)
 {
     (void)state;
     begin(1000000, 32, UINT64_MAX, 40000);
@@ -304,11 +304,11 @@ static void a_bound_of_frames_is_exact_however_many_are_late(void **state)
     check_sequences(70);
 }
 
-/* A sender was away: its set number of frames leaves later, and no frame counts twice. */
-static void a_set_number_slips_and_counts_once(void **state)
+/* A sender was away: its given number of frames leaves later, and no frame counts twice. */
+static void given_number_slips_and_counts_once(void **state)
 {
     (void)state;
-    begin(1000000, 8, UINT64_MAX, 50000); /* a burst each 8000 ticks */
+    begin(1000000, 8, UINT64_MAX, 50000); /* one burst per 8000 ticks */
     tx.counts = true;
     tx.frames_end = 300;
     for (uint64_t now = 0; now < 10000000 && !transmit_is_over(&tx); now += 500) {
@@ -324,8 +324,8 @@ static void a_set_number_slips_and_counts_once(void **state)
     assert_int_equal(counters.tx_dropped, 0);
 }
 
-/* The trial ends first: the rest of the set number was not sent. */
-static void a_set_number_cut_off_counts_its_rest(void **state)
+/* The trial ends first: the rest of the given number was not sent. */
+static void given_number_counts_unsent_rest(void **state)
 {
     (void)state;
     begin(1000000, 8, 1000000, 50000);
@@ -345,23 +345,23 @@ static void a_set_number_cut_off_counts_its_rest(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_teardown(parts_keep_order_and_numbers, finish),
-        cmocka_unit_test_teardown(an_empty_pool_is_only_a_full_port, finish),
-        cmocka_unit_test_teardown(refused_frames_are_stamped_anew, finish),
-        cmocka_unit_test_teardown(catching_up_is_bounded, finish),
-        cmocka_unit_test_teardown(an_overloaded_sender_sends_in_every_round, finish),
-        cmocka_unit_test_teardown(a_full_port_gives_up_in_time, finish),
-        cmocka_unit_test_teardown(the_end_accounts_for_everything, finish),
-        cmocka_unit_test_teardown(the_rest_is_sent_however_long_that_takes, finish),
-        cmocka_unit_test_teardown(lateness_of_an_absence_is_told_apart, finish),
-        cmocka_unit_test_teardown(counts_and_numbers_go_on_beyond_32_bits, finish),
-        cmocka_unit_test(counts_beyond_32_bits_are_reported_whole),
-        cmocka_unit_test_teardown(large_bursts_go_in_several_calls, finish),
+        cmocka_unit_test_teardown(partial_sends_keep_order_and_numbers, finish),
+        cmocka_unit_test_teardown(empty_pool_is_like_full_ring, finish),
+        cmocka_unit_test_teardown(unsent_frames_are_stamped_again, finish),
+        cmocka_unit_test_teardown(catch_up_is_bounded, finish),
+        cmocka_unit_test_teardown(overloaded_sender_sends_in_every_round, finish),
+        cmocka_unit_test_teardown(full_ring_gives_up_in_time, finish),
+        cmocka_unit_test_teardown(end_accounts_for_all_frames, finish),
+        cmocka_unit_test_teardown(rest_is_sent_within_bound, finish),
+        cmocka_unit_test_teardown(lateness_of_absence_is_separate, finish),
+        cmocka_unit_test_teardown(counts_and_numbers_beyond_32_bits, finish),
+        cmocka_unit_test(counts_beyond_32_bits_are_reported),
+        cmocka_unit_test_teardown(large_bursts_use_several_calls, finish),
         cmocka_unit_test_teardown(prepared_and_copied_frames_are_the_same, finish),
-        cmocka_unit_test_teardown(verification_stops_at_what_is_accepted, finish),
-        cmocka_unit_test_teardown(a_bound_of_frames_is_exact_however_many_are_late, finish),
-        cmocka_unit_test_teardown(a_set_number_slips_and_counts_once, finish),
-        cmocka_unit_test_teardown(a_set_number_cut_off_counts_its_rest, finish),
+        cmocka_unit_test_teardown(verification_ends_if_ring_is_full, finish),
+        cmocka_unit_test_teardown(number_of_frames_is_exact_if_late, finish),
+        cmocka_unit_test_teardown(given_number_slips_and_counts_once, finish),
+        cmocka_unit_test_teardown(given_number_counts_unsent_rest, finish),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

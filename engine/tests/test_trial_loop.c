@@ -1,4 +1,5 @@
-/* An interval that is asked for ends now, whoever writes the tick of the next event meanwhile. */
+/* A requested interval ends now, even if another thread writes the tick of the next event at the
+ * same time. */
 #include "test.h"
 
 #include <sys/eventfd.h>
@@ -39,7 +40,7 @@ static int end(void **state)
     return 0;
 }
 
-static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
+static void requested_interval_ends_in_next_round(void **state)
 {
     (void)state;
     assert_true(trial_goes_on(&trial, 0, 1));
@@ -52,8 +53,8 @@ static void an_interval_that_is_asked_for_ends_in_the_next_round(void **state)
     assert_int_equal(trial.clock.next_interval, FAR);
 }
 
-/* As when the worker sets the tick of the next event right after it was asked. */
-static void a_question_is_not_lost_to_a_new_event(void **state)
+/* The worker sets the tick of the next event right after the request. */
+static void request_survives_new_event(void **state)
 {
     (void)state;
     trial_request_interval(&trial);
@@ -65,9 +66,8 @@ static void a_question_is_not_lost_to_a_new_event(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(an_interval_that_is_asked_for_ends_in_the_next_round, begin,
-                                        end),
-        cmocka_unit_test_setup_teardown(a_question_is_not_lost_to_a_new_event, begin, end),
+        cmocka_unit_test_setup_teardown(requested_interval_ends_in_next_round, begin, end),
+        cmocka_unit_test_setup_teardown(request_survives_new_event, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* What who is no longer root may not do with what is root's, and what he keeps. Each question is
- * asked in a process of its own, which it is for good. */
+/* Actions that a former root user may not do with files of root, and rights that it keeps. Each
+ * action is tried in a separate process, because the change is permanent. */
 #include "test.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ static char folder[64], file[96];
 static struct sockaddr_un door = {.sun_family = AF_UNIX};
 static int listener = -1;
 
-/* A folder that everybody may pass, so that what is refused is refused by what lies in it. */
+/* A directory that everybody may enter, so that only the files in it can be refused. */
 static int begin(void **state)
 {
     (void)state;
@@ -169,7 +169,7 @@ static int answer(int (*question)(void), enum who who)
     return who == LATER_THREAD ? asked_of_thread(question, ask) : (int)(intptr_t)ask(&question);
 }
 
-/* The error with which he may not do it, 0 where he may. */
+/* The error of an action as that user, 0 if it is allowed. */
 static int asked(int (*question)(void), enum who who)
 {
     const pid_t child = fork();
@@ -187,13 +187,13 @@ static int asked(int (*question)(void), enum who who)
     return WEXITSTATUS(status);
 }
 
-/* Some machines let nobody, or no root of theirs, become another user. */
+/* On some machines neither users nor root may become another user. */
 static bool may_leave(void)
 {
     return geteuid() == 0 && asked(is_another_user, ITSELF) == 0;
 }
 
-static void test_files_and_sockets_of_root_are_closed(void **state)
+static void files_and_sockets_of_root_are_refused(void **state)
 {
     static const struct {
         int (*question)(void);
@@ -216,7 +216,7 @@ static void test_files_and_sockets_of_root_are_closed(void **state)
     assert_int_equal(asked(becomes_root_again, ITSELF), EPERM);
 }
 
-static void test_it_is_another_user_for_good(void **state)
+static void change_of_user_is_permanent(void **state)
 {
     (void)state;
     if (!may_leave())
@@ -226,7 +226,7 @@ static void test_it_is_another_user_for_good(void **state)
     assert_int_equal(asked(is_another_user, LATER_THREAD), 0);
 }
 
-static void test_it_keeps_what_it_needs(void **state)
+static void required_rights_remain(void **state)
 {
     (void)state;
     if (!may_leave())
@@ -247,7 +247,7 @@ static int stays_root_without_the_capabilities(void)
     return geteuid() == 0 && getgroups(0, NULL) == 2 ? 0 : -1;
 }
 
-static void test_who_may_not_change_stays(void **state)
+static void user_stays_without_permission(void **state)
 {
     (void)state;
     if (!may_leave())
@@ -259,10 +259,10 @@ static void test_who_may_not_change_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_files_and_sockets_of_root_are_closed, begin, end),
-        cmocka_unit_test(test_it_is_another_user_for_good),
-        cmocka_unit_test(test_it_keeps_what_it_needs),
-        cmocka_unit_test(test_who_may_not_change_stays),
+        cmocka_unit_test_setup_teardown(files_and_sockets_of_root_are_refused, begin, end),
+        cmocka_unit_test(change_of_user_is_permanent),
+        cmocka_unit_test(required_rights_remain),
+        cmocka_unit_test(user_stays_without_permission),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

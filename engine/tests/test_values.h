@@ -1,4 +1,4 @@
-/* Sets of values for the histogram's encoding: none, a few with the edges, many. */
+/* Sets of values for the encoding of histograms: none, a few with the edges, many. */
 #ifndef SM_TEST_VALUES_H
 #define SM_TEST_VALUES_H
 

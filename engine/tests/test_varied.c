@@ -1,5 +1,5 @@
-/* Frames that differ: each must be, byte by byte, the frame that would be built for its size and
- * flow alone, whatever the port refused before; and the receiver accepts exactly these. */
+/* Frames that differ: each must be, byte for byte, the frame that would be built for its size and
+ * flow alone, even if the ring was full before; and the receiver accepts exactly these. */
 #include "test.h"
 
 #include "fake_io.h"
@@ -114,13 +114,13 @@ static void send_all(void)
 
     for (uint64_t now = 0; port->sent_count < FRAMES; now++) {
         port->accepts = test_random(&random) % 3 == 0 ? (uint32_t)(test_random(&random) % 32) : 99;
-        transmit_step(&tx, 4096); /* one time, so that frames can be compared */
+        transmit_step(&tx, 4096); /* the same time, so that frames can be compared */
     }
 }
 
 static void check_frames(const struct kind *kind)
 {
-    static struct frame_template wanted;
+    static struct frame_template expected;
     const struct frame_times times = frame_times_make(4096, 4096);
     uint64_t bytes = 0;
 
@@ -128,19 +128,19 @@ static void check_frames(const struct kind *kind)
         const uint64_t flow = flows.zipf ? varied_flow(&tx.varied, i) : i % flows.count;
         const struct frame_address a = address_of(flow);
         assert_true(flow < flows.count);
-        frame_template_build(&wanted, &a, sizes_at(&sizes, i), 7,
+        frame_template_build(&expected, &a, sizes_at(&sizes, i), 7,
                              FRAME_DATA | (kind->touch ? FRAME_TOUCHED : 0), 1, false);
-        frame_template_fill(&wanted, kind->payload);
-        frame_stamp(&wanted, wanted.bytes, i, &times);
-        assert_int_equal(port->sent_length[i], wanted.length);
-        assert_memory_equal(port->sent[i], wanted.bytes, wanted.length);
-        bytes += wanted.length + 4;
+        frame_template_fill(&expected, kind->payload);
+        frame_stamp(&expected, expected.bytes, i, &times);
+        assert_int_equal(port->sent_length[i], expected.length);
+        assert_memory_equal(port->sent[i], expected.bytes, expected.length);
+        bytes += expected.length + 4;
     }
     assert_int_equal(counters.tx_bytes, bytes);
     assert_int_equal(counters.tx_offered, port->sent_count);
 }
 
-static void frames_are_as_if_built_alone(void **state)
+static void varied_frames_equal_single_frames(void **state)
 {
     (void)state;
     for (unsigned k = 0; k < 2 * sizeof kinds / sizeof kinds[0]; k++) {
@@ -155,7 +155,7 @@ static struct receiver make_receiver(const struct kind *kind, bool touch, bool k
 {
     static struct sequence_tracker tracker;
     static struct variation variation;
-    const struct frame_address own = frame_address_swapped(&address);
+    const struct frame_address local = frame_address_swapped(&address);
     const struct flow_set own_flows = flows_swapped(&flows);
     struct receiver rx = {.counters = &rx_counters,
                           .stream = __builtin_bswap16(7),
@@ -166,7 +166,7 @@ static struct receiver make_receiver(const struct kind *kind, bool touch, bool k
                           .from_intended = &from_intended};
 
     memset(&rx_counters, 0, sizeof rx_counters);
-    receive_expect(&rx, &own, true, true, true, true);
+    receive_expect(&rx, &local, true, true, true, true);
     receive_expect_flows(&rx, &own_flows);
     if (knows_pattern)
         rx.pattern = payload_pattern(kind->payload);
@@ -183,7 +183,7 @@ static void arrive(struct receiver *rx, const uint8_t *bytes, uint32_t length)
     free(exact);
 }
 
-static void the_receiver_accepts_all_of_them(void **state)
+static void varied_frames_are_accepted(void **state)
 {
     (void)state;
     for (unsigned k = 0; k < 4 * sizeof kinds / sizeof kinds[0]; k++) {
@@ -202,8 +202,9 @@ static void the_receiver_accepts_all_of_them(void **state)
     }
 }
 
-/* Behind the MAC addresses any bit counts where all is verified (in a VLAN tag, the ID does). */
-static void any_flipped_bit_is_seen(void **state)
+/* Behind the MAC addresses any bit counts if everything is verified, except in a VLAN tag, where
+ * only the ID counts. */
+static void varied_flipped_bits_are_detected(void **state)
 {
     (void)state;
     for (unsigned k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
@@ -217,13 +218,13 @@ static void any_flipped_bit_is_seen(void **state)
             for (uint32_t bit = 12 * 8; bit < port->sent_length[i] * 8; bit++) {
                 const bool in_tag = bit / 8 < 12 + 4 * kind->tags;
                 if (in_tag && flows.fields[FLOW_VLAN].count > 0)
-                    continue; /* may be another flow's */
+                    continue; /* may belong to another flow */
                 if (in_tag && bit / 8 % 4 == 2 && bit % 8 >= 4)
                     continue; /* priority */
                 f[bit / 8] ^= (uint8_t)(1 << bit % 8);
                 arrive(&rx, f, port->sent_length[i]);
                 f[bit / 8] ^= (uint8_t)(1 << bit % 8);
-                /* traffic class and flow label of IPv6 are under no checksum */
+                /* traffic class and flow label of IPv6 are in no checksum */
                 if (kind->ip6 && bit / 8 >= 14 + 4 * kind->tags && bit / 8 < 18 + 4 * kind->tags) {
                     rx_counters.rx_frames = 1;
                 } else if (kind->ip6 && bit / 8 == 21 + 4 * kind->tags) { /* hop limit */
@@ -237,7 +238,7 @@ static void any_flipped_bit_is_seen(void **state)
     }
 }
 
-static void flows_outside_the_range_are_corrupt(void **state)
+static void flows_outside_range_are_corrupt(void **state)
 {
     (void)state;
     begin(&(struct kind){"64", "100:src-ip", false, false, 0, PAYLOAD_FIXED}, true);
@@ -257,10 +258,10 @@ static void flows_outside_the_range_are_corrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(frames_are_as_if_built_alone),
-        cmocka_unit_test(the_receiver_accepts_all_of_them),
-        cmocka_unit_test(any_flipped_bit_is_seen),
-        cmocka_unit_test(flows_outside_the_range_are_corrupt),
+        cmocka_unit_test(varied_frames_equal_single_frames),
+        cmocka_unit_test(varied_frames_are_accepted),
+        cmocka_unit_test(varied_flipped_bits_are_detected),
+        cmocka_unit_test(flows_outside_range_are_corrupt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
