@@ -56,8 +56,8 @@ PORTS = tuple(SwitchPort(k, PortKind.VHOST_USER, "02:00:00:00:00:01") for k in r
 
 def read_switch(switch: Switch, read: Callable[[Any], object], **parts: Any) -> object:
     """Read from a switch with these parts, as if it ran."""
-    switch.ports, switch.mode = PORTS, ConnectMode.STATIC_MAC
-    for name, part in {"alive": lambda: None, **parts}.items():
+    fixed = {"ports": PORTS, "mode": ConnectMode.STATIC_MAC, "alive": lambda: None}
+    for name, part in {**fixed, **parts}.items():
         setattr(switch, name, part)
     return read(switch)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from google.protobuf import json_format
 
@@ -118,7 +118,7 @@ SETTINGS: dict[str, tuple[Callable[[], object], str]] = {
            ("trex", trex, "v3.08"), ("moongen", moongen, "MoonGen"),
            ("pkt-gen", pkt_gen, "pkt-gen"),
            ("pktgen-dpdk", pktgen_dpdk, "pktgen"))},
-    **{each.setting: (lambda each=each: each().availability(), "program")
+    **{cast(Any, each).setting: (lambda each=each: each().availability(), "program")
        for each in (*SWITCHES.values(), *INSTRUMENTS.values()) if getattr(each, "setting", "")},
 }  # fmt: skip
 

@@ -19,7 +19,7 @@ from switchmark.environment.vm import accelerator, packages
 from switchmark.environment.vm.accelerator import Accelerator
 from switchmark.environment.vm.command import EMULATED
 from switchmark.errors import SwitchmarkError
-from switchmark.experiment import campaign, time_left
+from switchmark.experiment import campaign, retry_disturbed, time_left
 from switchmark.experiment.campaign import run_campaign, without_collections
 from switchmark.experiment.certified import Certificates
 from switchmark.experiment.steps import Step
@@ -96,7 +96,7 @@ def test_each_record_is_stored_before_the_next_trial_begins(run: Run) -> None:
 
 def test_a_disturbed_trial_is_measured_again(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """To the end of its patience; one record is stored, and no other trial is."""
-    monkeypatch.setattr(campaign.again, "is_disturbed", lambda record: True)
+    monkeypatch.setattr(retry_disturbed, "is_disturbed", lambda record: True)
     watcher = Watcher(run)
     steps = [step(64), step(128)]
     run_campaign(SESSION, run, "unit", steps, dict, watcher, repeat_disturbed=2)

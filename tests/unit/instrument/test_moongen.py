@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -143,7 +143,7 @@ def test_a_run_is_read_to_the_frame(built: Path) -> None:
     run.wait_ready(5.0)
     run.begin(1.0)
     for _ in range(2):
-        run._source.ask({"do": "read"})
+        cast(Any, run._source).ask({"do": "read"})
         run._source.wait_answer(1.0)
     assert not run.running(), "it has sent all that were due"
     reading = run.finish(5.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -175,7 +175,7 @@ def test_a_run_is_read_to_the_frame_from_the_moment_it_begins(release: Path) -> 
         for end in (run._source, run._target):
             if end.waits:
                 end.wait_answer(1.0)
-            end.ask({"do": "read"})
+            cast(Any, end).ask({"do": "read"})
     reading = run.finish(5.0)
     assert (reading.source.frames, reading.target.frames) == (200, 199)
     assert reading.duration_ns == S
@@ -219,7 +219,7 @@ def test_at_rate_max_the_sender_is_stopped_and_the_time_is_its_own(release: Path
     run = launched(release, desk, rate_pps=None)
     run.wait_ready(5.0)
     run.begin(0.01)
-    run._source.ask({"do": "read"})
+    cast(Any, run._source).ask({"do": "read"})
     run._source.wait_answer(1.0)
     while run.running():
         pass

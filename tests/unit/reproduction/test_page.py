@@ -121,7 +121,7 @@ def test_a_distribution_has_what_is_published_of_it_where_it_lies(tmp_path: Path
     record = synthetic_record(trial, marks=[], throughput=None, trim=None, method=found)
     write_run(folder_of(PAPER, tmp_path), [record], campaign.name)
     (axes,) = switchmark.Reproduction("dagar2017", tmp_path).drawings()["table4"].axes
-    (marks,) = [line for line in axes.lines if line.get_label().startswith("published")]
+    (marks,) = [line for line in axes.lines if str(line.get_label()).startswith("published")]
     told = {(10.267, 0.0), (14.26, 45.0), (14.313, 50.0), (15.6, 95.0), (15.716, 100.0)}
     assert set(map(tuple, marks.get_xydata().tolist())) == told  # type: ignore[union-attr]
 

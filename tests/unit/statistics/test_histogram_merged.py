@@ -24,7 +24,7 @@ from switchmark.results.store import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.statistics.means import of_all
-from switchmark.trial import delays
+from switchmark.trial import one_way
 from switchmark.trial.one_way import merge_latency
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.report.test_form import cells, section
@@ -60,7 +60,7 @@ def timed(samples: list[int], wait_ns: int = 0) -> TimedDelays:
 
 def merged(clients: list[list[int]]) -> Latency:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delays, "delay_variation", lambda _: None)
+        patch.setattr(one_way, "delay_variation", lambda _: None)
         return merge_latency("rtt", [timed(one, 500) for one in clients], 0, "nothing")
 
 

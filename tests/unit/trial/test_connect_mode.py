@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ def pairs(
         PairEnds(process(FakeEngine(), pair=k), process(FakeEngine(), "receiver", k))
         for k in range(count)
     ]
-    fakes = [[pair.a.spawned, pair.b.spawned] for pair in ends]
+    fakes: list[list[Any]] = [[pair.a.spawned, pair.b.spawned] for pair in ends]
     seen = [0]
 
     def verify(sent: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -373,10 +373,15 @@ def test_both_directions_are_kept_and_summed() -> None:
     assert seen.sink_counters.rx_foreign == 12 and seen.source_counters.tx_polls == 120
 
 
+def commands_of(end: EngineProcess) -> list[str]:
+    """Return the commands that a fake engine received."""
+    return list(cast(FakeEngine, end.spawned).commands)
+
+
 def test_ends_that_send_and_receive_begin_together() -> None:
     a, b = duplex(0, 1, 1, 10, 10), duplex(0, 1, 1, 10, 10)
     run_traffic([a, b], [b, a], 2.0, lambda: None)
-    told = [end.spawned.commands for end in (a, b)]
+    told = [commands_of(end) for end in (a, b)]
     assert all(len(commands) == 1 for commands in told), "one start each, and no stop"
     moments = {word for (line,) in told for word in line.split() if word.startswith("at=")}
     assert len(moments) == 1 and "duration=2.0" in told[0][0]
@@ -402,10 +407,10 @@ def test_a_start_that_an_end_heard_of_too_late_is_tried_again_with_more_time() -
     a, b = process(Late(0)), process(Late(2))
     run_traffic([a, b], [b, a], 0.1, lambda: None)
     for end in (a, b):
-        told = [line.split()[0] for line in end.spawned.commands]
+        told = [line.split()[0] for line in commands_of(end)]
         assert told == ["start", "stop", "start", "stop", "start"], "two starts are given up"
         assert end.result.totals.tx_offered == 10
-    starts = [[line for line in end.spawned.commands if "at=" in line] for end in (a, b)]
+    starts = [[line for line in commands_of(end) if "at=" in line] for end in (a, b)]
     moments = [[int(line.split("at=")[1]) for line in lines] for lines in starts]
     assert moments[0] == moments[1], "all are told one moment"
     assert moments[0][2] - moments[0][0] > 2 * S, "the third start has seconds"
