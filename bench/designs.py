@@ -19,8 +19,7 @@ from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of
 from switchmark.statistics.paired import ratio_of as paired_ratio_of
 from switchmark.statistics.robust import robust_fit
 from switchmark.statistics.simulation import Design, Machine, blocks
-from switchmark.statistics.state_figures import StateFigure, state_figures
-from switchmark.statistics.states import State, label
+from switchmark.statistics.states import State, StateFigure, label, state_figures
 
 CAMPAIGN_S = 176.0
 LEAD = 1.25

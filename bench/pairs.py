@@ -8,9 +8,9 @@ from dataclasses import replace
 
 from switchmark.record import Record
 from switchmark.results.blocks import as_block_trials, observe
+from switchmark.statistics.order_statistics import typical
 from switchmark.statistics.paired import PairedRatio, pairs_of, ratio_of
-from switchmark.statistics.state_figures import state_figures
-from switchmark.statistics.typical import typical
+from switchmark.statistics.states import state_figures
 
 
 def paired(

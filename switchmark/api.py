@@ -31,18 +31,18 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.choices import Dimension
 from switchmark.model.trial import Trial
 from switchmark.record import Record
-from switchmark.report import pen, words
+from switchmark.report import plot_style, words
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import throughput_panels
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.answer import PointAnswer, answer_run
-from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.expectations import Judgement, expected_of, judge_run
 from switchmark.results.export import flat_rows, frame
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
 from switchmark.switch.registry import usual_overhead_s
@@ -297,4 +297,4 @@ def _colored(value: Any) -> Any:
         return {name: _colored(item) for name, item in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_colored(item) for item in value]
-    return pen.color(value) if isinstance(value, str) else value
+    return plot_style.color(value) if isinstance(value, str) else value

@@ -34,7 +34,7 @@ from switchmark.model.nics import read_nics
 from switchmark.remote.codec import from_plain, to_plain
 from switchmark.remote.hello import Hello
 from switchmark.results.documents import read_record
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.histogram import Histogram
 from switchmark.store.address import read_store_address
 from switchmark.store.objects import check_objects_address

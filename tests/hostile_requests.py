@@ -29,7 +29,7 @@ from switchmark.store.folder_objects import FolderObjects
 from switchmark.switch.registry import SWITCHES
 from switchmark.testbed.testbed_file import find_testbed
 from switchmark.trial.evidence import Baseline
-from switchmark.web.shelf import FolderShelf
+from switchmark.web.run_source import FolderShelf
 from switchmark.web.site import WebSite
 from tests.hostile_inputs import (
     BAD,

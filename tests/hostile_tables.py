@@ -10,7 +10,7 @@ from unittest import mock
 
 from switchmark.results import query
 from switchmark.results.origins import read_origins
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summarise
 from tests.hostile_inputs import BAD, SCRATCH, Reader, altered
 from tests.unit.records import quick_records, synthetic_record, write_run

@@ -19,7 +19,7 @@ from switchmark.report.expectation_words import sentence
 from switchmark.report.junit import Case, cases_of_run, junit_xml
 from switchmark.results.expectations import ExpectationOutcome, Judgement
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 
 EXIT_VIOLATED = 4  # as `compare` has it for "worse"
 

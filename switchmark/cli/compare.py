@@ -26,10 +26,10 @@ from switchmark.errors import UsageError
 from switchmark.method.registry import METHODS
 from switchmark.record.metric import chosen
 from switchmark.report.machines import machines_page
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.comparable import load_run
-from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.last_good import last_good
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import THRESHOLD, Correction
 from switchmark.store.address import is_store_address, read_store_address

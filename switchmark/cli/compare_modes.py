@@ -52,7 +52,7 @@ from switchmark.results.over_machines import (
 )
 from switchmark.results.paired_run import PairedFigure, PairedRun, compare_in_run
 from switchmark.results.query import read_table
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.comparison import (

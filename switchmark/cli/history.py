@@ -15,9 +15,9 @@ from switchmark.language import values
 from switchmark.method.registry import METHODS
 from switchmark.record.metric import Metric, figures_called
 from switchmark.report.history import change_words, history_page, newest_words, title_of
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
+from switchmark.results.groups import differing
 from switchmark.results.history import History, PastFigure, read_history
-from switchmark.results.points import differing
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.store.source import every_run
 

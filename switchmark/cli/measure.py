@@ -18,7 +18,7 @@ from switchmark.experiment.campaign import Observer, Observers
 from switchmark.experiment.execute import Executed, Request, execute
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.results.expectations import expected_of, judge_run
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 
 if TYPE_CHECKING:
     from switchmark.experiment.store_upload import StoreUpload

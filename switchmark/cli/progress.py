@@ -28,9 +28,9 @@ from switchmark.record.metric import Metric
 from switchmark.report import words
 from switchmark.report.answer_words import FIGURES
 from switchmark.results.blocks import observe
-from switchmark.results.points import Point
+from switchmark.results.groups import Point
 from switchmark.statistics.means import Estimate, estimate
-from switchmark.statistics.typical import by_median
+from switchmark.statistics.order_statistics import by_median
 from switchmark.trial.plan import TrialPlan
 
 if TYPE_CHECKING:

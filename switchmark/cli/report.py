@@ -16,10 +16,10 @@ from switchmark.model.rates import BitRate, bit_rate
 from switchmark.record import Record
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_source import FormSource
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.documents import read_record
+from switchmark.results.run_directory import open_run
 from switchmark.results.run_info import RunInfo
-from switchmark.results.store import open_run
 from switchmark.store.source import find_anywhere
 
 EPILOG = """

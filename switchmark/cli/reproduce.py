@@ -26,7 +26,7 @@ from switchmark.model.choices import MAX_TIME_S
 from switchmark.remote.site import Site
 from switchmark.reproduction.paper import Item, Paper, paper_names, read_paper
 from switchmark.reproduction.state import ItemState, state_of, try_kvm
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.testbed.testbed_file import find_testbed
 
 EPILOG = """

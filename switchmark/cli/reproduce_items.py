@@ -25,14 +25,14 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.reproduction import budget as scaling
-from switchmark.reproduction.learnt import Learner, learn_from
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.progress import progress_of, steps_of
 from switchmark.reproduction.run import folder_of, latest
 from switchmark.reproduction.second_stage import GIVEN_AWAY, block_s, open_paper, plan
 from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
-from switchmark.results.store import open_run
+from switchmark.reproduction.timing_model import Learner, learn_from
+from switchmark.results.run_directory import open_run
 
 LEAST_SHARE_S = 5.0  # for one item
 FIRST_SHARE = 0.6  # the second stage gets the rest of the budget

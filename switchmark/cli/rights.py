@@ -13,7 +13,7 @@ from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
 
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 
 # With these a command measures nothing and makes nothing but files.
 MEASURES_NOTHING = ("--help", "-h", "--list", "--only-report")

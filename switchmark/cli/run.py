@@ -34,9 +34,9 @@ from switchmark.cli.options import (
 from switchmark.cli.output import note
 from switchmark.cli.pool_options import CredentialFiles, PoolContact
 from switchmark.cli.run_in_pool import refuse_options, run_in_pool
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.find import find_latest
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 
 EPILOG = """
 Examples:

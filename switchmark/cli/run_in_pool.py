@@ -86,7 +86,7 @@ def _show(database: PoolDatabase, run: str, junit: Path | None, bmf: Path | None
     from switchmark.pool.database import retry
     from switchmark.results.by_machine import rows_by_machine
     from switchmark.results.query import read_table
-    from switchmark.results.store import open_run
+    from switchmark.results.run_directory import open_run
     from switchmark.results.summary import summarise
     from switchmark.store.source import StoreSource
 

@@ -48,15 +48,14 @@ from switchmark.report.tables import (
     quality_table,
     tails_table,
 )
-from switchmark.results import export
+from switchmark.results import DEFAULT_ROOT, export
 from switchmark.results.answer import LeadVerdict, PointAnswer
 from switchmark.results.certified import HOW
-from switchmark.results.default_root import DEFAULT_ROOT
 from switchmark.results.export import remarks
 from switchmark.results.find import list_runs
 from switchmark.results.published import published_beside
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.paired import MIN_PAIRS
 
 _SHORTEST_BUDGET_S = 120  # from here on budgets are given in whole minutes

@@ -19,7 +19,7 @@ from switchmark.cli.rights import used
 from switchmark.errors import UsageError
 from switchmark.host.kernel import capabilities
 from switchmark.http_guard import demand_guard, parse_place, read_token, shown, tls_context
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 
 if TYPE_CHECKING:
     from switchmark.web.site import WebSite
@@ -93,7 +93,7 @@ def _site(results: Path, store: str | None) -> WebSite:
     from switchmark.store.address import read_store_address
     from switchmark.store.store import open_store
     from switchmark.web.pool_page import pool_reader
-    from switchmark.web.shelf import FolderShelf, StoreShelf
+    from switchmark.web.run_source import FolderShelf, StoreShelf
     from switchmark.web.site import WebSite
 
     if store is not None:

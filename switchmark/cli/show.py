@@ -21,10 +21,9 @@ from switchmark.cli.output import note_problems, print_line, print_table, writin
 from switchmark.cli.run_output import print_run, print_summary
 from switchmark.errors import UsageError
 from switchmark.formatting import CONTROLS
-from switchmark.results import export
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT, export
 from switchmark.results.query import read_table
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summarise
 from switchmark.store.source import find_anywhere
 

@@ -10,7 +10,7 @@ import typer
 from switchmark.cli.options import AsJson, ResultsIn, store_option
 from switchmark.cli.output import note, note_problems, print_json, print_line, print_table
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.find import find_run
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
 from switchmark.store.check import check_store

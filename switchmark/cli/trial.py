@@ -21,7 +21,7 @@ from switchmark.cli.options import (
     TestbedFile,
     Verbose,
 )
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 
 EPILOG = """
 Examples:

@@ -22,7 +22,7 @@ from switchmark.model.trial import Trial
 from switchmark.results.answer import metrics_of
 from switchmark.results.blocks import Observed, observe
 from switchmark.results.proving import Looks, Proving
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
 
 

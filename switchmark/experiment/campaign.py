@@ -28,7 +28,7 @@ from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.record.page_sizes import are_compatible
 from switchmark.results.documents import RefusedRecordError
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.limit import load_was_met
 from switchmark.trial.page_size import planned_kib

@@ -43,9 +43,9 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.remote.site import Site
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.find import find_latest
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.statistics.defaults import PROVE
 from switchmark.testbed.testbed_file import find_testbed, required
 from switchmark.version import full_version

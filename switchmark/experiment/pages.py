@@ -12,7 +12,7 @@ from switchmark.host.place import Facility
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.page_size import PageSize
 from switchmark.record.page_sizes import in_words
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.trial.page_size import AUTO, PageChoice, choose, planned_kib, uses_dpdk_memory
 from switchmark.trial.plan import with_pages
 

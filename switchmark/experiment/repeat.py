@@ -15,7 +15,7 @@ from switchmark.experiment.steps import Step
 from switchmark.method.registry import usual_time_s
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.boundaries import StoppingRule
 from switchmark.statistics.means import estimate
 from switchmark.statistics.outliers import strange_repetitions

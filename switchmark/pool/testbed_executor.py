@@ -34,8 +34,8 @@ from switchmark.pool.agent import HealthCheck, TestbedLost
 from switchmark.pool.values import BlockLease
 from switchmark.record import Record
 from switchmark.remote.site import Site
+from switchmark.results.run_directory import Run
 from switchmark.results.run_info import RunInfo
-from switchmark.results.store import Run
 from switchmark.testbed.testbed import HealthLimits, Testbed
 from switchmark.trial.evidence import Baseline
 from switchmark.trial.plan import Cores, TrialPlan, plan_trial, with_pages

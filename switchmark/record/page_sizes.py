@@ -19,7 +19,7 @@ DPDK_PORTS = frozenset({"vhost-user", "memif"})
 DPDK_GENERATORS = frozenset({"testpmd", "pktgen-dpdk"})
 
 Item = TypeVar("Item")
-Point = tuple[tuple[str, Any], ...]  # as results/points.py has it
+Point = tuple[tuple[str, Any], ...]  # as results/groups.py has it
 
 
 def setting_of(kib: int) -> str:

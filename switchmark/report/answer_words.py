@@ -15,7 +15,7 @@ from switchmark import formatting
 from switchmark.formatting import format_duration
 from switchmark.report import words
 from switchmark.results.answer import Lead, LeadRatio, LeadVerdict, PointAnswer, RankedContender
-from switchmark.results.points import differing
+from switchmark.results.groups import differing
 from switchmark.statistics.states import State
 
 FIGURES = {

@@ -1,17 +1,21 @@
-"""What throughput is drawn over: the parameter of which a run has at least three values.
+"""The horizontal axis of throughput plots, and the rows of each plot.
 
-A chain's length and a CPU limit come first: who sweeps them wants to see what they cost. The
-bare wire has no VNFs, so it stands at length 0; it has no limit, so it is not drawn over one.
+The axis is the parameter that has at least three values in a run. The length of a chain and a CPU
+limit come first. The baseline has no VNFs, so its length is 0. It has no CPU limit, so it does not
+appear in plots over a limit.
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from switchmark.model.parameter_table import of_kinds
 from switchmark.model.parameter_type import Axis, Kind
+from switchmark.report import words
+from switchmark.results.groups import Point, differing
 from switchmark.results.rows import SummaryRow
 
 _LETTER, _GAP = 0.02, 0.03  # of the axis: what a letter of a label takes, and the space between
@@ -82,3 +86,35 @@ def end_of_cumulative(p90: float, p99: float) -> float:
     """Where the axis of a cumulative distribution with these percentiles ends: rarer times, far
     beyond the rest, would press all lines together."""
     return min(p99, 3 * p90)
+
+
+def facets(rows: Sequence[SummaryRow], x: XAxis | None) -> list[tuple[str, list[SummaryRow]]]:
+    """Group rows that differ in nothing but the contender (and x); each group has a title that
+    names the other parameters that vary."""
+    field = x.field if x else None
+    groups: dict[Point, list[SummaryRow]] = defaultdict(list)
+    for row in rows:
+        groups[tuple(item for item in row.point if item[0] != field)].append(row)
+    varying = differing(groups)
+    titled = []
+    for point, members in groups.items():
+        parts = [words.field(name, value) for name, value in point if name in varying]
+        size = members[0].trial.packet_size_bytes
+        only = "" if field == "packet_size_bytes" else words.field("packet_size_bytes", size)
+        titled.append((", ".join(parts) or only, members))
+    return titled
+
+
+def ranked(rows: Sequence[SummaryRow]) -> list[SummaryRow]:
+    """Sort the rows as they are drawn: the best first, the bare wire last."""
+    return sorted(rows, key=lambda row: (row.is_baseline, -mean_forwarded_pps(row)))
+
+
+def mean_forwarded_pps(row: SummaryRow) -> float:
+    """The mean forwarded load in frames/s; 0 where the row has none."""
+    return row.throughput.forwarded_pps.mean if row.throughput else 0.0
+
+
+def bar_label(row: SummaryRow) -> str:
+    """The contender's name, and whether its figure is not valid."""
+    return row.contender if row.valid else f"{row.contender} (not valid)"

@@ -1,8 +1,9 @@
-"""CPU used against the highest throughput reached with it: Ara et al. 2021, Figure 6.
+"""Plots of CPU use: cores of each trial by user, and cores against throughput.
 
-There is one point for each switch, number of pairs, and number of hosts: the trial that forwarded
-most, and the cores that all of the trial used, on every host. Points are joined in steps, since
-cores come whole where programs poll.
+The first shows the cores of the switch, the applications and soft interrupts. The second is Ara et
+al. 2021, Figure 6. It has one point for each switch, number of pairs, and number of hosts: the
+trial with the highest forwarded load, and all cores that it used on every host. Points are joined
+in steps, because a program that polls uses whole cores.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from switchmark.formatting import number
 from switchmark.report import plot
-from switchmark.report.drawn_rows import mean_forwarded_pps
+from switchmark.report.axes import bar_label, facets, mean_forwarded_pps, ranked
 from switchmark.report.figures import Drawing, Look, Panels
-from switchmark.results.rows import SummaryRow
+from switchmark.results.rows import CpuSummary, SummaryRow
 
 
 def steps_panels(rows: Sequence[SummaryRow], look: dict[str, Look]) -> Panels:
@@ -68,3 +70,52 @@ def _steps(title: str, rows: Sequence[SummaryRow], look: dict[str, Look]) -> Dra
         "legend": plot.LEGEND_BELOW,
     }
     return Drawing(title, traces, layout, 380)
+
+
+def cpu_panels(rows: Sequence[SummaryRow]) -> Panels:
+    """Cores used by the switch, the applications and soft interrupts, by contender."""
+    measured = [row for row in rows if row.cpu is not None]
+    return Panels(
+        "CPU cost",
+        "Cores used by the switch's own processes, by the traffic applications (the soft "
+        "interrupts that ran in their time are theirs), and by other soft interrupts. An "
+        "in-kernel switch has no process of its own: its work is inside the other two. A polling "
+        "switch uses its whole core at any load.",
+        [_cpu(title, members) for title, members in facets(measured, None)],
+    )
+
+
+def _cpu(title: str, rows: Sequence[SummaryRow]) -> Drawing:
+    drawn = ranked(rows)
+    labels = [bar_label(row) for row in drawn]
+    costs = [row.cpu for row in drawn if row.cpu]
+    parts = (
+        ("switch", "@part0", "", [cpu.switch_cores or 0 for cpu in costs]),
+        ("applications", "@part1", "/", [cpu.applications_cores for cpu in costs]),
+        ("soft interrupts beside them", "@part2", ".", [_beside(cpu) for cpu in costs]),
+    )
+    traces = []
+    for name, color, pattern, values in parts:
+        marker = {"color": color, "pattern": {"shape": pattern, "size": 6}}
+        traces.append(plot.bars(labels, values, marker, f"{name} %{{x:.2f}} cores", name))
+    layout = {
+        "barmode": "stack",
+        "xaxis": plot.axis("cores used", rangemode="tozero"),
+        "yaxis": plot.row_axis(len(drawn)),
+        "annotations": plot.row_names(list(zip(labels, map(_in_words, costs), strict=True))),
+        "legend": plot.LEGEND_ABOVE | {"traceorder": "normal"},
+    }
+    return Drawing(title, traces, layout, plot.rows_height(len(drawn), legend=True))
+
+
+def _beside(cpu: CpuSummary) -> float:
+    """Cores used by neither the switch nor the applications, so that the whole bar is as long as
+    all cores used: most soft interrupts run in the applications' time."""
+    if cpu.total_cores is None:
+        return cpu.softirq_cores or 0.0
+    return max(0.0, cpu.total_cores - (cpu.switch_cores or 0.0) - cpu.applications_cores)
+
+
+def _in_words(cpu: CpuSummary) -> str:
+    parts = ((cpu.total_cores, "cores"), (cpu.more.get("ns_per_frame"), "ns a frame"))
+    return ", ".join(f"{number(one)} {unit}" for one, unit in parts if one is not None)

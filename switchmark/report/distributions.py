@@ -14,7 +14,7 @@ from typing import Any
 from switchmark.formatting import amount, number, scale_of
 from switchmark.record import Record
 from switchmark.report import answer_words, plot
-from switchmark.report.drawn_rows import facets
+from switchmark.report.axes import facets
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.answer import MeasuredTrial, PointAnswer, RankedContender
 from switchmark.results.blocks import observe

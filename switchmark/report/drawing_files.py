@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 
-from switchmark.report import pen
+from switchmark.report import plot_style
 from switchmark.report.figures import Drawing
 
 if TYPE_CHECKING:
@@ -51,21 +51,21 @@ def write_drawing(drawing: Drawing, base: Path, heading: str = "") -> list[Path]
         _legend(figure, axes)
     paths = [base.with_name(f"{base.name}.{kind}") for kind in ("svg", "png")]
     for path in paths:
-        pen.save(figure, path)
+        plot_style.save(figure, path)
     return paths
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
     """Draw the legend below, in two columns; long names take more lines, and the drawing grows."""
     handles, names = axes.get_legend_handles_labels()
-    names = [pen.wrapped(name, _LEGEND_WIDTH) for name in names]
+    names = [plot_style.wrapped(name, _LEGEND_WIDTH) for name in names]
     more = sum(name.count("\n") for name in names) + max(0, len(names) - _USUAL_NAMES) / 2
-    figure.set_figheight(figure.get_figheight() + more * pen.LEGEND_LINE_IN)
+    figure.set_figheight(figure.get_figheight() + more * plot_style.LEGEND_LINE_IN)
     figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False, fontsize=8)
 
 
 def _color(name: Any) -> Any:
-    return pen.color(name) if isinstance(name, str) else [_color(one) for one in name]
+    return plot_style.color(name) if isinstance(name, str) else [_color(one) for one in name]
 
 
 def _bars(axes: Axes, trace: dict[str, Any]) -> None:

@@ -13,9 +13,15 @@ from enum import StrEnum
 
 from switchmark.model.rates import L1_OVERHEAD_BYTES, BitRate
 from switchmark.record import Record
-from switchmark.report.form_loads import back_to_back, figures, loss, throughput
 from switchmark.report.form_source import FormSource, budget_note, is_valid, size_text
-from switchmark.report.form_times import latency, latency_and_variation
+from switchmark.report.form_tables import (
+    back_to_back,
+    figures,
+    latency,
+    latency_and_variation,
+    loss,
+    throughput,
+)
 from switchmark.report.host_facts import engine_versions
 from switchmark.results.certified import certified, of_records
 from switchmark.results.run_info import RunInfo

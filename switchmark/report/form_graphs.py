@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-from switchmark.report import pen
+from switchmark.report import plot_style
 from switchmark.report.form_source import FormSource, RepeatedTrial, highest_load_pps, loss_share
 
 if TYPE_CHECKING:
@@ -24,13 +24,13 @@ THROUGHPUT, LOSS = "ndr-pdr", "loss-vs-load"  # the methods whose parts have a g
 def write_form_graphs(measured: FormSource, stem: Path) -> dict[str, Path]:
     """Write the graphs as `STEM-throughput.svg` and `STEM-loss.svg`; returns the files by method,
     without those for which nothing was measured."""
-    pen.take_up()
+    plot_style.take_up()
     drawn = {THROUGHPUT: ("throughput", _throughput(measured)), LOSS: ("loss", _loss(measured))}
     written = {}
     for method, (name, figure) in drawn.items():
         if figure is not None:
             path = stem.with_name(f"{stem.name}-{name}.svg")
-            pen.save(figure, path)
+            plot_style.save(figure, path)
             written[method] = path
     return written
 
@@ -86,9 +86,9 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
     from matplotlib.figure import Figure
 
     names = [*lines, *(["theoretical"] if medium else [])]
-    figure = Figure(figsize=(6.2, 3.4 + pen.legend_in(names)), layout="constrained")
+    figure = Figure(figsize=(6.2, 3.4 + plot_style.legend_in(names)), layout="constrained")
     axes = figure.subplots()
-    styles = zip(cycle(pen.COLORS), cycle(pen.MARKERS))
+    styles = zip(cycle(plot_style.COLORS), cycle(plot_style.MARKERS))
     for (name, points), (color, marker) in zip(lines.items(), styles, strict=False):
         along = sorted(points)
         axes.plot(
@@ -96,14 +96,16 @@ def _drawn(lines: Lines, x: str, y: str, medium: dict[float, float]) -> Figure |
             [points[one] for one in along],
             marker=marker,
             color=color,
-            label=pen.wrapped(name),
+            label=plot_style.wrapped(name),
         )
     if medium:
         along = sorted(medium)
-        axes.plot(along, [medium[one] for one in along], "--", color=pen.MUTED, label="theoretical")
+        axes.plot(
+            along, [medium[one] for one in along], "--", color=plot_style.MUTED, label="theoretical"
+        )
     axes.set_xlabel(x)
     axes.set_ylabel(y)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
-    pen.legend_below(figure)
+    plot_style.legend_below(figure)
     return figure

@@ -12,8 +12,8 @@ from switchmark.record.metric import Metric
 from switchmark.report import plot
 from switchmark.report.figures import Drawing
 from switchmark.report.page import Link, Page, Section, Table, page_html
+from switchmark.results.groups import differing
 from switchmark.results.history import History, LevelChange, PastFigure, level_of
-from switchmark.results.points import differing
 
 _HEIGHT_PX = 320
 METHOD = (

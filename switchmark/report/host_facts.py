@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from switchmark.record import Record
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 
 
 def machine_facts(run: Run, records: Sequence[Record]) -> dict[str, list[tuple[str, str]]]:

@@ -49,12 +49,11 @@ from switchmark.report.tables import (
 )
 from switchmark.report.trend import trends
 from switchmark.results.documents import read_record
-from switchmark.results.documents_sql import from_utf8
 from switchmark.results.export import of_baseline, remarks
 from switchmark.results.published import published_beside
-from switchmark.results.query import RecordTable, read_table
+from switchmark.results.query import RecordTable, from_utf8, read_table
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise
 from switchmark.results.times import times_of
 from switchmark.statistics.paired import METHOD

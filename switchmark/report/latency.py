@@ -11,8 +11,7 @@ from typing import Any
 
 from switchmark.formatting import format_ns
 from switchmark.report import plot
-from switchmark.report.axes import end_of_cumulative
-from switchmark.report.drawn_rows import bar_label, facets
+from switchmark.report.axes import bar_label, end_of_cumulative, facets
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import PercentileCurve

@@ -14,7 +14,7 @@ from switchmark.method.registry import METHODS
 from switchmark.record import Record
 from switchmark.record.method_result import MethodTrial
 from switchmark.report import plot
-from switchmark.report.drawn_rows import facets
+from switchmark.report.axes import facets
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.report.swept_times import STATISTICS, time_lines
 from switchmark.results.rows import SummaryRow

@@ -10,8 +10,7 @@ from switchmark.model.choices import Dimension
 from switchmark.record import Record
 from switchmark.report import words
 from switchmark.report.axes import x_axis
-from switchmark.report.cores_used import cpu_panels
-from switchmark.report.cost import steps_panels
+from switchmark.report.cost import cpu_panels, steps_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, Look, Panels
 from switchmark.report.latency import cumulative_panels, curve_panels, spread_panels
@@ -25,13 +24,12 @@ from switchmark.report.method_pictures import (
 from switchmark.report.published_bars import published_panels
 from switchmark.report.ratios import ratio_panels
 from switchmark.report.swept_times import swept_cumulative_panels, swept_times_panels
-from switchmark.report.three_loads import loads_panels
-from switchmark.report.throughput import throughput_panels
+from switchmark.report.throughput import loads_panels, throughput_panels
 from switchmark.results.answer import PointAnswer
 from switchmark.results.contenders import in_order_of
 from switchmark.results.over_machines import run_over_machines
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.histogram import Histogram
 
 

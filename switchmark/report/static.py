@@ -8,15 +8,14 @@ from itertools import count
 from pathlib import Path
 
 from switchmark.model.choices import Dimension
-from switchmark.report import pen, words
-from switchmark.report.axes import x_axis
+from switchmark.report import plot_style, words
+from switchmark.report.axes import facets, x_axis
 from switchmark.report.drawing_files import write_drawing
-from switchmark.report.drawn_rows import facets
 from switchmark.report.figures import looks
 from switchmark.report.latency import spread_panels
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.throughput import frames_drawing
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.results.times import times_of
 
@@ -26,7 +25,7 @@ _LONGEST_NAME = 120  # of a file, without its ending
 def write_plots(run_directory: Path, folder: Path) -> list[Path]:
     """Write throughput and latency plots of a run, and those that papers draw, into a folder;
     returns the files."""
-    pen.take_up()
+    plot_style.take_up()
     folder.mkdir(parents=True, exist_ok=True)
     rows = summary(run_directory)
     run, look = open_run(run_directory), looks(rows)

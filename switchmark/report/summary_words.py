@@ -15,7 +15,7 @@ from switchmark.report.answer_words import PointWords
 from switchmark.results.answer import PointAnswer, answer_run
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
 
 MOST_LINES = 40

@@ -12,8 +12,7 @@ from typing import Any, Literal
 
 from switchmark.model.campaign import Published
 from switchmark.report import plot, words
-from switchmark.report.axes import AXES, LINE_FROM, XAxis, end_of_cumulative
-from switchmark.report.drawn_rows import facets
+from switchmark.report.axes import AXES, LINE_FROM, XAxis, end_of_cumulative, facets
 from switchmark.report.figures import DASHES, Drawing, Look, Panels
 from switchmark.report.latency import share_line
 from switchmark.report.throughput import swept_axis, whiskers

@@ -9,9 +9,8 @@ from operator import attrgetter
 from typing import Any
 
 from switchmark.formatting import number, percent
-from switchmark.results.between_hosts import BetweenHostsSummary
+from switchmark.results.between_hosts import BetweenHostsSummary, QualitySummary
 from switchmark.results.latency_summary import LatencySummary
-from switchmark.results.quality_summary import QualitySummary
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import PERCENTILES
 from switchmark.statistics.order_statistics import Bounds

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from switchmark.formatting import percent, with_prefix
-from switchmark.report.axes import LINE_FROM, XAxis, x_axis
-from switchmark.report.drawn_rows import facets
+from switchmark.report.axes import LINE_FROM, XAxis, facets, x_axis
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import difference
 from switchmark.statistics.means import Estimate

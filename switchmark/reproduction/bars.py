@@ -1,6 +1,10 @@
-"""Bars one above the other: ours, and the published value a diamond in front of its bar; below them
-the published values of what was not measured here. Several figures of the rows, such as times at
-three loads, are columns beside each other, as in the paper's table."""
+"""Bars of our values with the published values as diamonds.
+
+Horizontal bars stand one above the other, and published values without a value of ours below them.
+Several figures of a row, such as times at three loads, are columns side by side, as in the table of
+the paper. Grouped bars have a group for each value on the axis, with a bar for each contender. A
+second figure of the same rows, such as bits beside frames, has dots on a second axis.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +12,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from switchmark.model.campaign import Published
-from switchmark.report import pen, words
-from switchmark.reproduction.drawn import (
+from switchmark.report import plot_style, words
+from switchmark.reproduction.drawing import (
+    SweptAxis,
     figure_of,
+    in_order,
     is_wide,
     legend,
     published_label,
     row_label,
     whiskers,
 )
-from switchmark.reproduction.paper import Figure
-from switchmark.reproduction.tried import estimate_of
+from switchmark.reproduction.paper import Figure, Item
+from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.results.rows import SummaryRow
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 _MOST = 100  # lines; what is beyond is in the table below the drawing
 _ROOMY = 30
@@ -94,7 +103,7 @@ def _column(
     found = [figure_of(row, figure) for row, _ in held]
     ours = [one.mean / scale for one in found]
     axes.barh(
-        [at for _, at in held], ours, height=0.6, color=pen.COLORS[0],
+        [at for _, at in held], ours, height=0.6, color=plot_style.COLORS[0],
         xerr=whiskers(found, scale), ecolor="#1c2128", capsize=2.5,
         label="measured here" if named else "",
     )  # fmt: skip
@@ -108,7 +117,7 @@ def _column(
         *elsewhere,
     ]
     axes.plot(
-        [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=pen.COLORS[1],
+        [x for x, _ in theirs], [y for _, y in theirs], "D", mfc="white", mec=plot_style.COLORS[1],
         mew=1.6, label="published" if named and theirs else "",
     )  # fmt: skip
     axes.grid(axis="y", visible=False)
@@ -125,3 +134,79 @@ def _said_alike(published: Sequence[Published]) -> tuple[str, ...]:
         for name, value in first.items()
         if all(name in one.match and one.match[name] == value for one in published)
     )
+
+
+_GROUP = 0.8  # of the distance between two groups
+
+
+def grouped_bars(
+    axes: Axes,
+    item: Item,
+    rows: Sequence[SummaryRow],
+    published: Sequence[Published],
+    absent: Sequence[Published],
+) -> None:
+    """Draw the rows over the item's key `x`; `across` is the figure of the dots, `absent` are
+    published values of what was not measured here."""
+    over, (scale, _) = SweptAxis.of(item), item.y.scale
+    placed = [(over.place(getattr(row.trial, over.field)), row) for row in rows]
+    held = [(at, row) for at, row in placed if at is not None]
+    rows = [row for _, row in held]
+    elsewhere = over.not_here(absent, scale)
+    values = sorted({at for at, _ in held} | {x for one in elsewhere.values() for x, _ in one})
+    varying = over.varying(rows)
+    bars: dict[str, list[tuple[float, SummaryRow]]] = {}
+    for at, row in held:
+        bars.setdefault(over.label_of(row, varying, rows), []).append((at, row))
+    width = _GROUP / len(bars)
+    dots = axes.twinx() if item.across is not None else None
+    theirs: list[tuple[float, float]] = []
+    for number, (name, bar) in enumerate(sorted(bars.items(), key=lambda one: in_order(one[0]))):
+        own = [row for _, row in bar]
+        x = [values.index(at) + (number + 0.5) * width - _GROUP / 2 for at, _ in bar]
+        found = [figure_of(row, item.y) for row in own]
+        axes.bar(
+            x, [one.mean / scale for one in found], width=0.9 * width, label=name,
+            yerr=whiskers(found, scale), ecolor="#1c2128", capsize=2,
+            color=plot_style.COLORS[number % len(plot_style.COLORS)],
+            hatch=("", "//", "..", "xx")[number // len(plot_style.COLORS) % 4],
+        )  # fmt: skip
+        theirs += [
+            (middle, one.value / scale)
+            for middle, row in zip(x, own, strict=True)
+            for one in published
+            if item.y.is_of(one) and one.matches(row.trial)
+        ]
+        if dots is not None and item.across is not None:
+            shown = [(a, estimate_of(row, item.across)) for a, row in zip(x, own, strict=True)]
+            known = [(a, one.mean / item.across.scale[0]) for a, one in shown if one is not None]
+            dots.plot(
+                [a for a, _ in known], [b for _, b in known], ".", color="#1c2128", markersize=6,
+                label="" if number else item.across.words,
+            )  # fmt: skip
+    if theirs:
+        axes.plot(
+            [a for a, _ in theirs], [b for _, b in theirs], "D", mfc="white", mec="#1c2128",
+            mew=1.4, label="published",
+        )  # fmt: skip
+    for number, (name, points) in enumerate(elsewhere.items()):
+        axes.plot(
+            [values.index(x) for x, _ in points], [y for _, y in points], mfc="white", linestyle="",
+            color=plot_style.MUTED, label=name,
+            marker=plot_style.MARKERS[number % len(plot_style.MARKERS)],
+        )  # fmt: skip
+    axes.set_xticks(range(len(values)), [over.label(one) for one in values])
+    axes.grid(axis="x", visible=False)
+    ours = [figure_of(row, item.y).mean / scale for row in rows]
+    away = [y for one in elsewhere.values() for _, y in one]
+    if is_wide([*ours, *(y for _, y in theirs), *away]):
+        axes.set_yscale("log")
+    else:
+        axes.set_ylim(bottom=0)
+    axes.set_xlabel(over.title)
+    axes.set_ylabel(item.y.words)
+    if dots is not None and item.across is not None:
+        dots.set_ylim(bottom=0)
+        dots.grid(visible=False)
+        dots.set_ylabel(item.across.words)
+    legend(axes)

@@ -10,9 +10,8 @@ from switchmark.engine.loads import asked_pps
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.record.page_sizes import PARAMETER, known_sizes
 from switchmark.report import words
-from switchmark.reproduction.over_switches import beaten_somewhere, correlated
 from switchmark.reproduction.paper import Claim, Figure, fulfils
-from switchmark.reproduction.tried import (
+from switchmark.reproduction.ratio_test import (
     LESS,
     MORE,
     Tried,
@@ -21,6 +20,7 @@ from switchmark.reproduction.tried import (
     tried,
     values_of,
 )
+from switchmark.reproduction.switch_claims import beaten_somewhere, correlated
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.stages import Stages
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from switchmark.model.campaign import CampaignDefinition, Published
-from switchmark.report import pen, words
+from switchmark.report import plot_style, words
 from switchmark.report.axes import end_of_cumulative
-from switchmark.reproduction.bars import draw_bars, height_in
-from switchmark.reproduction.drawn import (
+from switchmark.reproduction.bars import draw_bars, grouped_bars, height_in
+from switchmark.reproduction.drawing import (
     SweptAxis,
     figure_of,
     in_order,
@@ -25,9 +25,8 @@ from switchmark.reproduction.drawn import (
     row_label,
     whiskers,
 )
-from switchmark.reproduction.grouped import grouped_bars
 from switchmark.reproduction.paper import Item
-from switchmark.reproduction.tried import estimate_of
+from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.histogram import Histogram
 
@@ -57,7 +56,7 @@ def draw(
     folder.mkdir(parents=True, exist_ok=True)
     scalable = folder / f"{item.name}.svg"
     for path in (scalable, scalable.with_suffix(".png")):
-        pen.save(canvas, path)
+        plot_style.save(canvas, path)
     return scalable.read_text("utf-8")
 
 
@@ -68,7 +67,7 @@ def drawing(
     gives all times of a row."""
     from matplotlib.figure import Figure as Canvas
 
-    pen.take_up()
+    plot_style.take_up()
     able = [row for row in rows if row.valid and estimate_of(row, item.y) is not None]
     if not able:
         return None
@@ -113,8 +112,8 @@ def _lines(
     ticks: set[float] = set()
     for number, (name, line) in enumerate(sorted(lines.items(), key=lambda one: in_order(one[0]))):
         line.sort(key=lambda one: one[0])
-        color = pen.COLORS[number % len(pen.COLORS)]
-        marker = pen.MARKERS[number % len(pen.MARKERS)]
+        color = plot_style.COLORS[number % len(plot_style.COLORS)]
+        marker = plot_style.MARKERS[number % len(plot_style.MARKERS)]
         found = [figure_of(row, item.y) for _, row in line]
         ticks |= {x for x, _ in line}
         axes.errorbar(
@@ -133,8 +132,8 @@ def _lines(
     for number, (name, points) in enumerate(over.not_here(absent, scale).items()):
         ticks |= {x for x, _ in points}
         axes.plot(
-            [x for x, _ in points], [y for _, y in points], linestyle="--", color=pen.MUTED,
-            marker=pen.MARKERS[number % len(pen.MARKERS)], mfc="white", label=name,
+            [x for x, _ in points], [y for _, y in points], linestyle="--", color=plot_style.MUTED,
+            marker=plot_style.MARKERS[number % len(plot_style.MARKERS)], mfc="white", label=name,
         )  # fmt: skip
     shown = sorted(ticks)
     axes.set_xscale("log" if over.log else "linear")
@@ -160,7 +159,10 @@ def _scatter(
     x_of, y_of = item.y, item.across
     for row in sorted(held, key=lambda one: in_order(labels[id(one)])):
         number = contenders.index(row.contender)
-        color, marker = pen.COLORS[number % len(pen.COLORS)], pen.MARKERS[number % len(pen.MARKERS)]
+        color, marker = (
+            plot_style.COLORS[number % len(plot_style.COLORS)],
+            plot_style.MARKERS[number % len(plot_style.MARKERS)],
+        )
         size = _LEAST_MARK + _MORE_MARK * points.index(str(row.point))
         found, across = figure_of(row, x_of), figure_of(row, y_of)
         axes.errorbar(
@@ -204,8 +206,8 @@ def _cumulative(
         held = times(row)
         if held is None:
             continue
-        color = pen.COLORS[number % len(pen.COLORS)]
-        style = _STYLES[number // len(pen.COLORS) % len(_STYLES)]
+        color = plot_style.COLORS[number % len(plot_style.COLORS)]
+        style = _STYLES[number // len(plot_style.COLORS) % len(_STYLES)]
         curve = held.cumulative()
         median_ns, *upper_ns = held.percentiles_ns(["50", "90", "99"]).values()
         reach_us = max(reach_us, end_of_cumulative(*upper_ns) / 1e3)

@@ -19,13 +19,13 @@ from switchmark.model.parameter_table import BY_NAME
 from switchmark.report.words import point, varying_fields
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.paper import Claim, Item, PaperFinding
+from switchmark.reproduction.ratio_test import Tried
 from switchmark.reproduction.run import (
     MeasuredCampaign,
     StandIns,
     rows_by_item,
     standing_by_item,
 )
-from switchmark.reproduction.tried import Tried
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.comparison import Correction, adjust
 from switchmark.statistics.means import LEVEL

@@ -20,7 +20,7 @@ from switchmark.campaign.find import find_campaign
 from switchmark.campaign.installed import Installed
 from switchmark.remote.site import Site
 from switchmark.report.page import templates
-from switchmark.reproduction.beside import PaperLine, lines_of
+from switchmark.reproduction.comparison_table import PaperLine, lines_of
 from switchmark.reproduction.draw import draw
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
 from switchmark.reproduction.paper import Item, Paper
@@ -36,7 +36,7 @@ from switchmark.reproduction.state import ItemState, state_of
 from switchmark.results.certified import certified, of_rows
 from switchmark.results.origins import read_origins
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.results.times import times_of
 from switchmark.version import full_version
 

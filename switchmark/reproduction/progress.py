@@ -12,7 +12,7 @@ from switchmark.model.trial import Trial
 from switchmark.remote.site import Site
 from switchmark.reproduction.stages import settings_of
 from switchmark.reproduction.state import ItemState, state_of
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 
 
 @dataclass(frozen=True, slots=True)

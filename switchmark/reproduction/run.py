@@ -16,7 +16,7 @@ from switchmark.reproduction.stages import ONE_STAGE, Blocks, in_stages
 from switchmark.results.find import find_latest, list_runs
 from switchmark.results.query import read_table
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise
 
 GUESTS = "guests"  # the folder of runs of guests, in that of the paper

@@ -19,8 +19,8 @@ from switchmark.method.registry import usual_time_s
 from switchmark.model.choices import MAX_REPETITIONS
 from switchmark.reproduction.findings import FindingVerdict, JudgedFinding, judge_all
 from switchmark.reproduction.paper import Paper
+from switchmark.reproduction.ratio_test import ALIKE, Tried
 from switchmark.reproduction.run import MeasuredCampaign, read_measured
-from switchmark.reproduction.tried import ALIKE, Tried
 
 GIVEN_AWAY = 0.85  # of the time that is left: what is foretold is rough, and half a stage is none
 FEWEST = 3  # blocks of a second stage: fewer hardly know their own spread

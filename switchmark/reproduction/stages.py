@@ -14,7 +14,7 @@ import polars as pl
 from switchmark.model.choices import MAX_REPETITIONS
 from switchmark.results.query import RecordTable
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.results.summary import summarise
 
 _KEY = "repetitions="

@@ -26,14 +26,14 @@ from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import apart, is_compared, point_at
 from switchmark.results.blocks import Observed, as_block_trials, left_out, observe
 from switchmark.results.documents import CorruptResultError, read_record
-from switchmark.results.points import Point
+from switchmark.results.groups import Point
 from switchmark.results.proving import Looks, Proving, blocks_of
 from switchmark.results.rows import KNOWN_TRUTH
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
+from switchmark.statistics.order_statistics import typical
 from switchmark.statistics.paired import FEWEST_PAIRS, MIN_PAIRS, LogRatio, ratio_of
 from switchmark.statistics.sequential import Decision, Outcome, PairedComparison
 from switchmark.statistics.states import LineTimes, State, label, levels_of
-from switchmark.statistics.typical import typical
 
 
 class LeadVerdict(StrEnum):

@@ -20,8 +20,7 @@ from switchmark.model.value import parse_utc
 from switchmark.record import Record
 from switchmark.record.metric import RUN_METRICS, Metric, method_metric
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.state_figures import state_figures
-from switchmark.statistics.states import LEAST_STEP
+from switchmark.statistics.states import LEAST_STEP, state_figures
 from switchmark.statistics.two_bands import STEPS_AT_ENDS
 
 _METRICS = {metric.name: metric for metric in RUN_METRICS}

@@ -10,7 +10,7 @@ from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.origins import read_origins
 from switchmark.results.query import RecordTable
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.results.summary import summarise
 
 

@@ -14,8 +14,7 @@ from typing import Any
 
 from switchmark.model.parameter_table import PARAMETERS, RESOLVED_BY_PLAN
 from switchmark.model.parameter_type import Parameter
-from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
-from switchmark.results.quality_summary import QUALITY_PLACES
+from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES, QUALITY_PLACES
 from switchmark.statistics.histogram import PERCENTILES
 
 CPU_NUMBERS = (

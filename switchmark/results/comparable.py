@@ -23,10 +23,10 @@ from switchmark.record.page_sizes import apart, known_sizes
 from switchmark.results.certified import certified, of_texts
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.granted_summary import BUFFERS, SCHEDULING
+from switchmark.results.groups import Point, differing
 from switchmark.results.origins import build_in_words
-from switchmark.results.points import Point, differing
 from switchmark.results.query import read_table
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 
 Key = Point
 _SIZE = "page_size_kib"  # of DPDK's memory, at the end of a key; None: none is used

@@ -21,8 +21,8 @@ from switchmark.errors import UsageError
 from switchmark.model.expectation import Expectation, ExpectedFigure
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import SummaryRow
+from switchmark.results.run_directory import Run
 from switchmark.results.run_info import RunDefinition
-from switchmark.results.store import Run
 from switchmark.statistics.boundaries import StoppingRule, planned_looks
 from switchmark.statistics.comparison import ratio_of
 from switchmark.statistics.defaults import CONFIDENCE

@@ -15,10 +15,9 @@ from rapidfuzz import process
 
 from switchmark.errors import UsageError
 from switchmark.model.parameter_table import KEYS
-from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES
+from switchmark.results.between_hosts import BETWEEN_HOSTS_PLACES, QUALITY_PLACES
 from switchmark.results.granted_summary import GrantedSummary
 from switchmark.results.method_summary import MethodSummary
-from switchmark.results.quality_summary import QUALITY_PLACES
 from switchmark.results.ranking import baseline_of, headline
 from switchmark.results.rows import CPU_MORE, SummaryRow
 from switchmark.statistics.histogram import PERCENTILES

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from switchmark.errors import UsageError
 from switchmark.model.value import parse_utc
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.documents import CorruptResultError, read_info
 
 

@@ -1,12 +1,13 @@
-"""Records that differ in nothing but the repetition, from the table of a run.
+"""Records that differ only in the repetition, from the table of a run, and the fields in which
+test points differ.
 
-The table is read in the order of what was asked, a slice at a time and as columns: a hundred
-thousand rows as Python dictionaries would cost many times the time and the memory.
+The table is read in the order of the campaign, in slices and by columns, because a hundred thousand
+rows as Python dictionaries would need many times the time and the memory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,6 +16,19 @@ from switchmark.statistics.means import LEVEL, Estimate, estimate
 
 if TYPE_CHECKING:
     import polars as pl  # read when there is a table: `run` knows rows long before
+
+
+Point = tuple[tuple[str, Any], ...]
+
+
+def differing(points: Iterable[Point]) -> list[str]:
+    """The fields that have not the same value in all of these points."""
+    seen: dict[str, set[str]] = {}
+    for one in points:
+        for name, value in one:
+            seen.setdefault(name, set()).add(str(value))
+    return [name for name, values in seen.items() if len(values) > 1]
+
 
 _SLICE_ROWS = 1024
 

@@ -24,12 +24,12 @@ from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import PARAMETER as PAGE_SIZE
 from switchmark.record.page_sizes import setting_of
 from switchmark.results.comparable import host_differences, method_figures
+from switchmark.results.groups import Point
 from switchmark.results.machine_id import MachineId, told_apart
 from switchmark.results.origins import Origin, read_origins
-from switchmark.results.points import Point
 from switchmark.results.query import read_table
+from switchmark.results.run_directory import open_run
 from switchmark.results.run_info import RunInfo
-from switchmark.results.store import open_run
 from switchmark.statistics.comparison import THRESHOLD
 from switchmark.statistics.series import ChangePoint, find_changes
 

@@ -14,11 +14,10 @@ from pathlib import Path
 
 from switchmark.results.columns import Column
 from switchmark.results.groups import Group, Records
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.histogram import PERCENTILES, Histogram, PercentileCurve
 from switchmark.statistics.means import Estimate, of_all
-from switchmark.statistics.order_statistics import Bounds, percentile_intervals_ns
-from switchmark.statistics.typical import by_median
+from switchmark.statistics.order_statistics import Bounds, by_median, percentile_intervals_ns
 
 _HISTOGRAMS = (
     Column("trial_id", "/trial_id"),

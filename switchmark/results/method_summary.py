@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from switchmark.record import GoalBounds, MethodFigure
 from switchmark.results.groups import Records
 from switchmark.statistics.means import Estimate, estimate
-from switchmark.statistics.typical import by_median
+from switchmark.statistics.order_statistics import by_median
 
 _PERCENTILE = re.compile(r"\b(median|p\d)")
 

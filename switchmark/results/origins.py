@@ -13,9 +13,9 @@ from typing import Any
 
 import duckdb
 
-from switchmark.results.documents_sql import as_utf8, connect
 from switchmark.results.machine_id import MachineId
-from switchmark.results.store import Run
+from switchmark.results.query import as_utf8, connect
+from switchmark.results.run_directory import Run
 
 _PLACES = {
     "trial_id": "/trial_id",

@@ -16,13 +16,13 @@ from switchmark.record.metric import Metric
 from switchmark.record.page_sizes import apart, is_compared, known_sizes, point_at
 from switchmark.results.answer import metrics_of, observations
 from switchmark.results.blocks import Observed, as_block_trials
+from switchmark.results.groups import Point
 from switchmark.results.machine_id import MachineId, told_apart
-from switchmark.results.points import Point
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.machines import MIN_MACHINES, RatioOverMachines, over_machines
 from switchmark.statistics.means import LEVEL
 from switchmark.statistics.paired import LogRatio, PairedRatio, pairs_of, ratio_of
-from switchmark.statistics.state_figures import state_figures
+from switchmark.statistics.states import state_figures
 
 _PAGES_DIFFER = (
     "DPDK's memory has pages of different sizes on these machines: each size is compared by "

@@ -22,9 +22,9 @@ from switchmark.results.answer import (
     observations,
 )
 from switchmark.results.blocks import WITHOUT_RATIO, Observed
-from switchmark.results.points import Point
+from switchmark.results.groups import Point
 from switchmark.results.proving import Proving
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.states import State
 
 

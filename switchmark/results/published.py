@@ -13,7 +13,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.rates import L1_OVERHEAD_BYTES
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
-from switchmark.statistics.typical import by_median
+from switchmark.statistics.order_statistics import by_median
 
 
 def published_beside(

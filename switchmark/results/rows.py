@@ -16,13 +16,17 @@ from switchmark.model.parameter_table import PARAMETERS, RESOLVED_BY_PLAN, point
 from switchmark.model.trial import Trial
 from switchmark.record import BareWire, serves_others
 from switchmark.record.page_sizes import point_at
-from switchmark.results.between_hosts import BetweenHostsSummary, summarise_between_hosts
+from switchmark.results.between_hosts import (
+    BetweenHostsSummary,
+    QualitySummary,
+    summarise_between_hosts,
+    summarise_quality,
+)
 from switchmark.results.columns import CPU_NUMBERS, HARDWARE_NUMBERS
 from switchmark.results.granted_summary import GrantedSummary, summarise_granted
 from switchmark.results.groups import Group, Records
 from switchmark.results.latency_summary import LatencySummary
 from switchmark.results.method_summary import MethodSummary, summarise_method
-from switchmark.results.quality_summary import QualitySummary, summarise_quality
 from switchmark.results.remarks import remarks_of
 from switchmark.statistics.means import Estimate, estimate
 from switchmark.statistics.outliers import TWO_BANDS

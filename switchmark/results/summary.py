@@ -15,13 +15,12 @@ from switchmark.results.contenders import (
     with_page_sizes_apart,
 )
 from switchmark.results.documents import CorruptResultError
-from switchmark.results.documents_sql import from_utf8
 from switchmark.results.groups import Group, groups
 from switchmark.results.latency_summary import summarise_latency
-from switchmark.results.query import RecordTable, read_table, refused_files
+from switchmark.results.query import RecordTable, from_utf8, read_table, refused_files
 from switchmark.results.ranking import rank
 from switchmark.results.rows import SummaryRow, draw_together
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.boundaries import StoppingRule
 
 _SURPRISES = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError)

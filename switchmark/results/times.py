@@ -1,19 +1,20 @@
-"""All times that a row's trials have measured, as one histogram."""
+"""All times of the trials of a row, in one histogram."""
 
 from __future__ import annotations
 
 from switchmark.record import Record
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.histogram import Histogram
 
 
 def times_of(run: Run, row: SummaryRow) -> Histogram | None:
-    """Round trips of a latency trial, or the times of a method that takes them at one load, merged
-    over the repetitions; None where there are none. Raises CorruptResultError."""
+    """Return the round trips of a latency trial, or the times of a method at one load, merged over
+    the repetitions; None if there are none. Raises CorruptResultError."""
     if row.latency is not None and row.latency.times is not None:
         return row.latency.times
-    parts = [one for one in map(_times, map(run.read, row.trial_ids)) if one is not None]
+    records = map(run.read, row.trial_ids)
+    parts = [times for times in map(_times, records) if times is not None]
     return Histogram.merged(parts) if parts else None
 
 

@@ -23,8 +23,7 @@ from numpy.typing import NDArray
 from switchmark.statistics.blocks import BlockTrial
 from switchmark.statistics.means import LEVEL, RESOLUTION
 from switchmark.statistics.robust import robust_fit, usual_degrees
-from switchmark.statistics.state_figures import HALF, StateFigure
-from switchmark.statistics.states import State
+from switchmark.statistics.states import HALF, State, StateFigure
 
 # The text that results print about the method.
 METHOD = (

@@ -31,7 +31,7 @@ from switchmark.statistics.paired import (
     ratios_of,
 )
 from switchmark.statistics.robust import ERROR, usual_degrees
-from switchmark.statistics.state_figures import state_figures
+from switchmark.statistics.states import state_figures
 
 POWER = 0.8  # chance that the further blocks told of are enough
 BEYOND_HOPE = 10_000  # blocks; nobody waits for more

@@ -16,7 +16,7 @@ from pathlib import Path
 from switchmark.errors import UsageError
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.store.index import IndexedAttempt, add_attempts, stored_attempts
 from switchmark.store.names import RUN_FILE, digest, record_object
 from switchmark.store.store import Store

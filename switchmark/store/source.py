@@ -19,7 +19,7 @@ from pathlib import Path
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.host.state import cache_dir
 from switchmark.locks import open_lock
-from switchmark.results.default_root import DEFAULT_ROOT
+from switchmark.results import DEFAULT_ROOT
 from switchmark.results.find import find_run, list_runs
 from switchmark.store.address import StoreAddress, is_store_address, read_store_address
 from switchmark.store.find import find_stored, list_stored

@@ -22,7 +22,7 @@ from switchmark.report.page import Link, Page, Section, Table, page_html
 from switchmark.results.history import read_history
 from switchmark.store.errors import StoreAwayError
 from switchmark.web.pool_page import PoolState, pool_page
-from switchmark.web.shelf import Shelf, ShelvedRun
+from switchmark.web.run_source import Shelf, ShelvedRun
 
 KEPT_PAGES = 16
 HTML, TEXT = "text/html; charset=utf-8", "text/plain; charset=utf-8"

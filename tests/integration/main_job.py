@@ -25,7 +25,7 @@ from switchmark.host.cores.cpu_time import process_cpu_s
 from switchmark.host.kernel import procfs
 from switchmark.record import Record
 from switchmark.results.find import find_latest
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.switch.registry import SWITCHES
 from tests.integration.machine import remains
 from tests.integration.waiting import DEADLINE_S, TAUGHT_FRAMES, frames_sent, until

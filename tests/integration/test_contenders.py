@@ -15,7 +15,7 @@ from switchmark.host.programs import which
 from switchmark.model.value import parse_utc
 from switchmark.results.answer import LeadVerdict, answer_run
 from switchmark.results.find import find_latest
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.switch.registry import usual_overhead_s
 from switchmark.switch.support.ovs_switch import OvsSwitch

@@ -13,7 +13,7 @@ from switchmark.store.address import read_store_address, with_run
 from switchmark.store.push import push_folder
 from switchmark.store.store import init_store, open_store
 from switchmark.web.pool_page import pool_reader
-from switchmark.web.shelf import StoreShelf
+from switchmark.web.run_source import StoreShelf
 from switchmark.web.site import WebSite
 from tests.postgres import cluster
 from tests.unit.browser import browsing, chromium

@@ -21,7 +21,7 @@ import pytest
 from switchmark.cli.run_in_pool import _show
 from switchmark.pool.database import PoolDatabase
 from switchmark.results.answer import LeadVerdict, answer_run
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource

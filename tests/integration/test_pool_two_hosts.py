@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.store.address import read_store_address
 from switchmark.store.source import StoreSource
 from switchmark.store.store import init_store

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.integration.machine import needs_root
 from tests.integration.main_job import Bench, need, went_well
 

@@ -15,7 +15,7 @@ import pytest
 from switchmark.cli.main import run
 from switchmark.errors import SwitchmarkError, UsageError
 from switchmark.experiment.store_upload import StoreUpload
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.results.summary import summary
 from switchmark.store.address import StoreAddress, read_store_address, with_run
 from switchmark.store.check import check_store

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.switch.registry import make_switch
 from tests.integration.engine_tools import engine_path, needs_engine
 from tests.integration.machine import needs_root, own_state, remains

@@ -21,7 +21,7 @@ from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.machine_state import MachineState
 from switchmark.model.trial import Trial
 from switchmark.record import Record, Throughput
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.trial.plan import TrialPlan
 from tests.unit.campaign_fakes import KNOWN
 from tests.unit.records import synthetic_failure, synthetic_record

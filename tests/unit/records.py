@@ -34,7 +34,7 @@ from switchmark.record import (
     Verification,
 )
 from switchmark.record.marks import explain, marks_are_valid
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.statistics.histogram import Histogram
 
 # frames per second at 64 B, and seconds per byte beyond: invented, in a plausible order

@@ -22,7 +22,7 @@ from switchmark.reproduction import progress
 from switchmark.reproduction.paper import Item, Paper
 from switchmark.reproduction.run import latest
 from switchmark.reproduction.state import ItemState
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from tests.unit.records import synthetic_record
 
 THERE = installed()

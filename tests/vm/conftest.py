@@ -13,7 +13,7 @@ import pytest
 
 from switchmark.errors import UnavailableError
 from switchmark.record import Record
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.vm.guest import Machine, Outcome, machine
 
 Runner = Callable[..., Outcome]

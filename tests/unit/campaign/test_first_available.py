@@ -22,7 +22,7 @@ from switchmark.host.facts import Cpu
 from switchmark.host.place import Facility, Kind, remedies
 from switchmark.model.capabilities import Availability, available, unavailable
 from switchmark.model.ports import ConnectMode
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.switch.support.base import Switch
 from tests.unit.campaign_fakes import KNOWN
 

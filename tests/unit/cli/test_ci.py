@@ -23,7 +23,7 @@ from switchmark.report.junit import Case, CaseOutcome, cases_of_run, junit_xml
 from switchmark.results.by_machine import rows_by_machine
 from switchmark.results.expectations import ExpectationOutcome, judge_run, judge_testbeds
 from switchmark.results.query import read_table
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from tests.unit.campaign_fakes import INSTALLED, KNOWN
 from tests.unit.cli.test_compare import loads, records

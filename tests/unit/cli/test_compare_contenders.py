@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from switchmark.cli import main
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.boundaries import FIRST_LOOK
 from switchmark.statistics.paired import METHOD
 from switchmark.statistics.sequential import blocks_instead

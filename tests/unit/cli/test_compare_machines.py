@@ -12,7 +12,7 @@ import pytest
 from switchmark.cli import main
 from switchmark.report.html import report_html
 from switchmark.results.machine_id import MachineId, told_apart
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.statistics.paired import METHOD
 from tests.unit.block_fakes import Machine, campaign, run_all
 from tests.unit.records import write_run

@@ -11,7 +11,7 @@ import pytest
 
 from switchmark.cli import main
 from switchmark.model.ports import ConnectMode
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.unit.cli.test_compare import soaks
 from tests.unit.histories import BUILD, HOST, dated, night, nights
 from tests.unit.records import synthetic_failure, write_run

@@ -33,7 +33,7 @@ from switchmark.model.parameter_type import Known
 from switchmark.results.documents import read_record
 from switchmark.results.durable import file_content
 from switchmark.results.find import list_runs
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.switch.registry import SWITCHES
 from switchmark.version import full_version
 from tests.unit.records import synthetic_trial

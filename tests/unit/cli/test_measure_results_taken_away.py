@@ -15,7 +15,7 @@ from switchmark.cli import measure
 from switchmark.cli.measure import CommandRequest
 from switchmark.errors import SwitchmarkError
 from switchmark.experiment.execute import Executed
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 
 ACCESSES = ("open", "os.listdir", "os.scandir", "os.rename")

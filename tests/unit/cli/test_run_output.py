@@ -15,7 +15,7 @@ from switchmark.cli.run_output import summary_lines
 from switchmark.record import Record
 from switchmark.report.summary_words import answers_of
 from switchmark.results.answer import LeadVerdict
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from tests.unit.records import (
     quick_records,

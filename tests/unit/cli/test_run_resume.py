@@ -10,7 +10,7 @@ from switchmark.cli import run
 from switchmark.cli.main import run as run_command
 from switchmark.cli.measure import CommandRequest
 from switchmark.model.campaign import CampaignDefinition
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 
 
 def begin(results: Path, overrides: list[str]) -> None:

@@ -15,7 +15,7 @@ from switchmark.errors import UsageError
 from switchmark.model.choices import Dimension
 from switchmark.model.io import Io
 from switchmark.report.html import write_report
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.unit.records import (
     quick_records,
     synthetic_failure,

@@ -27,7 +27,7 @@ from switchmark.experiment.time_left import TimeLeft, measuring_time_s
 from switchmark.model.trial import Trial
 from switchmark.record import Record, Timing
 from switchmark.remote.site import FarSide
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.switch.registry import usual_overhead_s
 from switchmark.trial import verification
 from switchmark.trial.plan import TrialPlan

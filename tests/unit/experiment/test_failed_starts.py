@@ -21,7 +21,7 @@ from switchmark.experiment.prepare import Prepared
 from switchmark.experiment.steps import Step
 from switchmark.model.trial import Trial
 from switchmark.record import Record, Timing
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summary
 from tests.unit import block_fakes
 from tests.unit.block_fakes import Machine

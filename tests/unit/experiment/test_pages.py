@@ -25,7 +25,7 @@ from switchmark.instrument.support.dpdk_ports import eal_memory
 from switchmark.model.capabilities import unavailable
 from switchmark.model.node import NodePort
 from switchmark.model.ports import ConnectMode, PortKind
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.switch import bess, fastclick, ovs_dpdk, t4p4s, testpmd, vpp
 from switchmark.switch.support import vpp_commands
 from switchmark.switch.support.pages import WithPages, on_small_pages

@@ -16,7 +16,7 @@ from switchmark.experiment.repeat import endings, more_blocks
 from switchmark.experiment.steps import Step
 from switchmark.model.campaign import CampaignDefinition
 from switchmark.model.trial import Trial
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.trial.plan import TrialPlan
 from tests.unit.campaign_fakes import KNOWN
 

@@ -22,7 +22,7 @@ from switchmark.results.blocks import observe
 from switchmark.results.export import of_baseline
 from switchmark.results.proving import Proving
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summary
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.block_fakes import Machine, campaign, run_all

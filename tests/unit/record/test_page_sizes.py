@@ -24,7 +24,7 @@ from switchmark.results.over_machines import compare_over_machines
 from switchmark.results.query import read_table
 from switchmark.results.ranking import baseline_of
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from tests.unit.block_fakes import Machine, at_rate, campaign, run_all
 from tests.unit.histories import HOST, dated, scaled

@@ -13,7 +13,7 @@ from switchmark.model.choices import Dimension
 from switchmark.report import answer_words, words
 from switchmark.report.summary_words import answers_of, summarise_in_words
 from switchmark.report.trend import trends
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.means import estimate
 from tests.unit.records import (

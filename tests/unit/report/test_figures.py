@@ -10,9 +10,9 @@ import pytest
 
 from switchmark.model.choices import Dimension
 from switchmark.record import EngineRun, Interval
-from switchmark.report import pen
+from switchmark.report import plot_style
 from switchmark.report.axes import x_axis
-from switchmark.report.cores_used import cpu_panels
+from switchmark.report.cost import cpu_panels
 from switchmark.report.distributions import distribution_panels
 from switchmark.report.figures import Drawing, looks
 from switchmark.report.latency import spread_panels
@@ -245,7 +245,7 @@ def test_trials_are_dots_and_of_a_single_trial_its_samples(tmp_path: Path) -> No
 def test_a_text_that_begins_like_a_colour_is_a_text() -> None:
     """As the source of a published value in a stranger's run, where a figure has its colours
     named."""
-    assert pen.color("@series9") == pen.color("@series1") == pen.COLORS[1]
-    assert [pen.color(text) for text in ("@series of talks", "@series", "@nobody")] == [
+    assert plot_style.color("@series9") == plot_style.color("@series1") == plot_style.COLORS[1]
+    assert [plot_style.color(text) for text in ("@series of talks", "@series", "@nobody")] == [
         "@series of talks", "@series", "@nobody"
     ]  # fmt: skip

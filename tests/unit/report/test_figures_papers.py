@@ -19,7 +19,7 @@ from switchmark.report.figures import Drawing, Panels, looks
 from switchmark.report.html import write_report
 from switchmark.report.pictures import paper_pictures
 from switchmark.report.static import write_plots
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.results.times import times_of
 from switchmark.simulation.switch import Behaviour

@@ -13,7 +13,7 @@ from switchmark.model.rates import bit_rate
 from switchmark.record.quality import DelayVariation
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_source import NO_MEDIUM
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.histogram import Histogram
 from tests.unit.method_fakes import run_simulated

@@ -14,7 +14,7 @@ from switchmark.record import Record
 from switchmark.report.form import Form, form_text
 from switchmark.report.form_graphs import write_form_graphs
 from switchmark.report.form_source import FormSource, repeated, share_of
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.simulation.switch import Behaviour
 from switchmark.trial.limit import limit
 from tests.unit.method_fakes import run_simulated
@@ -120,7 +120,9 @@ def test_graph_with_options_is_drawn_without_a_warning(tmp_path: Path) -> None:
     drawn: list[Figure] = []
     with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
         warnings.simplefilter("error")
-        patch.setattr("switchmark.report.pen.save", lambda figure, path: drawn.append(figure))
+        patch.setattr(
+            "switchmark.report.plot_style.save", lambda figure, path: drawn.append(figure)
+        )
         measured = FormSource.of(with_options(), bit_rate("10Gbps-l1"))
         assert set(write_form_graphs(measured, tmp_path / "form")) == {"ndr-pdr", "loss-vs-load"}
         for figure in drawn:

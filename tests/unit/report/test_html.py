@@ -13,7 +13,7 @@ from switchmark.cli.report import report
 from switchmark.record import Attempt, FramePath, Reconciliation, Record, Stage
 from switchmark.report.host_facts import flatten
 from switchmark.report.html import write_report
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.version import full_version
 from tests.unit.calls import calls_of
 from tests.unit.records import (

@@ -18,7 +18,7 @@ from switchmark.record import CertificateNote, Record
 from switchmark.record.certificate import REFUTED
 from switchmark.report.html import write_report
 from switchmark.report.summary_words import answers_of
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.trial.recording import failed_record
 from tests.unit.browser import Browser, browsing, chromium

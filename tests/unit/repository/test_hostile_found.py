@@ -20,7 +20,7 @@ from switchmark.instrument.support.polled_end import PolledEnd
 from switchmark.instrument.support.program import ProgramEnd
 from switchmark.instrument.trex import version_of_folder
 from switchmark.results.documents import CorruptResultError
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from tests.unit.instrument_fakes import FakeProgram
 from tests.unit.records import synthetic_record, write_run
 

@@ -14,12 +14,12 @@ from switchmark.errors import BusyError
 from switchmark.experiment.execute import Executed
 from switchmark.model.trial import Trial
 from switchmark.record import Timing
-from switchmark.reproduction.learnt import learn_from
 from switchmark.reproduction.page import PaperPage, as_html, as_markdown, make_page
 from switchmark.reproduction.paper import read_paper
 from switchmark.reproduction.run import MeasuredCampaign, folder_of, read_measured
 from switchmark.reproduction.second_stage import open_paper
 from switchmark.reproduction.stages import Blocks
+from switchmark.reproduction.timing_model import learn_from
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.reproduce_fakes import THERE, Bench
 

@@ -19,7 +19,7 @@ from switchmark.model.parameter_table import BY_NAME
 from switchmark.model.scenario import Scenario
 from switchmark.model.trial import Trial
 from switchmark.record.runs import FarHost
-from switchmark.reproduction import claims, tried
+from switchmark.reproduction import claims, ratio_test
 from switchmark.reproduction.budget import FULL, block_s, fit, shortest_s
 from switchmark.reproduction.claims import tries
 from switchmark.reproduction.findings import SHARED, FindingVerdict, judge
@@ -32,11 +32,11 @@ from switchmark.reproduction.paper import (
     paper_names,
     read_paper,
 )
+from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.reproduction.run import GUESTS, StandIns, folder_of, read_measured, standing_by_item
 from switchmark.reproduction.state import ItemState
-from switchmark.reproduction.tried import estimate_of
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 from switchmark.results.summary import summary
 from switchmark.simulation.switch import Behaviour
 from switchmark.statistics.means import estimate
@@ -124,7 +124,7 @@ def test_every_claim_compares_all_that_it_names_on_the_paper_s_machine(
     name: str, coarse: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """With few points, too, but for what needs more than most machines have."""
-    for module in (claims, tried):
+    for module in (claims, ratio_test):
         monkeypatch.setattr(module, "estimate_of", lambda _row, _figure: estimate((1.0, 1.0)))
     paper = read_paper(name)
     (row,) = rows_of(tmp_path, {(A, 32): NEAR})

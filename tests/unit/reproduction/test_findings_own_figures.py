@@ -10,7 +10,7 @@ import pytest
 from switchmark.campaign.find import find_campaign
 from switchmark.model.campaign import Published
 from switchmark.model.trial import Trial
-from switchmark.reproduction import claims, tried
+from switchmark.reproduction import claims, ratio_test
 from switchmark.reproduction.findings import FindingVerdict, judge
 from switchmark.reproduction.paper import Figure, Paper, read_paper
 from switchmark.results.rows import SummaryRow
@@ -84,7 +84,7 @@ def test_no_finding_is_contradicted_by_the_figures_of_its_own_paper(
         value = next((held for held in found if held is not None), None)
         return None if value is None else estimate([value * near for near in NEAR])
 
-    for module in (claims, tried):
+    for module in (claims, ratio_test):
         monkeypatch.setattr(module, "estimate_of", estimate_of)
     judged = {one.name: judge(one, rows) for one in paper.findings}
     assert not {

@@ -26,7 +26,7 @@ from switchmark.reproduction.second_stage import (
 )
 from switchmark.reproduction.stages import Blocks, settings_of
 from switchmark.results.rows import SummaryRow
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.statistics.means import estimate
 from tests.unit.records import synthetic_record, synthetic_trial, write_run
 from tests.unit.reproduce_fakes import SPREAD, loads

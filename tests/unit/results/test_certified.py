@@ -12,7 +12,7 @@ from switchmark.record import CertificateNote, Record
 from switchmark.report.form import Form, form_text
 from switchmark.results.certified import HOW, certified, of_records, of_rows
 from switchmark.results.query import read_table
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summarise
 from tests.unit.records import (
     quick_records,

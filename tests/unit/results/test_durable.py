@@ -17,7 +17,7 @@ from switchmark.experiment.execute import Request, _open_run
 from switchmark.host.state import cache_dir
 from switchmark.model.parameter_type import Known
 from switchmark.results import durable
-from switchmark.results.store import Run
+from switchmark.results.run_directory import Run
 
 
 def a_run(root: Path, campaign: str = "odd") -> Run:

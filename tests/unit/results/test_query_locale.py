@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from switchmark.errors import SwitchmarkError
-from switchmark.results.documents_sql import as_utf8, from_utf8
+from switchmark.results.query import as_utf8, from_utf8
 from tests.unit.records import quick_records, write_run
 
 ROOT = Path(__file__).parents[3]
@@ -19,7 +19,7 @@ import sys
 from pathlib import Path
 from switchmark.report.html import write_report
 from switchmark.results.origins import read_origins
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 assert sys.getfilesystemencoding() == "ascii"
 run = Path(sys.argv[1])

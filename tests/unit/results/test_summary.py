@@ -22,12 +22,11 @@ from switchmark.report import words
 from switchmark.results import export
 from switchmark.results.columns import COLUMNS
 from switchmark.results.documents import CorruptResultError
-from switchmark.results.documents_sql import connect
 from switchmark.results.origins import read_origins
 from switchmark.results.published import published_beside
-from switchmark.results.query import FULL_CHECK_LIMIT, read_table
+from switchmark.results.query import FULL_CHECK_LIMIT, connect, read_table
 from switchmark.results.ranking import baseline_of
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from switchmark.results.summary import summarise, summary
 from switchmark.results.times import times_of
 from switchmark.simulation.switch import Behaviour

@@ -20,7 +20,7 @@ from switchmark.engine.events import TimedDelays
 from switchmark.model.choices import Dimension
 from switchmark.record import Latency, Record
 from switchmark.report.form import Form, form_text
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import PERCENTILES, Histogram
 from switchmark.statistics.means import of_all

@@ -19,8 +19,7 @@ from switchmark.statistics.paired import (
     states_differ_p,
 )
 from switchmark.statistics.simulation import Design, Machine, blocks
-from switchmark.statistics.state_figures import StateFigure, state_figures
-from switchmark.statistics.states import State
+from switchmark.statistics.states import State, StateFigure, state_figures
 
 logs = st.lists(st.floats(-1, 1), min_size=5, max_size=40)
 

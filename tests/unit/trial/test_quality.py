@@ -16,8 +16,8 @@ from switchmark.engine.process import EngineProcess
 from switchmark.record import Latency, Record
 from switchmark.record.quality import DelayVariation, Reordering
 from switchmark.report.tables import quality_table
+from switchmark.results.between_hosts import summarise_quality
 from switchmark.results.groups import Records
-from switchmark.results.quality_summary import summarise_quality
 from switchmark.results.summary import summary
 from switchmark.statistics.histogram import Histogram
 from switchmark.trial.quality import delay_variation, jain, loop_costs, reordering

@@ -20,8 +20,8 @@ from switchmark.cli import main
 from switchmark.errors import UnavailableError, UsageError
 from switchmark.http_guard import tls_context
 from switchmark.pool.values import CampaignStatus, TestbedStatus
+from switchmark.web.run_source import FolderShelf
 from switchmark.web.server import SiteServer
-from switchmark.web.shelf import FolderShelf
 from switchmark.web.site import KEPT_PAGES, WebSite
 from tests.unit.browser import Browser, browsing, chromium
 from tests.unit.histories import dated, night, nights

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from switchmark.statistics.blocks import BlockTrial
-from switchmark.statistics.state_figures import StateFigure, state_figures
+from switchmark.statistics.states import StateFigure, state_figures
 
 NEAR_NS, FAR_NS = 30.0, 150.0
 FAST, SLOW = (10.0, 10.1, 9.9), (5.0, 5.1, 4.9)

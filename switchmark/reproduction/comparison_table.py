@@ -9,7 +9,7 @@ from switchmark.formatting import number
 from switchmark.model.campaign import CampaignDefinition, Published
 from switchmark.report import words
 from switchmark.reproduction.paper import Figure, Item
-from switchmark.reproduction.tried import estimate_of
+from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.results.published import measured
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate

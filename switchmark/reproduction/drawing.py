@@ -13,7 +13,7 @@ from switchmark.model.campaign import Published
 from switchmark.model.parameter_table import BY_NAME
 from switchmark.report import words
 from switchmark.reproduction.paper import Figure, Item
-from switchmark.reproduction.tried import estimate_of
+from switchmark.reproduction.ratio_test import estimate_of
 from switchmark.results.rows import SummaryRow
 from switchmark.statistics.means import Estimate
 

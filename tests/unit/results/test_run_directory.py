@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from switchmark.errors import SwitchmarkError, UsageError
-from switchmark.results import documents, durable, store
+from switchmark.results import documents, durable, run_directory
 from switchmark.results.documents import CorruptResultError
 from switchmark.results.find import find_latest, find_run
-from switchmark.results.store import Run, open_run
+from switchmark.results.run_directory import Run, open_run
 from tests.unit.records import (
     quick_records,
     synthetic_failure,
@@ -72,7 +72,7 @@ def test_a_crash_between_keeping_a_failure_and_replacing_it_does_not_double_it(
     trial = synthetic_trial()
     with create(tmp_path) as run:
         run.write(synthetic_failure(trial, "first"))
-        store._keep_failed(run.path_of(trial.id))  # and then the power went
+        run_directory._keep_failed(run.path_of(trial.id))  # and then the power went
         run.write(synthetic_record(trial))
         assert len(run.earlier_failures()) == 1
 
@@ -206,7 +206,7 @@ def test_runs_of_one_second_that_draw_one_id_are_two(
             return cls(2026, 1, 1, tzinfo=tz)
 
     draw, drawn = secrets.token_hex, iter(["abc123", "abc123", "def456"])
-    monkeypatch.setattr("switchmark.results.store.datetime", OneSecond)
+    monkeypatch.setattr("switchmark.results.run_directory.datetime", OneSecond)
     monkeypatch.setattr(secrets, "token_hex", lambda size: next(drawn) if size == 3 else draw(size))
     with create(tmp_path) as first, create(tmp_path) as second:
         assert (first.info.run_id, second.info.run_id) == ("abc123", "def456")
@@ -229,7 +229,9 @@ def test_resuming_is_recorded_and_a_changed_campaign_is_kept(tmp_path: Path) -> 
     changed = SETTINGS | {"campaign_text": "name: other\n"}
     Run.resume(run.directory, **changed).close()
     first, second = (
-        store.Resumption.model_validate_json((run.directory / f"resumed-{n}.json").read_text())
+        run_directory.Resumption.model_validate_json(
+            (run.directory / f"resumed-{n}.json").read_text()
+        )
         for n in (1, 2)
     )
     assert (first.campaign_changed, second.campaign_changed) == (False, True)

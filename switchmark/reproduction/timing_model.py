@@ -15,7 +15,7 @@ from switchmark.model.trial import Trial
 from switchmark.record import Record
 from switchmark.results.columns import Column
 from switchmark.results.query import select
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.trial.plan import TrialPlan
 
 MOST = 40  # records of a run

@@ -25,11 +25,11 @@ from switchmark.results.blocks import observe
 from switchmark.results.proving import Proving
 from switchmark.results.published import measured
 from switchmark.results.ranking import headline
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.results.summary import summary
 from switchmark.statistics.comparison import ratio_of, sides_of
 from switchmark.statistics.means import estimate
-from switchmark.statistics.typical import by_median, typical
+from switchmark.statistics.order_statistics import by_median, typical
 from switchmark.switch.registry import usual_overhead_s
 from tests.unit.records import synthetic_histogram, synthetic_record, synthetic_trial, write_run
 

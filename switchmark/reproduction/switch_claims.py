@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations, groupby
 
 from switchmark.reproduction.paper import Claim, Figure
-from switchmark.reproduction.tried import (
+from switchmark.reproduction.ratio_test import (
     LESS,
     Tried,
     is_less_better,

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from switchmark.results.find import list_runs
 from switchmark.results.machine_id import MachineId
-from switchmark.results.store import open_run
+from switchmark.results.run_directory import open_run
 from switchmark.store.address import StoreAddress, is_run_name
 from switchmark.store.find import StoredRun, list_stored
 from switchmark.store.source import StoreSource
