@@ -42,7 +42,7 @@ class Contender:
 
 
 def is_inside(key: str) -> bool:
-    """Whether the key of an override belongs to a contender."""
+    """Return True if the key of an override belongs to a contender."""
     return key.startswith(f"{SECTION}.")
 
 
@@ -147,6 +147,6 @@ def _value(
         return None
     entry = read_values(OF_CONTENDERS[key], node, path, known, problems)
     if len(entry.values) > 1:
-        message = "takes one value, not several; make each a contender with a name of its own"
+        message = "takes one value, not several; make each a contender with its own name"
         problems.note(node.place, path, message)
     return entry

@@ -42,7 +42,8 @@ def why_not(
     environment_ports: Sequence[PortKind],
     trial: Trial,
 ) -> str:
-    """Why a trial does not have this kind of port, the switch's own, in words for its stand-in."""
+    """Return why a trial does not have this kind of port, the switch's own, in words for its
+    stand-in."""
     if trial.nics:
         return "beside real ports (nics) nodes have network devices"
     if own not in environment_ports:

@@ -153,7 +153,7 @@ def _read_section(
 
 
 def dimensions(layers: list[Block]) -> tuple[Dimension, ...]:
-    """What is measured: the key's values, else the sections that are written, else throughput."""
+    """Return the dimensions: those of the key, otherwise of the sections, otherwise throughput."""
     for block in reversed(layers):
         if "dimension" in block.plain:
             return block.plain["dimension"].values
@@ -175,7 +175,7 @@ def lookup(layers: list[Block], dimension: Dimension, name: str) -> Entry | None
 
 
 def _writes_mix(layers: list[Block]) -> bool:
-    """Whether a layer writes `packet_mix` by its own name."""
+    """Return True if a layer writes `packet_mix` by its own name."""
     written = [held for one in layers for held in (one.plain, *one.sections.values())]
     return any(mixes.MIX in one and one[mixes.MIX].path.endswith(mixes.MIX) for one in written)
 

@@ -148,17 +148,17 @@ def _io_at(trial: Trial, port: NodePort) -> Io:
 
 
 def _is_timed(trial: Trial) -> bool:
-    """Whether a receiver times frames, as far as its command line must say so: methods say so trial
-    by trial."""
+    """Return True if a receiver times frames, as far as its command line must say so: methods say
+    so trial by trial."""
     if trial.method == PLAIN:
         return trial.probe_rate_pps is not None
     return METHODS[trial.method].times_frames
 
 
 def _loses_anyway(trial: Trial) -> bool:
-    """Whether the trial saturates the switch, which then loses frames as a rule: of millions those
-    few hundred in its rings are not worth a long wait. One that a quota keeps from its core is
-    waited for."""
+    """Return True if the trial saturates the switch, which then loses frames as a rule: of millions
+    those few hundred in its rings are not worth a long wait. One that a quota keeps from its core
+    is waited for."""
     saturated = trial.rate_pps is None and not trial.schedule.has_own_rate
     return saturated and trial.method == PLAIN and trial.cpu_limit is None
 

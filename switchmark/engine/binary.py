@@ -48,8 +48,8 @@ def has_dpdk(engine: Path) -> bool:
 
 
 def build_problem(engine: Path) -> Refusal | None:
-    """Why figures of this build of the engine are not valid; None if they are. An engine that does
-    not say how it was built is older than the bench."""
+    """Return why figures of this build of the engine are not valid; None if they are. An engine
+    that does not say how it was built is older than the bench."""
     lines = (stdout_of([engine, "--version"]) or "").splitlines()
     if len(lines) < 2:
         return Refusal(f"{engine}: does not say how it was built", "build it again")

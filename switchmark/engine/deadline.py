@@ -25,7 +25,7 @@ class Deadline:
         return max(0.0, self._ends - time.monotonic())
 
     def is_exhausted(self) -> bool:
-        """Whether it is over, and lines have been read for long enough since."""
+        """Return True if it is over, and lines have been read for long enough since."""
         now = time.monotonic()
         if now < self._ends:
             return False

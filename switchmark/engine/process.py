@@ -90,7 +90,7 @@ class EngineProcess:
 
     @property
     def has_result(self) -> bool:
-        """Whether the last trial that it began has ended."""
+        """Return True if the last trial that it began has ended."""
         return self._result is not None
 
     def wait_ready(self, timeout_s: float) -> None:

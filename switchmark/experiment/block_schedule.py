@@ -213,7 +213,7 @@ class _Time:
         return self.budget_s - sum(ended - begun for begun, ended in self.spans.values())
 
     def has_room(self, todo: Iterable[Trial]) -> bool:
-        """Whether these trials end before the campaign's time does."""
+        """Return True if these trials end before the campaign's time does."""
         return sum(map(self._guess_s, todo)) <= self.left_s
 
     def _guess_s(self, trial: Trial) -> float:

@@ -205,7 +205,7 @@ def _in_its_role(record: Record, step: Step) -> Record:
 
 
 def _for_one_run(plan: TrialPlan) -> TrialPlan:
-    """The plan with a switch and a far side of its own: what these have learnt by running (ports,
+    """The plan with a switch and its own far side: what these have learnt by running (ports,
     counters, cores, costs, the session) goes with them, and is not kept as long as the plans are.
     """
     return replace(plan, switch=copy(plan.switch), far=copy(plan.far))
@@ -234,6 +234,6 @@ def _baseline(run: Run, step: Step, kept: Calibrations | None) -> Baseline:
 
 
 def _met(record: Record) -> bool:
-    """Whether the wire was paced and carried all it was asked to."""
+    """Return True if the wire was paced and carried all it was asked to."""
     loads = record.throughput
     return loads is not None and load_was_met(loads)

@@ -147,7 +147,7 @@ def _available_unless(problems: Sequence[str]) -> Availability:
 
 
 def _refused_by_engine(campaign: CampaignDefinition, steps: list[Step]) -> list[str]:
-    """Why no trial could start an engine, or some trials could not."""
+    """Return why no trial could start an engine, or some trials could not."""
     plans = [step.plan for step in sorted(steps, key=lambda step: step.is_baseline)]
     try:
         refused = refused_command_lines(find_engine(), plans)

@@ -169,7 +169,7 @@ def _environment_availabilities(steps: Sequence[Step]) -> list[tuple[str, Availa
 
 
 def _nic_problems(steps: Sequence[Step]) -> list[str]:
-    """Why ports of the host cannot be lent."""
+    """Return why ports of the host cannot be lent."""
     wanted: dict[str, int] = {}
     for trial in (step.plan.trial for step in steps):
         least_bytes = mtu_bytes(trial.frame_sizes.largest)

@@ -45,8 +45,8 @@ def run(task: Task) -> MethodResult:
 
 
 def refusals(_sweep: Sweep, switch: str, _can: Capabilities) -> Iterator[Refusal]:
-    """Why this trial cannot be calibrated: only a bare wire tells about the traffic applications
-    alone."""
+    """Return why this trial cannot be calibrated: only a bare wire tells about the traffic
+    applications alone."""
     if switch != WIRE:
         yield Refusal(
             "method calibrate measures the bare wire", f"use switch: {WIRE}, not {switch}"

@@ -52,7 +52,7 @@ class Reconfiguration:
 def reconfigure(
     switch: Disturber, changes: Sequence[Change], *, load_pps: float, trial_s: float
 ) -> Reconfiguration:
-    """Make one change after the other, each in a trial of its own, which lasts `trial_s` and as
+    """Make one change after the other, each in its own trial, which lasts `trial_s` and as
     long as the change takes."""
     at_s = CHANGE_AT_SHARE * trial_s
 
@@ -101,7 +101,7 @@ def run(task: Task) -> MethodResult:
 
 
 def refusals(_sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """Why this switch cannot be changed while it runs; empty when it can."""
+    """Return why this switch cannot be changed while it runs; empty when it can."""
     if switch != WIRE and not can.reconfigures:
         why = can.cannot_reconfigure or UNKNOWN_WAY
         yield Refusal(f"{switch}: {why}", "leave it out of method reconfiguration")

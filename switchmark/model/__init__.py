@@ -1,1 +1,1 @@
-"""What a campaign asks for and what the bench makes, as plain values, for every other room."""
+"""Plain values of campaigns, trials and switches, for all other rooms."""

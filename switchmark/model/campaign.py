@@ -15,7 +15,7 @@ from switchmark.model.parameter_table import SWEPT
 from switchmark.model.trial import Frozen, Trial
 
 MAX_REPEATS = 100
-# What a published figure may be, of all samples of a trial or of its repetitions.
+# Statistics of a published figure, over all samples of a trial or over its repetitions.
 STATISTICS = ("mean", "median", "min", "max", "stdev")
 STATISTIC_PATTERN = rf"^({'|'.join(STATISTICS)}|p[0-9]{{1,2}}(\.[0-9]{{1,3}})?)$"
 
@@ -27,7 +27,7 @@ class _Grid(Frozen):
 
     @property
     def count(self) -> int:
-        """How many trials the grid has, without making them."""
+        """The number of trials in the grid, without making them."""
         return math.prod(len(getattr(self, one.field)) for one in SWEPT)
 
 
@@ -87,7 +87,7 @@ def _of_share(name: str, value_s: float, share_s: float, given: frozenset[str]) 
 
 
 class VerifyPolicy(Frozen):
-    """How many frames the check before each trial sends, and how many must arrive."""
+    """The number of frames that the check before each trial sends, and that must arrive."""
 
     frames: int = Field(default=16, ge=1)  # each way, for each pair
     min_arrived_ratio: float = Field(default=1.0, ge=0, le=1)
@@ -96,7 +96,7 @@ class VerifyPolicy(Frozen):
 
 
 class FirstAvailable(Frozen):
-    """How many of the values that a campaign lists are measured: the first ones that can run where
+    """The number of listed values that are measured: the first values that can run where
     it runs. None: all of them, or it is refused."""
 
     switch: int | None = Field(default=None, ge=1)
@@ -114,14 +114,14 @@ class Published(Frozen):
     note: str = ""
     statistic: str | None = Field(default=None, pattern=STATISTIC_PATTERN)
     layer: Literal["L1", "L2"] = "L2"  # that bits are counted on
-    direction: Literal["all", "each"] = "all"  # of traffic both ways: the sum, or one of the two
-    path: Literal["round-trip", "one-way"] = "round-trip"  # of times
+    direction: Literal["all", "each"] = "all"  # for traffic both ways: the sum, or each way
+    path: Literal["round-trip", "one-way"] = "round-trip"  # for times
     at: float | None = Field(default=None, gt=0, le=1)  # the share of R+ at which it was timed
     written: str = ""  # the value as the paper writes it, with its decimals
 
     @property
     def is_time(self) -> bool:
-        """Whether the figure is a time; otherwise it is a load."""
+        """Return True if the figure is a time; otherwise it is a load."""
         return self.unit in ("ns", "us")
 
     @property
@@ -131,7 +131,7 @@ class Published(Frozen):
 
     @property
     def words(self) -> str:
-        """What the figure is, in words: `mean one-way time at 0.5 R+`, `mean load, L1, each
+        """A description of the figure: `mean one-way time at 0.5 R+`, `mean load, L1, each
         direction`."""
         if self.is_time:
             at = "" if self.at is None else f" at {self.at:g} R+"
@@ -147,7 +147,7 @@ class Published(Frozen):
         return f"{digits} {suffix}{'µs' if self.unit == 'us' else self.unit}"
 
     def matches(self, trial: Trial) -> bool:
-        """Whether the figure was measured under the conditions of this trial."""
+        """Return True if the figure was measured under the conditions of this trial."""
         return all(
             field in Trial.model_fields and getattr(trial, field) == value
             for field, value in self.match.items()
@@ -164,24 +164,25 @@ class CampaignDefinition(Frozen):
     repetitions: int = Field(default=1, ge=1, le=MAX_REPETITIONS)
     until_ci: float | None = Field(default=None, gt=0, lt=1)  # half the interval over the mean
     max_repetitions: int = Field(default=20, ge=1, le=MAX_REPETITIONS)  # with `until_ci`
-    repeat_disturbed: int = Field(default=0, ge=0, le=MAX_REPEATS)  # of one measurement
+    repeat_disturbed: int = Field(default=0, ge=0, le=MAX_REPEATS)  # repeats of a measurement
     prove: float | None = Field(default=None, gt=0, lt=1)  # the smallest lead worth knowing
     budget_s: float | None = Field(default=None, gt=0)  # None: a set number of blocks
     confidence: float = Field(default=0.95, gt=0.5, lt=1)
-    seed: int = Field(default=1, ge=0)  # of the order inside each block
+    seed: int = Field(default=1, ge=0)  # for the order inside each block
     trim: TrimPolicy = TrimPolicy()
     verify: VerifyPolicy = VerifyPolicy()
     mixed_connect_modes: bool = False
-    tuning: str = "as-is"  # of the machine, for the time of the campaign (host/tuning.py)
+    tuning: str = "as-is"  # profile of the machine during the campaign (host/tuning.py)
     skip_unavailable: bool = False  # leave out, by name, switches that the machine cannot run
     first_available: FirstAvailable = FirstAvailable()
-    time_budget_s: float | None = Field(default=None, gt=0)  # of measuring
+    time_budget_s: float | None = Field(default=None, gt=0)  # for the measuring alone
     published: tuple[Published, ...] = ()
     expect: tuple[Expectation, ...] = ()  # judged at the end of a run
 
     @property
     def proves(self) -> bool:
-        """Whether the campaign runs until every comparison is decided or its budget is spent."""
+        """Return True if the campaign runs until every comparison is decided or its budget is
+        spent."""
         return self.budget_s is not None
 
     @property

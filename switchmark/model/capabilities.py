@@ -1,4 +1,4 @@
-"""What a switch can do and which options it has, as plain values; and whether it can run here."""
+"""Capabilities and options of a switch as plain values, and its availability on this machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from switchmark.model.page_size import PageSize
 from switchmark.model.ports import CableEnd, ConnectMode, PortKind
 from switchmark.model.taxonomy import Taxonomy
 
-# What the bench usually takes around a trial, in seconds: medians that `bench/overhead` holds every
+# Usual time of the bench around a trial, in seconds: medians that `bench/overhead` holds every
 # switch to, in netns and lxc. Other environments take longer, which the first trials show.
 IN_KERNEL_OVERHEAD_S = 0.2  # and of a wire without a switch
 PROGRAM_OVERHEAD_S = 0.3
@@ -44,7 +44,7 @@ class SwitchOption:
         return ", ".join(self.choices) if self.range is None else "{} to {}".format(*self.range)
 
     def takes(self, value: str) -> bool:
-        """Whether the option takes this value."""
+        """Return True if the option takes this value."""
         if self.form:
             return re.fullmatch(self.form, value) is not None
         if self.range is None:
@@ -58,48 +58,48 @@ class WrittenMemory:
     """The memory that a switch's trial writes to at least, as measured with small frames. Pages of
     4 KiB count from the first write on, so the whole of DPDK's memory need not be there."""
 
-    switch_share: float = 0.1  # of the switch's DPDK memory
-    engine_share: float = 0.1  # of the engines'
-    own_mb: int = 8  # of the switch beside that
+    switch_share: float = 0.1  # share of the DPDK memory of the switch
+    engine_share: float = 0.1  # share of the DPDK memory of the engines
+    own_mb: int = 8  # other memory of the switch
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a switch can do. Placement and planning read this and never touch the machine."""
+    """Capabilities of a switch. Placement and planning read them without access to the machine."""
 
     port_kinds: tuple[PortKind, ...]  # in order of preference
     connect_modes: tuple[ConnectMode, ...]  # the first is the switch's own natural mode
-    polling: bool  # it busy-polls, so it wants a core of its own
-    in_kernel: bool = False  # no process: it works in the senders' softirq (a bare wire, too)
+    polling: bool  # it busy-polls, so it needs its own core
+    in_kernel: bool = False  # no process: it works in the senders' softirq; also for `direct`
     # It hands on VLAN tags beside the frame, where XDP programs do not see them.
     hides_tags: bool = False
-    overhead_s: float | None = None  # of a trial; None: what is usual (`usual_overhead_s`)
+    overhead_s: float | None = None  # per trial; None: the usual overhead (`usual_overhead_s`)
     multi_core: bool = False
-    main_thread: bool = False  # one that does not forward, and can be put on a core of its own
+    main_thread: bool = False  # a thread that does not forward and can have its own core
     max_ports: int | None = None
     longest_frame_bytes: int | None = None  # with FCS; None: it limits no frame of the engine
-    # What its buffers can lie in, if that is memory of DPDK or of a program that takes hugepages as
-    # DPDK does.
+    # Page sizes for its buffers, if they lie in memory of DPDK, or of a program that takes
+    # hugepages as DPDK does.
     page_sizes: tuple[PageSize, ...] = ()
     written_memory: WrittenMemory = WrittenMemory()
     takes_program: bool = False  # `program` may name the executable (`WithProgram`)
     known_truth: bool = False  # for trying methods on; no contender, never listed or ranked
     splits: bool = False  # can deal the frames of one port out to several (`Split`)
-    runs_in: tuple[str, ...] = ("host",)  # what `switch_environment` may be
-    # What of root's rights its program keeps on the host, by kind of port; None: all that the bench
-    # has (`switch/support/rights.py`).
+    runs_in: tuple[str, ...] = ("host",)  # values of `switch_environment`
+    # Linux capabilities that its program keeps on the host, by kind of port; None: all that the
+    # bench has (`switch/support/rights.py`).
     linux_capabilities: Mapping[PortKind, tuple[str, ...]] | None = field(default=None, hash=False)
-    # Where else than in the folders made for it (`Resources.folder`) its program writes, makes and
-    # removes files of the host; None: that is not known, and it has no wall around it.
+    # Other folders of the host than its own (`Resources.folder`) in which its program writes and
+    # removes files; None: unknown, and it runs without a file-system sandbox.
     writes: tuple[str, ...] | None = None
     reconfigures: bool = False  # ports and rules can be changed while it runs (`changes.py`)
     cannot_reconfigure: str = ""  # why they cannot, where that is known
-    # As what the end of a cable to another host can be a port; none: `uncabled` says why.
+    # Kinds of ports for a cable to another host; if empty, `uncabled` gives the reason.
     cable_ends: tuple[CableEnd, ...] = (CableEnd.INTERFACE,)
     uncabled: str = ""
     is_nic: bool = False  # it is a NIC: a cable to another host is plugged into the switch itself
-    # Substitutes for its own ports, each with the words that every plan and figure of theirs has
-    # beside it: the result is of another data path.
+    # Fallback port kinds, each with a text that plans and figures with such ports show: the result
+    # belongs to another data path.
     stand_ins: Mapping[PortKind, str] = field(default_factory=dict, hash=False)
     description: str = ""
     taxonomy: Taxonomy | None = None  # None: no contender
@@ -120,8 +120,8 @@ class Capabilities:
 
     @property
     def is_contender(self) -> bool:
-        """Whether the switch is compared with others. A bare wire is not, and neither are the
-        switches that methods are tried on."""
+        """Return True if the switch is compared with others. A bare wire is not, and neither are
+        the switches that methods are tried on."""
         return self.taxonomy is not None and not self.known_truth
 
 
@@ -140,7 +140,7 @@ class Availability:
 
     @property
     def refusal(self) -> Refusal | None:
-        """Why this machine cannot run the program; None if it can."""
+        """The reason why this machine cannot run the program; None if it can."""
         if self.available:
             return None
         return Refusal(self.reason or "", self.remedy or "", self.instead or "")

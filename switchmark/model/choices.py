@@ -20,12 +20,12 @@ OWN_ENGINE = "switchmark"  # that generates the traffic; others are foreign inst
 WIRE = "direct"  # no switch at all, so it has no connect mode that could be unfair
 NEIGHBOURS = ("none", "cpu", "cache", "memory", "stream", "switch", "socket", "apache")  # or a path
 CORES_PATTERN = r"^\d{1,4}(\+\d{1,4})*$"
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # what a notation can carry
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._+-]*$"  # possible in a notation
 VNF_PATTERN = r"^([a-z][a-z0-9-]*|/[A-Za-z0-9._+/-]+)$"  # a kind, or an absolute path
 
 PROGRAM_PATTERN = r"^(/[A-Za-z0-9._+/-]+)?$"  # an absolute path that a notation can carry
 
-# What stands in a chain: the engine's forwarder by its fastest I/O, or gathering frames as DPDK's
+# VNFs of a chain: the engine's forwarder by its fastest I/O, or gathering frames as DPDK's
 # l2fwd does, a Linux bridge inside the VNF, the engine's forwarder as a program over libpcap
 # would be (packet sockets, one system call a frame), or a program of the user's by its absolute
 # path.
@@ -33,20 +33,21 @@ VNFS = ("forwarder", "l2fwd", "bridge", "pcap")
 
 
 def rewrites(vnf: str) -> bool:
-    """Whether the VNF addresses each frame to the next station, as learning switches require."""
+    """Return True if the VNF addresses each frame to the next station, as learning switches
+    require."""
     return vnf in ("forwarder", "l2fwd", "pcap")
 
 
 class Dimension(StrEnum):
-    """What is measured (D)."""
+    """The measured quantity (D)."""
 
     THROUGHPUT = "throughput"  # sender -> receiver, forwarded frames per second
     LATENCY = "latency"  # client <-> server, round-trip time
 
 
 class Idle(StrEnum):
-    """What a traffic application does while its ring is full or empty. `auto`: decided by
-    placement."""
+    """The action of a traffic application while its ring is full or empty. `auto`: placement
+    decides."""
 
     AUTO = "auto"
     POLL = "poll"

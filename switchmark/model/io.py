@@ -1,4 +1,4 @@
-"""How a traffic application talks to its port: the engine's backends and their names.
+"""I/O of traffic applications at their ports: the engine's backends and their names.
 
 The names and rows are the engine's: `python -m switchmark.engine.io_table` writes them here.
 """
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Io(StrEnum):
-    """How the traffic application talks to its port. `auto` takes the fastest for the port."""
+    """The I/O of a traffic application at its port. `auto` is the fastest for the port."""
 
     AUTO = "auto"
     AF_XDP = "af-xdp"
@@ -28,12 +28,12 @@ class Io(StrEnum):
 class IoRow:
     """One backend of the engine: its name, its ports and what it can do."""
 
-    backend: str  # of `--port BACKEND:...`
+    backend: str  # in `--port BACKEND:...`
     meaning: str
-    arguments: str | None  # of a port on a network device, named DEVICE; None: of each port its own
-    timed: str | None  # what is added where every frame is timed
+    arguments: str | None  # for a network device, named DEVICE; None: they depend on the port
+    timed: str | None  # an addition if every frame is timed
     container: tuple[str, ...]  # Linux capabilities that it takes in a container
-    datagrams: bool = False  # the kernel writes the headers of what it sends
+    datagrams: bool = False  # the kernel writes the headers of sent frames
     blocks: bool = False  # it can sleep in the kernel until a frame comes
 
 
@@ -114,5 +114,5 @@ IO_ROWS: dict[Io, IoRow] = {
 
 
 def sends_datagrams(io: Io) -> bool:
-    """Whether the kernel writes the headers of the frames it sends. False for `auto`."""
+    """Return True if the kernel writes the headers of the frames it sends. False for `auto`."""
     return io is not Io.AUTO and IO_ROWS[io].datagrams

@@ -2,7 +2,7 @@
 
 `nics` of a trial names, for each wire end in turn, the tester's port and the port of the switch
 that it is cabled to: `eth2/eth3+eth4/eth5`. A port is a network device, which its kernel driver
-keeps, or the PCI address of one that is bound to a driver of user space, for DPDK.
+keeps, or the PCI address of a device that is bound to a user-space driver, for DPDK.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ FORM = rf"^({_CABLE}(\+{_CABLE})*)?$"
 class Nic:
     """Two ports of this host with a cable between them: the tester's and the switch's."""
 
-    tester: str  # whose traffic application sends and receives by it
-    switch: str  # which the switch under test has
+    tester: str  # the port of the traffic application
+    switch: str  # the port of the switch under test
 
     @property
     def both(self) -> tuple[str, str]:
@@ -33,7 +33,7 @@ class Nic:
 
 
 def is_pci(port: str) -> bool:
-    """Whether the port is a PCI address, not a network device."""
+    """Return True if the port is a PCI address, not a network device."""
     return PCI.fullmatch(port) is not None
 
 

@@ -19,10 +19,10 @@ class NodePort:
     kind: PortKind
     mac: str
     ip: str  # with prefix length, e.g. 10.77.0.1/24; empty: none (a VNF's)
-    mtu_bytes: int = 1500  # of veth devices: at least the frame size (with FCS) less 18
+    mtu_bytes: int = 1500  # for veth devices: at least the frame size (with FCS) less 18
 
     # Of the veth device itself, where the application brings its own address (raw sockets):
-    # a frame that is addressed to the device would be worked on by the kernel's IP stack, too,
+    # a frame that is addressed to the device would also be processed by the kernel's IP stack,
     # which costs the receiver more than the frame itself and answers with ICMP.
     device_mac: str | None = None
     peer_mac: str = ""  # where frames that are sent here go next
@@ -34,12 +34,12 @@ class NodePort:
     device_switch_side: str | None = None
     socket_host: Path | None = None
     socket_inside: str | None = None
-    made: MadePort | None = None  # by the switch, before the node
-    lent: str | None = None  # the end of a cable, in place of a port of its own: device or PCI
-    nic: Nic | None = None  # real ports in place of what would be made
+    made: MadePort | None = None  # the port that the switch made before the node
+    lent: str | None = None  # the end of a cable, in place of its own port: device or PCI
+    nic: Nic | None = None  # real ports in place of virtual ports
     # Memory of a DPDK program that has the port: on the kernel's ordinary pages, not in hugepages.
     small_pages: bool = False
-    back_end: bool = False  # of a wire that is a socket: this end connects, the other listens
+    back_end: bool = False  # on a socket without a switch: this end connects, the other listens
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class NodeSpec:
     name: str  # at most 7 characters (6 with several ports): it ends the names of devices
     ports: tuple[NodePort, ...]
     cores: tuple[int, ...]
-    linux_capabilities: tuple[str, ...] = ()  # what its application needs in a container
-    vcpus: int | None = None  # of a virtual machine; None: as many as it has cores
+    linux_capabilities: tuple[str, ...] = ()  # needed by its application in a container
+    vcpus: int | None = None  # for a virtual machine; None: one for each core
 
     @property
     def port(self) -> NodePort:

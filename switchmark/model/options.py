@@ -1,6 +1,6 @@
 """Options of one switch that a campaign may choose: `switch_options: {emc: off}`.
 
-A switch names its options in its `Capabilities`; what it does not name is refused when the
+A switch names its options in its `Capabilities`; other options are refused when the
 campaign is read. As text, in notations and records, a choice is `emc:off+pmd_maxsleep_us:50`,
 sorted by name; no choice is `none`, and leaves every option at its default.
 """
@@ -58,7 +58,7 @@ def join(options: Mapping[str, str]) -> str:
 
 
 def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -> Refusal | None:
-    """Why the switch cannot take these options, in one line; None when it can."""
+    """Return why the switch cannot take these options, in one line; None if it can."""
     known = {option.name: option for option in capabilities.options}
     for option, value in options.items():
         if option not in known:
@@ -73,7 +73,7 @@ def refusal(name: str, capabilities: Capabilities, options: Mapping[str, str]) -
 def mode_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str], mode: ConnectMode
 ) -> Refusal | None:
-    """Why the switch cannot take these options in this connect mode; None when it can."""
+    """Return why the switch cannot take these options in this connect mode; None if it can."""
     for option in capabilities.options:
         value = options.get(option.name, option.default)
         if value != option.default and option.modes and mode not in option.modes:
@@ -88,7 +88,7 @@ def mode_refusal(
 def between_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str]
 ) -> Refusal | None:
-    """Why the switch cannot take these options between two hosts; None when it can."""
+    """Return why the switch cannot take these options between two hosts; None if it can."""
     values = in_force(capabilities, options)
     for option in capabilities.options:
         value = values[option.name]
@@ -114,8 +114,8 @@ def io_required(
 
 
 def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str, str]:
-    """The value of every option: the chosen one, else the one that a chosen option implies, else
-    the default."""
+    """The value of every option: the chosen one, otherwise the one that a chosen option implies,
+    else the default."""
     values = {option.name: option.default for option in capabilities.options}
     for option in capabilities.options:
         values.update(option.sets.get(options.get(option.name, option.default), {}))
@@ -125,7 +125,7 @@ def in_force(capabilities: Capabilities, options: Mapping[str, str]) -> dict[str
 def cores_refusal(
     name: str, capabilities: Capabilities, options: Mapping[str, str], cores: int
 ) -> Refusal | None:
-    """Why the switch cannot take these options on so many cores; None when it can."""
+    """Return why the switch cannot take these options on so many cores; None if it can."""
     values = in_force(capabilities, options)
     for option in capabilities.options:
         value = values[option.name]

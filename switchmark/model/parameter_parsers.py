@@ -1,4 +1,4 @@
-"""How one value of a trial's parameter is read: bounds, names, and messages that say what to write.
+"""Parsers of the parameters of a trial, with bounds, names and messages.
 
 Each reader takes the text and the names that exist here, and raises `BadValueError`. A type with
 few values needs none (parameter_type.py).
@@ -78,8 +78,8 @@ def program(text: str, known: Known) -> str:
     """Read the absolute path of a program; where it must be here, one that can be executed."""
     if not re.fullmatch(choices.PROGRAM_PATTERN, text, re.ASCII):
         raise BadValueError(
-            f"'{values.shorten(text)}' is no absolute path of letters, digits, '.', '_', '+', '-' "
-            "and '/'; write e.g. /opt/vpp-new/bin/vpp, or auto"
+            f"'{values.shorten(text)}' is not an absolute path of letters, digits, '.', '_', '+', "
+            "'-' and '/'; write e.g. /opt/vpp-new/bin/vpp, or auto"
         )
     return _here(text, known)
 
@@ -170,7 +170,7 @@ def words(read: Callable[[str], Any]) -> Reader:
 
 
 def is_mix(text: str) -> bool:
-    """Whether a text names several sizes in one trial."""
+    """Return True if a text names several sizes in one trial."""
     return re.match(r"imix$|genome:|random:|\d+[+*]", text) is not None
 
 
@@ -178,8 +178,7 @@ def packet_size(text: str, _known: Known) -> int:
     """Read a frame size in bytes with FCS. Mixes of sizes are another key's (campaign/mixes.py)."""
     if is_mix(text):
         raise BadValueError(
-            f"'{text}' is a mix of sizes in one trial; write packet_mix: {text} in a sweep of its "
-            "own"
+            f"'{text}' is a mix of sizes in one trial; write packet_mix: {text} in its own sweep"
         )
     return values.whole(text, FRAME)
 
@@ -188,7 +187,7 @@ def probe_rate(text: str) -> int | rates.BitRate:
     """Read a rate of probes, in frames or bits a second. Raises `BadValueError`."""
     rate = rates.rate(text, PROBE_RATE)
     if rate is None:
-        raise BadValueError("max is no rate for probes; write e.g. 1k")
+        raise BadValueError("max is not a rate for probes; write e.g. 1k")
     return rate
 
 

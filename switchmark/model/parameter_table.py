@@ -21,7 +21,7 @@ PARAMETERS: dict[str, Parameter] = {
     for row in info.metadata
     if isinstance(row, Parameter)
 }
-# The row of `compared` cannot name the other rows of its own table.
+# The row of `compared` cannot name the other rows of its table.
 PARAMETERS["compared"] = replace(
     PARAMETERS["compared"],
     read=readers.compared(
@@ -49,7 +49,7 @@ CONTENDER = tuple(one for one in of_kinds(Kind.CONTENDER) if one.field != "switc
 COMPARABLE: dict[str, Parameter] = {  # if asked for
     one.name: one for one in of_kinds(Kind.PLACE, Kind.CORES)
 }
-# What an entry of `contenders` may set: the means, but for what it sets itself.
+# The parameters that an entry of `contenders` can set.
 OF_CONTENDERS: dict[str, Parameter] = {
     one.name: one
     for one in of_kinds(Kind.CONTENDER, Kind.PLACE, Kind.CORES)

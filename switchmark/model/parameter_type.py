@@ -1,7 +1,8 @@
-"""What a row of the table in `trial.py` says of a parameter.
+"""The row of a parameter in the table of `trial.py`.
 
-Nothing else lists parameters: campaigns, notations, `--set`, messages, the tables of docs/, what
-makes two trials comparable, the load of a baseline and the key of a kept ceiling follow from it.
+There is no other list of parameters: campaigns, notations, `--set`, messages, the tables of docs/,
+what makes two trials comparable, the load of a baseline and the key of a kept ceiling follow from
+it.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ class Known:
     environments: tuple[str, ...] | None = None
     scenarios: tuple[str, ...] | None = tuple(WRITTEN)
     methods: tuple[str, ...] | None = None
-    goals: tuple[str, ...] | None = None  # of a search
+    goals: tuple[str, ...] | None = None  # of `ndr-pdr`
     generators: tuple[str, ...] | None = None
-    # What is wrong with a program of that path, and the remedy; None: nobody looks.
+    # Returns why a program of that path cannot run; None: programs are not checked.
     program_problem: Callable[[str], Refusal | None] | None = None
     contenders: tuple[str, ...] | None = None  # the switches that `all` stands for
 
 
 class Kind(Enum):
-    """What a parameter describes. It decides which trials may be compared: those at one point, that
-    is, with equal traffic, layout, place, cores and method."""
+    """The subject of a parameter. It decides which trials can be compared: trials at one point,
+    that is, with equal traffic, layout, place, cores and method."""
 
     TRAFFIC = auto()  # the frames that are sent, and when
     LAYOUT = auto()  # the ends and VNFs that there are
-    PLACE = auto()  # what the ends live in; compared where that is asked for
+    PLACE = auto()  # the environment of the ends; compared if a campaign compares it
     CORES = auto()  # which cores everybody has, and what else loads the machine; the same
     METHOD = auto()  # how and how long it is measured
-    CONTENDER = auto()  # the means by which frames are carried: what is compared at one point
-    BOOKKEEPING = auto()  # tells apart trials that are equal; no key of a campaign
+    CONTENDER = auto()  # what carries the frames; compared at one point
+    BOOKKEEPING = auto()  # distinguishes repetitions; not a campaign key
 
 
 class Wire(Enum):
     """Which value the trial over the bare wire has where another trial is judged by it."""
 
-    SAME = auto()  # the same value: for any other the wire's figure says nothing
+    SAME = auto()  # the same value: with another value the baseline is not comparable
     PACE = auto()  # the same; but the default, which saturates, where only a ceiling is wanted
     ANY = auto()  # the same value, though its figure holds for every other
     DEFAULT = auto()  # the default: there is no such thing in a wire
@@ -65,10 +66,10 @@ class Wire(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """How plots are drawn over a parameter when a run has enough values of it."""
+    """The axis of plots over a parameter, if a run has enough values of it."""
 
     title: str
-    place: Callable[[Any], float | None] = float  # of a value; None: it has no place
+    place: Callable[[Any], float | None] = float  # the position of a value; None: it has none
     label: Callable[[float], str] = "{:.15g}".format
     log: bool = True
 
@@ -79,7 +80,7 @@ Names: TypeAlias = Callable[[Known], Sequence[str] | None]  # None: any well-for
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """One parameter of a trial. What a row leaves out follows from the type of its field."""
+    """One parameter of a trial. Missing settings of a row follow from the type of its field."""
 
     name: str  # in campaign files, `--set` and notations
     kind: Kind
@@ -87,14 +88,14 @@ class Parameter:
     example: str
     meaning: str
     unit: str = ""
-    letter: str | None = None  # of the (D, L, S, V, P, R, B) notation
+    letter: str | None = None  # in the (D, L, S, V, P, R, B) notation
     read: Reader | None = None
     show: Callable[[Any], str] = str  # a value as text that `read` takes back
     none: str | None = None  # the word for no value at all
-    noun: str = ""  # what messages call a value
-    limits: Limits | None = None  # of a number
+    noun: str = ""  # the name of a value in messages
+    limits: Limits | None = None  # for a number
     ranges: bool = False  # `64..512 step 64` may be written
-    names: Names | None = None  # those that a value is one of; None: they are not told
+    names: Names | None = None  # all possible values; None: they are unknown
     every: Names | None = None  # the values that the word `all` stands for
     mapping: bool = False  # a value may be written as a mapping: {emc: off}
     as_written: Any = None  # a type of values that become the field's when trials are made
@@ -105,9 +106,9 @@ class Parameter:
     resolved: bool = False  # `auto` is left to planning; records tell what it came to
     by_switch: bool = False  # need not agree where one switch is compared with another
     of_result: bool = True  # another value makes another result; False: the same, seen more finely
-    is_path: bool = False  # of a build: those of other versions lie elsewhere
+    is_path: bool = False  # the path of a build: other versions have other paths
 
-    field: str = ""  # of Trial; filled in, as what follows
+    field: str = ""  # in Trial; `of` fills in this field and the following
     bounded: Any = None  # its type, with everything that its values must keep
     value_type: Any = None  # without None
     optional: bool = False
@@ -144,7 +145,7 @@ class Parameter:
 
     @property
     def is_number(self) -> bool:
-        """Whether the parameter's values are amounts."""
+        """Return True if the parameter's values are amounts."""
         return self.value_type in (int, float) or isinstance(next(iter(self._literals), None), int)
 
     @property

@@ -19,7 +19,7 @@ class PortKind(StrEnum):
 
 
 class CableEnd(StrEnum):
-    """What the end of a cable to another host is to a switch: an interface, or a PCI address."""
+    """The kind of port that a switch has at the end of a cable to another host."""
 
     INTERFACE = "interface"  # a network device of the host's
     PCI = "pci"  # a NIC that is apart from the kernel, for DPDK, named by its PCI address
@@ -30,12 +30,12 @@ MADE_BY_SWITCH = frozenset({PortKind.MACVLAN, PortKind.VF, PortKind.VALE})
 
 
 class ConnectMode(StrEnum):
-    """How the switch chooses the output port. The words mean the same for every switch."""
+    """The way in which the switch chooses the output port, with one meaning for all switches."""
 
     CROSS_CONNECT = "cross-connect"  # port 2k <-> port 2k+1, whatever the frame says
     LEARNING = "learning"  # IEEE 802.1D learning bridge
     STATIC_MAC = "static-mac"  # forwarding by a MAC table written before the trial
-    # IEEE 802.1Q virtual Ethernet bridge: by the addresses of its own ports; broadcast goes to
+    # IEEE 802.1Q virtual Ethernet bridge: by the addresses of its ports; broadcast goes to
     # all of them, what is addressed to none leaves by the uplink
     VEB = "veb"
 
@@ -48,7 +48,7 @@ class Split:
 
     by: str  # src-mac or flow
     chains: int
-    vnfs: int  # of each chain
+    vnfs: int  # in each chain
     source_macs: tuple[str, ...]  # chain by chain, where those decide
 
     @property
@@ -73,7 +73,7 @@ class SwitchPort:
 
     `index` counts from 0; ports 2k and 2k+1 are the two ends of pair k.
     For veth, `device` is the name of the end that lies in the root namespace and is already
-    up; a switch may take it into a namespace of its own while it runs, and hands it back
+    up; a switch may take it into its own namespace while it runs, and hands it back
     (down) on stop. `far_device` in the namespace `far_netns` is the application's end, for a
     switch that must set something there. For vhost-user, `socket` is the path where the
     application listens as vhost-user *front end in server mode* (virtio-user `server=1`); the
@@ -83,14 +83,14 @@ class SwitchPort:
 
     index: int
     kind: PortKind
-    mac: str  # of the application behind this port
+    mac: str  # address of the application behind this port
     device: str | None = None
     socket: str | None = None
     mtu_bytes: int = 1500
     far_device: str | None = None
     far_netns: str | None = None
     cable: bool = False  # the host's own interface: behind it another host's switch, or a tester
-    pci: str | None = None  # of such a one that DPDK drives itself
+    pci: str | None = None  # PCI address of such an interface, if DPDK drives it
     to_guest: bool = False  # the node is a virtual machine, which takes a PCI function whole
 
 
@@ -125,7 +125,7 @@ class PortCounters:
     tx_dropped: int = 0
 
     def since(self, before: PortCounters) -> PortCounters:
-        """What was counted since an earlier reading."""
+        """Return the counts since an earlier reading."""
         return PortCounters(
             self.rx_frames - before.rx_frames,
             self.tx_frames - before.tx_frames,

@@ -1,4 +1,4 @@
-"""What a program that the bench starts on the host may do there."""
+"""Privileges of a program that the bench starts on the host."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Rights:
-    """What is left to a program of what its user, as a rule root, may do."""
+    """The privileges that a program keeps; its user is usually root."""
 
-    capabilities: tuple[str, ...] = ()  # of root's; in lower case, without prefix
+    capabilities: tuple[str, ...] = ()  # in lower case, without CAP_
     # The paths at and below which it may write, create and remove (`host/privileges/sandbox.py`).
     # None: wherever its user may.
     writes: tuple[str, ...] | None = None

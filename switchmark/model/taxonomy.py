@@ -13,7 +13,7 @@ from dataclasses import dataclass
 class Taxonomy:
     """One row of the table.
 
-    `architecture`: `self-contained` (a data path of its own) or `modular` (one builds it from
+    `architecture`: `self-contained` (its own data path) or `modular` (one builds it from
     parts). `paradigm`: `structured` code or `match/action` tables. `processing`: `RTC` (one thread
     takes a frame from port to port, run to completion) or `pipeline`."""
 

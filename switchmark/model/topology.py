@@ -1,4 +1,4 @@
-"""What a scenario expands to: nodes with their ports, and the paths that traffic takes.
+"""The topology of a scenario: nodes with their ports, and the paths that traffic takes.
 
 Ports are numbered as the switch sees them, in the order in which a frame meets them: 2k and
 2k+1 are the two sides of one crossing of the switch. So cross-connect is right for a chain
@@ -17,7 +17,7 @@ from switchmark.model.ports import PortKind
 
 APPLICATION_PREFIX, DEVICE_PREFIX = "02", "06"  # locally administered, unicast
 STANDARD_MTU_BYTES = 1500
-ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: what a frame has beyond its MTU
+ETHERNET_OVERHEAD_BYTES = 18  # header and FCS: bytes of a frame beyond its MTU
 
 
 class NodePlace(StrEnum):
@@ -34,7 +34,7 @@ class TopologyPort:
     index: int
     mac: str
     ip: str  # with prefix length
-    next_mac: str  # of the port that frames sent here must reach
+    next_mac: str  # address of the port that frames sent here must reach
     next_ip: str
 
 
@@ -43,12 +43,12 @@ class TopologyNode:
     """A place for one traffic application with one port, or for a VNF with two."""
 
     name: str
-    role: str  # of the engine: sender, receiver, client, server, duplex; or `vnf`
+    role: str  # of the engine (sender, receiver, client, server, duplex), or `vnf`
     pair: int  # which path it belongs to
     ports: tuple[TopologyPort, ...]
     place: NodePlace = NodePlace.ENVIRONMENT
     far: bool = False  # on the other host
-    nic: Nic | None = None  # of a wire end that has real ports: its own, and the switch's
+    nic: Nic | None = None  # real ports of a wire end: the tester's and the switch's
 
     @property
     def mac(self) -> str:
@@ -67,7 +67,7 @@ class PortPeer:
 
     node: str
     peer: str | None  # None: the switch
-    port: int = 0  # of the node
+    port: int = 0  # index in the node
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Topology:
 
     nodes: tuple[TopologyNode, ...]  # in the order of their first port
     paths: tuple[TrafficPath, ...]
-    direct: bool  # no switch: each pair on a wire of its own
+    direct: bool  # no switch: each pair on its own wire
     frame_size_bytes: int
 
     @property

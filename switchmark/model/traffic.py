@@ -1,8 +1,8 @@
 """The frames that a trial sends: mixes of sizes, flows, IP versions, VLAN tags.
 
 The texts are those of the engine (docs/engine-protocol.md, Addresses and frames), so that a
-campaign means what `switchmark-traffic --help` says. They are read here to refuse a mistake before
-anything starts, and for what the bench must know of a trial.
+campaign means the same as `switchmark-traffic --help`. They are read here to refuse a mistake
+before anything starts, and for the facts of a trial that the bench needs.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def _mix(text: str) -> Mix:
     if match := _RANDOM.fullmatch(text):
         low, high = _frame(match[1]), _frame(match[2])
         if low >= high:
-            raise ValueError(f"'{text}' is no range; write the smaller size first")
+            raise ValueError(f"'{text}' is not a range; write the smaller size first")
         return Mix(low, high, (low + high) / 2)
     drawn = _DRAWN.fullmatch(text)
     sizes = _genome(text) if text.startswith("genome:") else _list(drawn[1] if drawn else text)
@@ -141,7 +141,7 @@ def _genome(text: str) -> list[int]:
                 f"'{letter}' in '{text}' has no size; use a to i, or give it one: :A=300"
             )
         if run and int(run) == 0:
-            raise ValueError(f"'0{letter}' in '{text}' is no frame; leave it out")
+            raise ValueError(f"'0{letter}' in '{text}' is not a frame; leave it out")
         sizes += [known[letter]] * min(int(run or 1), _CYCLE_MAX + 1)
     return sizes
 
@@ -166,12 +166,12 @@ def read_flows(text: str) -> Flows:
     number = _count(count, MOST_FLOWS)
     if number is None:
         raise ValueError(f"'{count}' is not a number of flows from 1 to {MOST_FLOWS}")
-    seen: set[str] = set()
+    names: set[str] = set()
     for field in fields.split("+") if fields is not None else ():
         name = _flow_field(field)
-        if name in seen:
+        if name in names:
             raise ValueError(f"'{name}' is given twice in '{text}'; keep one")
-        seen.add(name)
+        names.add(name)
     for setting in settings:
         _check_setting(setting)
     return Flows.of(str(number) if not settings and fields is None else text)

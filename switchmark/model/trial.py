@@ -378,7 +378,7 @@ class Trial(Frozen):
         return self if same else self.changed({"repetition": repetition})
 
     def changed(self, values: dict[str, Any]) -> "Trial":
-        """This trial with other values, which must be valid. `model_copy` and a trial of its own
+        """This trial with other values, which must be valid. `model_copy` and its own trial
         would take many times the time and memory, and campaigns have up to 10^5 trials: all share
         one set of the names of the fields that were given."""
         other = Trial.__new__(Trial)
@@ -391,7 +391,7 @@ class Trial(Frozen):
 
     @property
     def called(self) -> str:
-        """The name of this trial's means in results: the contender's, else the switch's."""
+        """The name of this trial's means in results: that of the contender, or of the switch."""
         return self.contender or self.switch
 
     @property

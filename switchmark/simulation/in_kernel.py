@@ -2,7 +2,7 @@
 
 A load beyond its capacity is neither lost nor refused. The sender returns from its calls late and
 gives up the frames that fell due meanwhile, as it does after it was descheduled. To the sender the
-two look alike; the kernel's account of its waiting tells them apart, with an error of its own.
+two look alike; the kernel's account of its waiting tells them apart, with its own error.
 """
 
 from __future__ import annotations

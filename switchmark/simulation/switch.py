@@ -1,4 +1,4 @@
-"""A simulated switch: a capacity with the faults of real ones, and a clock of its own.
+"""A simulated switch: a capacity with the faults of real ones, and its own clock.
 
 It exists to test methods against a known truth, thousands of runs a minute; it measures nothing
 real, and its results must never stand beside real ones. Each fault is one number, so that a test

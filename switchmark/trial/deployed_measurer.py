@@ -297,7 +297,8 @@ def _whole(load_pps: float, pairs: int) -> int:
 
 
 def _is_of_kernel(engine: EngineProcess) -> bool:
-    """Whether a port of an application is a device of the kernel, whose frames softirqs handle."""
+    """Return True if a port of an application is a device of the kernel, whose frames softirqs
+    handle."""
     return any(
         port.backend != "dpdk" or port.driver in KERNEL_DRIVERS for port in engine.ready.ports
     )

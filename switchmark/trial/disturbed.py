@@ -153,8 +153,9 @@ class DisturbedMeasurer(DeployedMeasurer):
         return list(kept_intervals(_arrivals(receiver), common_time(self._senders)))
 
     def _flows_at_end(self, receiver: EngineProcess) -> bool:
-        """Whether frames arrived in the last twentieth of the trial, and of a short one in its last
-        tenth of a second: for some of that time the receiver may have been kept from its core."""
+        """Return True if frames arrived in the last twentieth of the trial, and of a short one in
+        its last tenth of a second: for some of that time the receiver may have been kept from its
+        core."""
         samples = self._while_sending(receiver)
         if not samples:
             return False

@@ -28,7 +28,7 @@ class Evidence:
     baseline: Baseline
     kept_samples: int  # of the pair with fewest
     on_schedule: bool  # every paced sender kept its schedule
-    in_kernel: bool  # the switch runs in its callers' context, without a process of its own
+    in_kernel: bool  # the switch runs in its callers' context, without its own process
     cpu_wait_share: float  # largest share of time an application waited for a core
     others_cores: float  # used by other programs or guests meanwhile
     switch_wait_share: float = 0.0  # of the time, in which a polling switch waited for its core

@@ -130,7 +130,7 @@ def _stdev_pps(counts: Sequence[CountedInterval]) -> float:
 
 
 def _on_schedule(trial: Trial, reading: Reading) -> bool:
-    """Whether the instrument sent at its intended rate, as far as its own counts tell."""
+    """Return True if the instrument sent at its intended rate, as far as its own counts tell."""
     if trial.rate_pps is None:
         return True
     wanted = trial.rate_pps * reading.duration_ns / 1e9
@@ -161,7 +161,7 @@ def _latency(trial: Trial, run: InstrumentRun, reading: Reading) -> Measurement:
             )
         ),
         trim=Trim(
-            policy=f"as {trial.generator} does: a warm-up of its own is left out",
+            policy=f"as {trial.generator} does: its own warm-up is left out",
             kept_from_ns=run.begun_ns,
             kept_to_ns=run.begun_ns + reading.duration_ns,
             samples_kept=timed.histogram.count,

@@ -106,7 +106,7 @@ class InstrumentRun:
         return self._used.of(time.monotonic_ns() - self.begun_ns)
 
     def counters(self) -> dict[str, EngineCounters]:
-        """Frames that passed the ports: the kernel's counts where they are devices, else the
+        """Frames that passed the ports: the kernel's counts where they are devices, otherwise the
         instrument's."""
         ends = zip((self._pair.a, self._pair.b), self._nodes, (True, False), strict=True)
         found = {}

@@ -145,10 +145,10 @@ def _held_back(seen: Throughput) -> bool:
 
 
 def _waits_for_core(evidence: Evidence) -> bool:
-    """Whether most missing frames were lost by receivers that were away from their cores; or, where
-    more were not sent than lost, came too late from senders that had waited for theirs, or were
-    refused while the switch waited for its own. A switch that waited half of the time carried half
-    of what it can."""
+    """Return True if most missing frames were lost by receivers that were away from their cores;
+    or, where more were not sent than lost, came too late from senders that had waited for theirs,
+    or were refused while the switch waited for its own. A switch that waited half of the time
+    carried half of what it can."""
     if evidence.switch_wait_share >= MOSTLY_WAITED:
         return True
     lost, dropped = evidence.receiver.rx_missing, evidence.sender.tx_dropped

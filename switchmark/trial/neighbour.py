@@ -36,7 +36,7 @@ START_S = 0.1  # in which a program that cannot run has said so
 
 
 def availability(neighbour: str) -> Availability:
-    """Whether this machine can run this load."""
+    """Return True if this machine can run this load."""
     if neighbour.startswith("/"):
         found = which(neighbour)
         return Availability(found is not None, neighbour, "there is no such program")
@@ -128,7 +128,7 @@ class NoisyNeighbour:
 
 def _rights(neighbour: str) -> Rights | None:
     """Which of root's capabilities the load has: stress-ng none, a program of the user's all, and
-    Apache those for a network of its own and for being another user."""
+    Apache those for its own network and for being another user."""
     if neighbour.startswith("/"):
         return None
     apache = ("sys_admin", "net_admin", "setuid", "setgid", "kill")
@@ -139,7 +139,7 @@ def command(neighbour: str, workers: int, run_dir: Path) -> list[str]:
     """The command line of the load."""
     if neighbour.startswith("/"):
         return [neighbour]
-    if neighbour == APACHE:  # in a network of its own, which nobody else reaches
+    if neighbour == APACHE:  # in its own network, which nobody else reaches
         folder = run_dir / "apache"
         folder.mkdir(exist_ok=True)
         script = ["sh", str(APACHE_SCRIPT), str(folder), str(APACHE_CLIENTS)]

@@ -1,7 +1,7 @@
 """One-way times between two hosts: turns the stamps of one clock into another's, within bounds.
 
 Before a timed run the hosts' clocks are compared, and every receiving application is told what the
-clock of its sender was at a moment of its own. After the run they are compared again. What the
+clock of its sender was at its own moment. After the run they are compared again. What the
 receiver measured is the true time plus a constant that lies between bounds: those of both
 comparisons. Half of their distance is the uncertainty, which stands beside every figure; drift of
 the clocks between the comparisons is in it, if its rate does not change.

@@ -1,4 +1,5 @@
-"""Whether the programs of a trial fit into the limits of this place, before they are started.
+"""Return True if the programs of a trial fit into the limits of this place, before they are
+started.
 
 A program beyond a CPU quota is stopped for a part of each period, and one beyond a memory limit is
 killed. The needs are the least that is known of each program, so a trial that is refused cannot

@@ -128,7 +128,7 @@ def socket_drops(engines: Sequence[EngineProcess]) -> int:
 
 
 def on_schedule(sources: Sequence[EngineProcess]) -> bool:
-    """Whether every paced sender kept its schedule."""
+    """Return True if every paced sender kept its schedule."""
     return all(one.result.pacing is None or one.result.pacing.on_schedule for one in sources)
 
 

@@ -59,7 +59,8 @@ def wait_reachable(pairs: Sequence[PairEnds], timeout_s: float) -> None:
 
 
 def _what_came_instead(heard: EngineCounters) -> str:
-    """Why a port that waits for frames of ours has none, by what it received since it is open."""
+    """Return why a port that waits for frames of ours has none, by what it received since it is
+    open."""
     kinds = {
         "of another kind (tags, IP version, protocol)": heard.rx_other,
         "for another address": heard.rx_foreign,

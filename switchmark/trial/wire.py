@@ -15,7 +15,7 @@ from switchmark.trial.plan import WIRE_ENVIRONMENT, TrialPlan
 
 
 def over_cable(plan: TrialPlan) -> bool:
-    """Whether the bare wire of a trial is the cable between its two hosts."""
+    """Return True if the bare wire of a trial is the cable between its two hosts."""
     if plan.far is None:
         return False
     return bare_cable_problem(len(plan.topology.paths), plan.io) is None

@@ -105,7 +105,7 @@ def ports_between(switch: str, kinds: Sequence[PortKind]) -> list[PortKind]:
 
 
 def bare_cable_problem(pairs: int, io: Io) -> Refusal | None:
-    """Why the cable between two hosts alone cannot join so many pairs; None when it can."""
+    """Return why the cable between two hosts alone cannot join so many pairs; None if it can."""
     if pairs > 1:
         return Refusal(f"one cable is a wire for one pair, not for {pairs}", "use pairs: 1")
     if sends_datagrams(io):

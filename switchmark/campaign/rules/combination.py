@@ -1,5 +1,5 @@
-"""Whether a switch can carry a scenario, in an environment, over a kind of port: by capabilities
-alone, for docs/combinations.md."""
+"""Return True if a switch can carry a scenario, in an environment, over a kind of port: by
+capabilities alone, for docs/combinations.md."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def problem(
 
 
 def _between_problem(one: Combination, can: Capabilities, pairs: int) -> Refusal | None:
-    """Why the combination cannot run between two hosts in any mode; None when it can."""
+    """Return why the combination cannot run between two hosts in any mode; None if it can."""
     each = [
         next(
             between_problems(one.switch, can, mode, one.environment, one.port_kind, Io.AUTO, pairs),

@@ -39,7 +39,7 @@ MOST_NAMED = 8  # wire ends, in a message
 
 
 def wire_problem(switch: str, found: Scenario) -> Refusal | None:
-    """Why there is no such scenario without a switch; None when there is."""
+    """Return why there is no such scenario without a switch; None when there is."""
     if switch != WIRE:
         return None
     if found.chain:
@@ -53,7 +53,7 @@ def wire_problem(switch: str, found: Scenario) -> Refusal | None:
 
 
 def vnf_problem(vnf: str, kind: PortKind, environment: str) -> Refusal | None:
-    """Why a VNF of this kind cannot have such ports there; None when it can."""
+    """Return why a VNF of this kind cannot have such ports there; None if it can."""
     devices = kind in DEVICES or traits_of(environment).guests
     if vnf == "l2fwd" and resolve_io(Io.AUTO, kind) is not Io.DPDK:
         return Refusal(
@@ -69,7 +69,7 @@ def vnf_problem(vnf: str, kind: PortKind, environment: str) -> Refusal | None:
 
 
 def mode_problem(switch: str, can: Capabilities, vnf: str) -> Refusal | None:
-    """Why this switch cannot carry a chain of such VNFs; None when it can."""
+    """Return why this switch cannot carry a chain of such VNFs; None if it can."""
     if rewrites(vnf) or ConnectMode.CROSS_CONNECT in can.connect_modes:
         return None
     return Refusal(
@@ -80,7 +80,7 @@ def mode_problem(switch: str, can: Capabilities, vnf: str) -> Refusal | None:
 
 
 def ports_problem(switch: str, can: Capabilities, found: Scenario, pairs: int) -> Refusal | None:
-    """Why the switch has too few ports; None when it has enough."""
+    """Return why the switch has too few ports; None when it has enough."""
     needed = ports_of(pairs, found.chain)
     if can.max_ports is None or needed <= can.max_ports:
         return None
@@ -94,8 +94,8 @@ def ports_problem(switch: str, can: Capabilities, found: Scenario, pairs: int) -
 
 
 def pairs_problem(found: Scenario, pairs: int) -> Refusal | None:
-    """Why there are too few addresses, or names of VNFs, for so many paths; None when there are
-    enough."""
+    """Return why there are too few addresses, or names of VNFs, for so many paths; None when there
+    are enough."""
     if fits(pairs, found.chain):
         return None
     if not found.chain:
@@ -110,8 +110,9 @@ def pairs_problem(found: Scenario, pairs: int) -> Refusal | None:
 
 
 def nodes_have_devices(nics: Nics, can: Capabilities) -> bool:
-    """Whether the nodes beside real ports have network devices, as the real ports do: where the
-    switch takes devices, unless all the testers' ports are DPDK's and the switch has sockets."""
+    """Return True if the nodes beside real ports have network devices, as the real ports do: where
+    the switch takes devices, unless all the testers' ports are DPDK's and the switch has
+    sockets."""
     if not nics or PortKind.VETH not in can.port_kinds:
         return False
     all_pci = all(is_pci(nic.tester) for nic in nics.cables)
@@ -123,7 +124,7 @@ def _with_end(end: CableEnd) -> str:
 
 
 def nics_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """Why real ports cannot take the place of wire ends in this sweep."""
+    """Return why real ports cannot take the place of wire ends in this sweep."""
     named = [cable for nics in sweep.nics for cable in nics.cables]
     if not named:
         return
@@ -173,7 +174,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Refusal]:
-    """Why the switch cannot carry the sweep's scenarios, in any environment."""
+    """Return why the switch cannot carry the sweep's scenarios, in any environment."""
     if True in sweep.bidirectional and sweep.dimension is Dimension.LATENCY:
         yield Refusal(
             "round trips go both ways anyway",
@@ -203,7 +204,7 @@ def scenario_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[
 def _split_refusals(
     sweep: Sweep, split: str, switch: str, can: Capabilities, found: Scenario
 ) -> Iterator[Refusal]:
-    """Why one stream over several chains cannot be combined with the rest of the sweep."""
+    """Return why one stream over several chains cannot be combined with the rest of the sweep."""
     told = f"split: {split}"
     if not found.chain or (found.paths or min(sweep.pairs)) < 2:
         yield Refusal(
@@ -231,8 +232,8 @@ def _split_refusals(
 
 
 def cable_problem(switch: str, can: Capabilities, end: str) -> Refusal | None:
-    """Why the switch cannot take this end of a cable, an interface or a PCI address, as a port;
-    None when it can."""
+    """Return why the switch cannot take this end of a cable, an interface or a PCI address, as a
+    port; None if it can."""
     if end_of(end) in can.cable_ends:
         return None
     return Refusal(
@@ -254,7 +255,7 @@ def _chain_refusals(sweep: Sweep, switch: str, can: Capabilities) -> Iterator[Re
 
 
 def io_problem(io: Io, environment: str) -> Refusal | None:
-    """Why this I/O cannot be used in this environment; None when it can."""
+    """Return why this I/O cannot be used in this environment; None if it can."""
     traits = traits_of(environment)
     if not traits.own_network and sends_datagrams(io):
         return Refusal(
@@ -272,7 +273,7 @@ def io_problem(io: Io, environment: str) -> Refusal | None:
 
 
 def idle_problem(idle: Idle, io: Io, kind: PortKind) -> Refusal | None:
-    """Why an application cannot wait so on a port of this kind; None when it can."""
+    """Return why an application cannot wait so on a port of this kind; None if it can."""
     used = resolve_io(io, kind)
     if idle is not Idle.BLOCK or IO_ROWS[used].blocks:
         return None
@@ -284,7 +285,7 @@ def idle_problem(idle: Idle, io: Io, kind: PortKind) -> Refusal | None:
 
 
 def place_problem(switch: str, environment: str, found: Scenario) -> Refusal | None:
-    """Why such nodes cannot be joined by a wire without a switch; None when they can."""
+    """Return why such nodes cannot be joined by a wire without a switch; None if they can."""
     if switch != WIRE or not traits_of(environment).guests or found.kind == "p2p":
         return None
     return Refusal(
@@ -294,8 +295,8 @@ def place_problem(switch: str, environment: str, found: Scenario) -> Refusal | N
 
 
 def wire_end_problem(can: Capabilities, found: Scenario, kind: PortKind) -> Refusal | None:
-    """Why a scenario's wire ends cannot have their ports; None when they can, or when there are
-    none."""
+    """Return why a scenario's wire ends cannot have their ports; None when they can, or when there
+    are none."""
     if NodePlace.WIRE not in PLACES[found.kind] or wire_kind(kind) in can.port_kinds:
         return None
     return Refusal(f"wire ends cannot have {kind} ports", "use pairs or v2v")
@@ -304,7 +305,7 @@ def wire_end_problem(can: Capabilities, found: Scenario, kind: PortKind) -> Refu
 def environment_refusals(
     sweep: Sweep, switch: str, can: Capabilities, environment: str, kind: PortKind, io: Io
 ) -> Iterator[Refusal]:
-    """Why the sweep cannot run in this environment with ports of this kind and this I/O."""
+    """Return why the sweep cannot run in this environment with ports of this kind and this I/O."""
     waits = [idle_problem(idle, io, kind) for idle in sweep.idle]
     yield from filter(None, [io_problem(io, environment), *waits])
     if set(sweep.vcpus) != {None} and not traits_of(environment).guests:

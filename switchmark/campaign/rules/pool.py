@@ -8,7 +8,7 @@ from switchmark.model.expectation import ExpectedFigure
 
 
 def pool_refusal(campaign: CampaignDefinition) -> Refusal | None:
-    """Why a pool cannot run this campaign, and what to do; None when it can."""
+    """Return why a pool cannot run this campaign, and what to do; None if it can."""
     if campaign.until_ci is not None:
         return Refusal(
             "how often each trial is repeated follows from its own interval (until_ci), which a "

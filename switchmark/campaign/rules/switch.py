@@ -54,7 +54,7 @@ def refusals(
     for each in sweep.switch_options:
         chosen = each.chosen
         if (refusal := options.refusal(switch, can, chosen)) is not None:
-            yield replace(refusal, remedy="change it, or give each switch a sweep of its own")
+            yield replace(refusal, remedy="change it, or give each switch its own sweep")
             continue
         modes = filter(None, sweep.connect_mode)
         yield from filter(None, [options.mode_refusal(switch, can, chosen, one) for one in modes])
@@ -213,7 +213,7 @@ def _clock_refusals(sweep: Sweep, method: str) -> Iterator[Refusal]:
     if guests and any(NodePlace.ENVIRONMENT in PLACES[kind] for kind in ends):
         yield Refusal(
             f"method {method} times frames from one end to the other, and a guest of {guests[0]} "
-            "has a clock of its own",
+            "has its own clock",
             "use a scenario whose ends are wires (p2p, loopback-N), or "
             "dimension: latency, which times round trips",
         )

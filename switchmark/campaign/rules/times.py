@@ -50,8 +50,8 @@ def time_refusals(
 
 
 def stops_when_decided(options: Mapping[str, Any]) -> bool:
-    """Whether the campaign ends once everything is decided; a set number of repetitions is always
-    kept."""
+    """Return True if the campaign ends once everything is decided; a set number of repetitions is
+    always kept."""
     asked = options.get("prove") is not None or options.get("budget_s") is not None
     return asked and "repetitions" not in options
 

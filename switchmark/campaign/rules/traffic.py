@@ -33,7 +33,7 @@ def traffic_refusals(sweep: Sweep, trim: TrimPolicy) -> Iterator[Refusal]:
 
 
 def _schedule_refusals(sweep: Sweep) -> Iterator[Refusal]:
-    """Why schedules, rates and methods do not go together, for every combination."""
+    """Return why schedules, rates and methods do not go together, for every combination."""
     usual = BY_NAME["rate"].usual_for(sweep.dimension)
     for schedule in sweep.schedule:
         shape = schedule.shape

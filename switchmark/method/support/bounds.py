@@ -188,7 +188,7 @@ def _what_noise(goal: Goal, highest_pps: float, trials: Sequence[LoadPoint]) -> 
     if bad and given_up * 2 > len(bad):
         return [
             f"in {given_up} of {len(bad)} bad trials the sender gave frames up although its ring "
-            "had room: it was kept from its core. Give each application a core of its own"
+            "had room: it was kept from its core. Give each application its own core"
         ]
     return []
 
@@ -211,7 +211,7 @@ def _at_upper(
         return "cores", [
             f"in {kept_away} of {len(bad)} trials at the upper bound an application or the switch "
             f"was kept from its core for more than {MOST_EXCUSED:.0%} of the time: stop the other "
-            "programs, or give each a core of its own"
+            "programs, or give each its own core"
         ]
     unoffered = [trial for trial in bad if trial.uncarried_ratio <= goal.loss_ratio]
     if len(unoffered) * 2 <= len(bad):

@@ -129,8 +129,8 @@ class LoadPoint:
 
     @property
     def sender_paused(self) -> bool:
-        """Whether a few frames were given up although the port took every one offered: the sender
-        paused, which says nothing about the switch. Many more than a few are a limit."""
+        """Return True if a few frames were given up although the port took every one offered: the
+        sender paused, which says nothing about the switch. Many more than a few are a limit."""
         pushed_back = (self.ring_full_share or 0.0) >= RING_FULL_SHARE
         return not self.load_judged and not pushed_back and self.shortfall_ratio <= PAUSE_SHARE
 
@@ -177,7 +177,7 @@ class LoadPoint:
 
     @property
     def says_little(self) -> bool:
-        """Whether the trial deserves to be measured again, whatever it found."""
+        """Return True if the trial deserves to be measured again, whatever it found."""
         return self.sender_paused or self.kept_away_share > EXCUSED_SHARE
 
 

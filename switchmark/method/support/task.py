@@ -56,7 +56,7 @@ class Task:
     trial: Trial
     measurer: TrialMeasurer
     max_pps: float  # highest load worth asking
-    budget_s: float | None  # as asked, else the method's own; None: as long as it takes
+    budget_s: float | None  # as asked, otherwise the method's own; None: as long as it takes
     wire_pps: float | None  # what the bare wire carries; None: not known
     in_kernel: bool  # the switch works in its callers' system calls
     restart_switch: Callable[[], None]

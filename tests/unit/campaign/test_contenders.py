@@ -128,7 +128,7 @@ def test_what_a_contender_may_set_follows_from_the_kinds_of_parameters() -> None
         ("contenders: {a: {program: /no/such}}", ": contenders.a.program: /no/such does not exist"),
         ("contenders: {a: {program: /etc}}", ": contenders.a.program: /etc is not a file; name"),
         ("contenders: {a: {program: /etc/passwd}}", "/etc/passwd is not executable; chmod +x /etc"),
-        ("contenders: {a: {program: bin/vpp}}", "'bin/vpp' is no absolute path"),
+        ("contenders: {a: {program: bin/vpp}}", "'bin/vpp' is not an absolute path"),
         ("sweeps: [{contenders: {a: {}}}]", "belongs to the whole campaign; write it outside"),
     ],
 )  # fmt: skip
